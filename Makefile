@@ -1,0 +1,61 @@
+# Every target sets itself up: it needs python3 (3.11 or later) and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+
+# Public data sets, read where they are present (docs/data.md).
+export HUMMINGBIT_DATA ?= $(abspath ../shared/data)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.train: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[train]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[train,dev]'
+	@touch $@ $(VENV)/.train
+
+.PHONY: install
+install: $(VENV)/.train ## Install hummingbit with training into .venv
+
+.PHONY: demo
+demo: $(VENV)/.train ## Train on your own Python docstrings, index, evaluate and serve them
+	$(BIN)/hummingbit demo
+
+.PHONY: check
+check: $(VENV)/.dev ## Lint, types and import arrows
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: $(VENV)/.dev ## Run the whole test suite
+	$(BIN)/python -m pytest
+
+.PHONY: bench
+bench: $(VENV)/.dev ## Time encoding and search side by side with their alternatives
+	$(BIN)/python -m benchmarks.encoding
+	$(BIN)/python -m benchmarks.search
+
+.PHONY: faults
+faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of upserts
+	$(BIN)/python -m pytest -m faults tests
+
+.PHONY: reproduce
+reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours
+	$(BIN)/hummingbit reproduce ssb-vae --dataset snippets --bits 32 --supervision 0.1 1.0 --seeds 3
+
+.PHONY: clean
+clean: ## Remove the environment and what demo and the checks wrote
+	rm -rf $(VENV) build demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -1,0 +1,1 @@
+"""Side-by-side timings, interleaved in one run, reported as ratios."""

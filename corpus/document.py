@@ -1,0 +1,184 @@
+"""The record that every corpus is made of, and the rules it keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float32]
+
+MAX_ID_LENGTH = 512
+MAX_TEXT_LENGTH = 1_000_000
+FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
+CONTENT_FIELDS = ("text", "vector", "code")
+
+
+class DocumentError(ValueError):
+    """A record breaks a rule; `field` names the part of it that does."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """One document: an id, exactly one of text, vector and code, and what is known about it.
+
+    `code` is a packed code in hexadecimal; its length is checked by the collection that takes it.
+    `labels` holds the document's tags: one for a single-label corpus, none where it is unlabelled.
+    """
+
+    id: str
+    text: str | None = None
+    vector: Vector | None = None
+    code: str | None = None
+    labels: tuple[str, ...] = ()
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def payload_with_labels(self) -> dict[str, Any]:
+        """The payload as it is stored: `label` or `labels` added where the payload has neither."""
+        payload = dict(self.payload)
+        if len(self.labels) == 1:
+            payload.setdefault("label", self.labels[0])
+        elif self.labels:
+            payload.setdefault("labels", list(self.labels))
+        return payload
+
+
+def parse_document(record: object) -> Document:
+    """Make a :class:`Document` of a decoded JSON object with the fields of :data:`FIELDS`.
+
+    Raises:
+        DocumentError: naming the field, its value and what would be right.
+    """
+    if not isinstance(record, Mapping):
+        raise DocumentError("document", f"is {_show(record)}; it must be an object")
+    unknown = sorted(set(map(str, record)) - set(FIELDS))
+    if unknown:
+        raise DocumentError(unknown[0], f"is not a field; the fields are {', '.join(FIELDS)}")
+    given = [name for name in CONTENT_FIELDS if record.get(name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise DocumentError("document", f"must have exactly one of text, vector, code; has {found}")
+    return Document(
+        id=_parse_id(record.get("id")),
+        text=parse_text(record["text"]) if "text" in given else None,
+        vector=parse_vector(record["vector"]) if "vector" in given else None,
+        code=_parse_code(record["code"]) if "code" in given else None,
+        labels=_parse_labels(record),
+        payload=_parse_payload(record.get("payload")),
+    )
+
+
+def parse_text(value: object, field: str = "text") -> str:
+    """Return `value` if it is text that can be stored and encoded; it may be empty.
+
+    Raises:
+        DocumentError: if it is not a string, is too long or holds a lone surrogate.
+    """
+    if not isinstance(value, str):
+        raise DocumentError(field, f"is {_show(value)}; it must be a string")
+    if len(value) > MAX_TEXT_LENGTH:
+        limit = f"at most {MAX_TEXT_LENGTH:,} are taken"
+        raise DocumentError(field, f"has {len(value):,} characters; {limit}")
+    if not _is_unicode(value):
+        raise DocumentError(field, f"is {_show(value)}, which holds a lone surrogate")
+    return value
+
+
+def parse_vector(value: object, field: str = "vector") -> Vector:
+    """Return `value` as ``float32[D]``.
+
+    Raises:
+        DocumentError: unless it is a non-empty flat list of finite numbers within float32.
+    """
+    if isinstance(value, np.ndarray):
+        numbers = value
+    elif isinstance(value, list | tuple) and all(
+        isinstance(x, int | float) and not isinstance(x, bool) for x in value
+    ):
+        try:
+            numbers = np.asarray(value, dtype=np.float64)
+        except OverflowError:
+            raise DocumentError(field, "holds a number beyond the range of float32") from None
+    else:
+        raise DocumentError(field, f"is {_show(value)}; it must be a list of numbers")
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise DocumentError(field, f"has shape {numbers.shape}; it must be a flat, non-empty list")
+    if not np.issubdtype(numbers.dtype, np.number) or np.iscomplexobj(numbers):
+        raise DocumentError(field, f"holds {numbers.dtype} values; it must hold numbers")
+    with np.errstate(over="ignore"):
+        vector = np.asarray(numbers, dtype=np.float32)
+    if not np.isfinite(vector).all():
+        place = int(np.flatnonzero(~np.isfinite(vector))[0])
+        given = f"is {numbers[place]} at position {place}"
+        raise DocumentError(field, f"{given}; every number must be finite within float32")
+    return vector
+
+
+def _parse_id(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_LENGTH:
+        limit = f"it must be a string of 1 to {MAX_ID_LENGTH} characters"
+        raise DocumentError("id", f"is {_show(value)}; {limit}")
+    if not _is_unicode(value) or "\0" in value:
+        raise DocumentError("id", f"is {_show(value)}, which holds a lone surrogate or a NUL")
+    return value
+
+
+def _parse_code(value: object) -> str:
+    if not isinstance(value, str):
+        raise DocumentError("code", f"is {_show(value)}; it must be hexadecimal digits")
+    return value
+
+
+def _parse_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
+    label, labels = record.get("label"), record.get("labels")
+    if label is not None and labels is not None:
+        raise DocumentError("labels", "is given beside label; only one of the two can be")
+    if label is not None:
+        return (_parse_label(label, "label"),)
+    if labels is None:
+        return ()
+    if not isinstance(labels, list | tuple):
+        raise DocumentError("labels", f"is {_show(labels)}; it must be a list of strings")
+    return tuple(dict.fromkeys(_parse_label(one, "labels") for one in labels))
+
+
+def _parse_label(value: object, field: str) -> str:
+    if not isinstance(value, str) or not value or not _is_unicode(value):
+        raise DocumentError(field, f"is {_show(value)}; it must be a non-empty string")
+    return value
+
+
+def _parse_payload(value: object) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DocumentError("payload", f"is {_show(value)}; it must be an object")
+    try:
+        encoded = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DocumentError("payload", f"cannot be written as JSON: {error}") from None
+    if not _is_unicode(encoded):
+        raise DocumentError("payload", "holds a lone surrogate")
+    return value
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _show(value: object) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,69 @@
+"""Packed binary codes: the one place that knows the bit order.
+
+A batch of codes is ``uint8[N, code_size]`` with ``code_size = n_bits / 8``. Bit 0 of a code is the
+most significant bit of its first byte, as :func:`numpy.packbits` has it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.uint8]
+"""Packed codes, shape ``(N, code_size)``."""
+
+Bits = npt.NDArray[np.uint8]
+"""Unpacked codes, shape ``(N, n_bits)``, every entry 0 or 1."""
+
+MIN_BITS = 8
+MAX_BITS = 1024
+
+
+def check_n_bits(n_bits: int) -> int:
+    """Return `n_bits` if codes can be that long.
+
+    Raises:
+        ValueError: unless `n_bits` is a multiple of 8 from 8 to 1024.
+    """
+    if n_bits % 8 or not MIN_BITS <= n_bits <= MAX_BITS:
+        message = f"n_bits is {n_bits}; it must be a multiple of 8 from {MIN_BITS} to {MAX_BITS}"
+        raise ValueError(message)
+    return n_bits
+
+
+def pack_bits(bits: npt.NDArray[np.bool_] | Bits) -> Codes:
+    """Pack 0/1 entries of shape ``(N, n_bits)`` into codes of shape ``(N, n_bits / 8)``."""
+    check_n_bits(bits.shape[1])
+    return np.packbits(bits, axis=1)
+
+
+def unpack_codes(codes: Codes) -> Bits:
+    """Return the bits of packed codes; the inverse of :func:`pack_bits`."""
+    return np.unpackbits(codes, axis=1)
+
+
+def hamming_distance(a: Codes, b: Codes) -> npt.NDArray[np.int64]:
+    """Count the bits in which codes differ, over the last axis; leading axes broadcast."""
+    return np.bitwise_count(np.bitwise_xor(a, b)).sum(axis=-1, dtype=np.int64)
+
+
+def code_to_hex(code: Codes) -> str:
+    """Write one packed code, shape ``(code_size,)``, as lower-case hexadecimal digits."""
+    return code.tobytes().hex()
+
+
+def code_from_hex(text: str, n_bits: int) -> Codes:
+    """Read one packed code of `n_bits` bits from `text`; the inverse of :func:`code_to_hex`.
+
+    Raises:
+        ValueError: if `text` is not exactly ``n_bits / 4`` hexadecimal digits.
+    """
+    try:
+        raw = bytes.fromhex(text) if text.isascii() and text.isalnum() else b""
+    except ValueError:
+        raw = b""
+    if len(raw) * 8 != n_bits:
+        shown = text if len(text) <= 40 else text[:40] + "…"
+        message = f"code {shown!a} is not {n_bits // 4} hexadecimal digits ({n_bits} bits)"
+        raise ValueError(message)
+    return np.frombuffer(raw, dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""Retrieval metrics, ties, baselines and the evaluation of a collection."""

@@ -1,0 +1,1 @@
+"""hummingbit: learn, search and judge short binary codes."""
