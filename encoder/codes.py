@@ -44,7 +44,8 @@ def unpack_codes(codes: Codes) -> Bits:
 
 def hamming_distance(a: Codes, b: Codes) -> npt.NDArray[np.int64]:
     """Count the bits in which codes differ, over the last axis; leading axes broadcast."""
-    return np.bitwise_count(np.bitwise_xor(a, b)).sum(axis=-1, dtype=np.int64)
+    differing: npt.NDArray[np.uint8] = np.bitwise_count(np.bitwise_xor(a, b))
+    return np.asarray(differing.sum(axis=-1, dtype=np.int64))
 
 
 def code_to_hex(code: Codes) -> str:

@@ -1,0 +1,283 @@
+"""Encoders on disk: a folder of plain files, checked in full before it is trusted.
+
+======================  ============================================================
+``encoder.json``        :class:`Manifest`: what the encoder is, and the sha256 of every other file
+``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``
+``vocabulary.txt``      one term a line, for text encoders
+``golden.json``         inputs, and the codes they must give
+======================  ============================================================
+
+Further files (metrics, the ids of the labelled documents) are listed and hashed like these. The
+fingerprint is the sha256 of ``encoder.json`` and so of everything. Nothing is unpickled and no
+code is run; a folder is written beside its place and renamed, so that none is ever seen half
+written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from encoder.codes import code_to_hex
+from encoder.encoder import Encoder, Inputs
+from encoder.features import Features, Floats, TextFeatures, VectorFeatures
+from encoder.manifest import (
+    GOLDEN,
+    MANIFEST,
+    VOCABULARY,
+    WEIGHTS,
+    LayerSpec,
+    Manifest,
+    TextSpec,
+    VectorSpec,
+    first_error,
+)
+from encoder.network import Layer
+
+MAX_FILE_BYTES = 4 << 30
+MAX_MANIFEST_BYTES = 16 << 20
+GOLDEN_INPUTS = 8
+
+
+class ArtifactError(ValueError):
+    """A folder is not an intact encoder artifact, or one cannot be written there."""
+
+
+def write_artifact(
+    folder: Path,
+    encoder: Encoder,
+    examples: Inputs,
+    *,
+    extra_files: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+) -> Encoder:
+    """Write `encoder` to `folder` and return it as it is loaded from there.
+
+    Golden inputs are drawn from `examples`: those whose bits are the surest, so that another
+    machine's rounding cannot flip them. `extra_files` are text files by name.
+
+    Raises:
+        ArtifactError: if `folder` exists and `overwrite` is false.
+    """
+    if folder.exists() and not (overwrite and (folder / MANIFEST).is_file()):
+        hint = "it is not an encoder" if overwrite else "choose another place, or overwrite it"
+        raise ArtifactError(f"{folder} already exists; {hint}")
+    contents = {name: text.encode() for name, text in (extra_files or {}).items()}
+    contents[WEIGHTS] = save_tensors(_tensors(encoder))
+    contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
+    if isinstance(encoder.features, TextFeatures):
+        contents[VOCABULARY] = "".join(f"{term}\n" for term in encoder.features.vocabulary).encode()
+    contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
+    _replace_folder(folder, contents)
+    return load_encoder(folder)
+
+
+def load_encoder(folder: Path) -> Encoder:
+    """Load the encoder in `folder`.
+
+    Raises:
+        ArtifactError: if a file is missing, changed, oversized or malformed, a shape does not fit,
+            a weight is not finite, or the golden inputs give other codes.
+    """
+    try:
+        raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+        manifest = Manifest.model_validate_json(raw_manifest)
+        files = {
+            name: _read_checked(folder, name, digest) for name, digest in manifest.files.items()
+        }
+        tensors = load_tensors(files[WEIGHTS])
+    except ValidationError as error:
+        raise ArtifactError(f"{folder / MANIFEST}: {first_error(error)}") from error
+    except SafetensorError as error:
+        raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
+    encoder = Encoder(
+        features=_features(manifest, tensors, files, folder),
+        layers=[
+            Layer(
+                weight=_tensor(tensors, f"layers.{i}.weight", (spec.inputs, spec.outputs), folder),
+                bias=_tensor(tensors, f"layers.{i}.bias", (spec.outputs,), folder),
+                activation=spec.activation,
+            )
+            for i, spec in enumerate(manifest.layers)
+        ],
+        thresholds=_tensor(tensors, "thresholds", (manifest.n_bits,), folder),
+        metadata=manifest.metadata,
+        fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
+    )
+    _check_golden(encoder, files[GOLDEN], folder)
+    return encoder
+
+
+def read_extra_file(folder: Path, encoder: Encoder, name: str) -> str | None:
+    """Return the text of a further file of the artifact `encoder` was loaded from, if it has it.
+
+    Raises:
+        ArtifactError: if the artifact has changed since `encoder` was loaded.
+    """
+    raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+    if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
+        raise ArtifactError(f"{folder} has changed since its encoder was loaded")
+    digest = Manifest.model_validate_json(raw_manifest).files.get(name)
+    return None if digest is None else _read_checked(folder, name, digest).decode()
+
+
+def _tensors(encoder: Encoder) -> dict[str, Floats]:
+    tensors = {"thresholds": encoder.thresholds}
+    for i, layer in enumerate(encoder.layers):
+        tensors[f"layers.{i}.weight"] = layer.weight
+        tensors[f"layers.{i}.bias"] = layer.bias
+    if isinstance(encoder.features, TextFeatures) and encoder.features.idf is not None:
+        tensors["idf"] = encoder.features.idf
+    return {
+        name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
+    }
+
+
+def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
+    features: TextSpec | VectorSpec
+    if isinstance(encoder.features, TextFeatures):
+        features = TextSpec(
+            weighting=encoder.features.weighting,
+            max_words=encoder.features.max_words,
+            idf=encoder.features.idf is not None,
+            l2_normalize=encoder.features.l2_normalize,
+        )
+    else:
+        features = VectorSpec(
+            dimension=encoder.features.dimension, l2_normalize=encoder.features.l2_normalize
+        )
+    shapes = [(*layer.weight.shape, layer.activation) for layer in encoder.layers]
+    return Manifest(
+        n_bits=encoder.n_bits,
+        features=features,
+        layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
+        metadata=dict(encoder.metadata),
+        files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
+    )
+
+
+def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
+    margins = np.abs(encoder.logits(examples) - encoder.thresholds).min(axis=1)
+    surest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
+    inputs: Sequence[Any] = (
+        [examples[i] for i in surest]
+        if encoder.kind == "text"
+        else np.asarray(examples, dtype=np.float32)[surest].astype(float).tolist()
+    )
+    codes = [code_to_hex(code) for code in encoder.encode(_as_inputs(encoder, inputs))]
+    return {"inputs": list(inputs), "codes": codes}
+
+
+def _check_golden(encoder: Encoder, raw: bytes, folder: Path) -> None:
+    try:
+        golden = json.loads(raw)
+        inputs, expected = golden["inputs"], golden["codes"]
+        found = [code_to_hex(code) for code in encoder.encode(_as_inputs(encoder, inputs))]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
+    if not found or found != expected:
+        message = "the golden inputs give other codes than the encoder was written with"
+        raise ArtifactError(f"{folder / GOLDEN}: {message}")
+
+
+def _as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
+    return inputs if encoder.kind == "text" else np.asarray(inputs, dtype=np.float32)
+
+
+def _features(
+    manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
+) -> Features:
+    spec = manifest.features
+    if isinstance(spec, VectorSpec):
+        return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
+    try:
+        vocabulary = files[VOCABULARY].decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{folder / VOCABULARY}: {error}") from error
+    if len(vocabulary) != manifest.layers[0].inputs or len(set(vocabulary)) != len(vocabulary):
+        expected = f"must hold {manifest.layers[0].inputs} distinct terms"
+        raise ArtifactError(f"{folder / VOCABULARY}: has {len(set(vocabulary))}; {expected}")
+    return TextFeatures(
+        vocabulary=vocabulary,
+        weighting=spec.weighting,
+        max_words=spec.max_words,
+        idf=_tensor(tensors, "idf", (len(vocabulary),), folder) if spec.idf else None,
+        l2_normalize=spec.l2_normalize,
+    )
+
+
+def _tensor(
+    tensors: Mapping[str, Floats], name: str, shape: tuple[int, ...], folder: Path
+) -> Floats:
+    tensor = tensors.get(name)
+    if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
+        found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
+        raise ArtifactError(f"{folder / WEIGHTS}: {name} is {found}; it must be float32 {shape}")
+    if not np.isfinite(tensor).all():
+        raise ArtifactError(f"{folder / WEIGHTS}: {name} holds NaN or infinity")
+    return tensor
+
+
+def _read_checked(folder: Path, name: str, digest: str) -> bytes:
+    # A listed name is a plain file of this folder: it never leads out of it.
+    if Path(name).name != name or name in {"", ".", ".."} or "\0" in name:
+        raise ArtifactError(f"{folder / MANIFEST}: {name!a} is not a plain file name")
+    raw = _read_file(folder / name, MAX_FILE_BYTES)
+    if hashlib.sha256(raw).hexdigest() != digest:
+        raise ArtifactError(f"{folder / name}: has changed since the encoder was written")
+    return raw
+
+
+def _read_file(path: Path, max_bytes: int) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ArtifactError(f"{path}: is not a regular file")
+            if status.st_size > max_bytes:
+                limit = f"at most {max_bytes:,} are read"
+                raise ArtifactError(f"{path}: has {status.st_size:,} bytes; {limit}")
+            return file.read()
+    except OSError as error:
+        raise ArtifactError(f"{path}: {error.strerror or error}") from error
+
+
+def _replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as scratch:
+        written = Path(scratch) / "written"
+        written.mkdir()
+        for name, raw in contents.items():
+            with (written / name).open("wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+        _sync_folder(written)
+        if folder.exists():
+            folder.rename(Path(scratch) / "replaced")
+        written.rename(folder)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode()

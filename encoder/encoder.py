@@ -1,0 +1,78 @@
+"""An encoder: text or vectors in, packed binary codes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from encoder.codes import Codes, pack_bits
+from encoder.features import Features, Floats, TextFeatures
+from encoder.network import Layer, forward
+
+# Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
+_BATCH = 512
+
+Inputs = Sequence[str] | Floats
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Features, a network and thresholds: bit b of a code is 1 where logit_b > threshold_b.
+
+    `metadata` says what the encoder was trained on and how; `fingerprint` identifies the artifact
+    it was loaded from, and is empty for one that was never written.
+    """
+
+    features: Features
+    layers: Sequence[Layer]
+    thresholds: Floats
+    metadata: Mapping[str, Any]
+    fingerprint: str = ""
+
+    @property
+    def n_bits(self) -> int:
+        """Bits in a code."""
+        return len(self.thresholds)
+
+    @property
+    def code_size(self) -> int:
+        """Bytes in a packed code."""
+        return self.n_bits // 8
+
+    @property
+    def kind(self) -> Literal["text", "vector"]:
+        """What the encoder takes."""
+        return "text" if isinstance(self.features, TextFeatures) else "vector"
+
+    @property
+    def dimension(self) -> int | None:
+        """Length of the vectors it takes; None for text."""
+        return None if isinstance(self.features, TextFeatures) else self.features.dimension
+
+    def logits(self, inputs: Inputs) -> Floats:
+        """Return the network's output for `inputs`, float32 of shape ``(N, n_bits)``.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        parts = [forward(self.layers, self._transform(batch)) for batch in _batches(inputs)]
+        return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
+
+    def encode(self, inputs: Inputs) -> Codes:
+        """Return the packed codes of `inputs`, uint8 of shape ``(N, code_size)``.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        return pack_bits(self.logits(inputs) > self.thresholds)
+
+    def _transform(self, inputs: Inputs) -> Any:
+        return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
+
+
+def _batches(inputs: Inputs) -> Iterator[Inputs]:
+    for start in range(0, len(inputs), _BATCH):
+        yield inputs[start : start + _BATCH]

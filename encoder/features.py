@@ -1,0 +1,144 @@
+"""Features of the two kinds of input: terms of a text, entries of a vector.
+
+A text becomes a sparse row over the vocabulary and is never made dense; a vector passes through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+Floats = npt.NDArray[np.float32]
+SparseRows = Any
+"""A ``scipy.sparse.csr_array`` of shape ``(N, V)`` and dtype float32."""
+
+TermWeighting = Literal["count", "log", "binary"]
+
+# Words of two characters or more, digits and underscores included, as scikit-learn splits them.
+_WORD = re.compile(r"\b\w\w+\b")
+
+
+class InputError(ValueError):
+    """An encoder was given something it cannot encode."""
+
+
+def split_terms(text: str, max_words: int = 1) -> list[str]:
+    """Return the lower-case terms of `text`: its words, then its runs of 2 to `max_words` words."""
+    words = _WORD.findall(text.lower())
+    terms = list(words)
+    for length in range(2, max_words + 1):
+        runs = zip(*(words[start:] for start in range(length)), strict=False)
+        terms.extend(map(" ".join, runs))
+    return terms
+
+
+@dataclass(frozen=True)
+class TextFeatures:
+    """Weighted term counts over a fixed vocabulary.
+
+    With tf the count of a term in a text, the weight of the term is g(tf) · idf, g being tf
+    (``count``), ln(1 + tf) (``log``) or 1 (``binary``), and idf 1 where `idf` is None. With
+    `l2_normalize` every row is then scaled to unit length. Terms outside the vocabulary count for
+    nothing; a text without any known term is a row of zeros.
+    """
+
+    vocabulary: Sequence[str]
+    weighting: TermWeighting = "log"
+    max_words: int = 1
+    idf: Floats | None = None
+    l2_normalize: bool = False
+    _columns: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        columns = {term: column for column, term in enumerate(self.vocabulary)}
+        object.__setattr__(self, "_columns", columns)
+
+    @property
+    def dimension(self) -> int:
+        """V, the number of terms."""
+        return len(self.vocabulary)
+
+    def count_terms(self, texts: Sequence[str]) -> SparseRows:
+        """Return tf, float32 of shape ``(N, V)``, columns sorted within a row."""
+        column_of = self._columns.get
+        columns: list[int] = []
+        ends = [0]
+        for text in texts:
+            found = map(column_of, split_terms(text, self.max_words))
+            columns.extend(column for column in found if column is not None)
+            ends.append(len(columns))
+        ones = np.ones(len(columns), dtype=np.float32)
+        indices = np.asarray(columns, dtype=np.int32)
+        shape = (len(texts), self.dimension)
+        counts = sparse.csr_array((ones, indices, np.asarray(ends, dtype=np.int32)), shape=shape)
+        counts.sum_duplicates()
+        return counts
+
+    def weigh(self, counts: SparseRows) -> SparseRows:
+        """Turn term counts into features; `counts` is left as it is."""
+        weighed = counts.copy()
+        if self.weighting == "log":
+            np.log1p(weighed.data, out=weighed.data)
+        elif self.weighting == "binary":
+            weighed.data.fill(1.0)
+        if self.idf is not None:
+            weighed.data *= self.idf[weighed.indices]
+        if self.l2_normalize:
+            _scale_to_unit_length(weighed)
+        return weighed
+
+    def transform(self, texts: Sequence[str]) -> SparseRows:
+        """Return the features of `texts`, float32 of shape ``(N, V)``.
+
+        Raises:
+            InputError: if `texts` is not a sequence of strings.
+        """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InputError("text: this encoder takes a sequence of strings")
+        return self.weigh(self.count_terms(texts))
+
+
+@dataclass(frozen=True)
+class VectorFeatures:
+    """Vectors of a fixed dimension D, scaled to unit length with `l2_normalize`."""
+
+    dimension: int
+    l2_normalize: bool = False
+
+    def transform(self, vectors: Floats) -> Floats:
+        """Return the features of `vectors`, float32 of shape ``(N, D)``.
+
+        Raises:
+            InputError: unless `vectors` has shape ``(N, D)`` and finite entries.
+        """
+        rows = np.asarray(vectors)
+        if rows.ndim != 2 or rows.shape[1] != self.dimension or rows.dtype.kind not in "fiu":
+            expected = f"this encoder takes vectors of {self.dimension} numbers"
+            length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
+            raise InputError(f"vector: {length}; {expected}")
+        rows = rows.astype(np.float32)
+        if not np.isfinite(rows).all():
+            raise InputError("vector: holds NaN or infinity; every number must be finite")
+        if self.l2_normalize:
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows /= np.where(norms > 0, norms, 1.0)
+        return rows
+
+
+Features = TextFeatures | VectorFeatures
+
+
+def _scale_to_unit_length(rows: SparseRows) -> None:
+    lengths = np.diff(rows.indptr)
+    squares = np.bincount(
+        np.repeat(np.arange(rows.shape[0]), lengths), rows.data**2, minlength=rows.shape[0]
+    )
+    norms = np.sqrt(squares).astype(np.float32)
+    norms[norms == 0] = 1.0
+    rows.data /= np.repeat(norms, lengths)

@@ -1,0 +1,1 @@
+"""Fixtures and builders that several test folders share."""

@@ -1,0 +1,56 @@
+"""Small encoders with random weights, real in every other respect."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from encoder.encoder import Encoder
+from encoder.features import TextFeatures, VectorFeatures
+from encoder.network import Layer
+
+WORDS = (
+    "apple bread cheese dough eggs flour garlic honey ice jam "
+    "matrix vector tensor scalar eigen norm basis kernel rank trace"
+).split()
+
+
+def random_layers(rng: np.random.Generator, *sizes: int) -> list[Layer]:
+    """Fully connected layers of the given sizes, ReLU between them."""
+    return [
+        Layer(
+            weight=rng.normal(size=(inputs, outputs)).astype(np.float32),
+            bias=rng.normal(size=outputs).astype(np.float32),
+            activation="identity" if last else "relu",
+        )
+        for inputs, outputs, last in zip(
+            sizes, sizes[1:], [False] * (len(sizes) - 2) + [True], strict=False
+        )
+    ]
+
+
+def text_encoder(n_bits: int = 32, seed: int = 0) -> Encoder:
+    """An encoder over :data:`WORDS`."""
+    rng = np.random.default_rng(seed)
+    return Encoder(
+        features=TextFeatures(vocabulary=WORDS),
+        layers=random_layers(rng, len(WORDS), 12, n_bits),
+        thresholds=rng.normal(size=n_bits).astype(np.float32),
+        metadata={"trained_on": "nothing"},
+    )
+
+
+def vector_encoder(n_bits: int = 32, dimension: int = 6, seed: int = 0) -> Encoder:
+    """An encoder of vectors of `dimension` numbers."""
+    rng = np.random.default_rng(seed)
+    return Encoder(
+        features=VectorFeatures(dimension=dimension),
+        layers=random_layers(rng, dimension, 12, n_bits),
+        thresholds=np.zeros(n_bits, dtype=np.float32),
+        metadata={},
+    )
+
+
+def random_texts(count: int, seed: int = 0) -> list[str]:
+    """Texts of 1 to 8 words of :data:`WORDS`."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, size=rng.integers(1, 9))) for _ in range(count)]
