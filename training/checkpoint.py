@@ -1,0 +1,91 @@
+"""Training state on disk: safetensors, replaced in one step, tied to the run that wrote it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+History = list[dict[str, float]]
+"""The mean of every loss term, epoch by epoch."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be resumed from."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run keeps its state; `run` identifies its settings and data."""
+
+    path: Path
+    run: str
+
+    def save(
+        self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], history: History
+    ) -> None:
+        """Write the state after ``len(history)`` epochs in place of the one before."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        written = self.path.with_name(self.path.name + ".writing")
+        save_file(
+            _flatten(model, optimizers),
+            written,
+            metadata={"run": self.run, "history": json.dumps(history)},
+        )
+        os.replace(written, self.path)
+
+    def restore(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> History:
+        """Load the state into `model` and `optimizers`; return the history, empty where none is.
+
+        Raises:
+            CheckpointError: if the file is damaged or was written by another run.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise CheckpointError(f"{self.path}: {error}; delete it to start afresh") from error
+        if metadata.get("run") != self.run:
+            problem = "was written by a run with other settings or data"
+            raise CheckpointError(f"{self.path}: {problem}; delete it to start afresh")
+        _unflatten(tensors, model, optimizers)
+        history: History = json.loads(metadata["history"])
+        return history
+
+    def remove(self) -> None:
+        """Delete the state of a run that has ended."""
+        self.path.unlink(missing_ok=True)
+
+
+def _flatten(model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    for i, optimizer in enumerate(optimizers):
+        for parameter, values in optimizer.state_dict()["state"].items():
+            for key, value in values.items():
+                tensors[f"optimizer/{i}/{parameter}/{key}"] = torch.as_tensor(value)
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def _unflatten(
+    tensors: Mapping[str, Tensor], model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+) -> None:
+    model.load_state_dict(
+        {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
+    )
+    states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer/"):
+            _, i, parameter, key = name.split("/")
+            states[int(i)].setdefault(int(parameter), {})[key] = tensor
+    for optimizer, state in zip(optimizers, states, strict=True):
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -1,0 +1,114 @@
+"""Documents as training data: inputs, class numbers, and the split and masking of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.document import Document
+from encoder.encoder import Inputs
+
+Rows = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
+
+UNLABELLED = -1
+
+
+class TrainingDataError(ValueError):
+    """Documents do not make a corpus that can be learned from."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """N documents: texts or ``float32[N, D]`` vectors, and the number of each one's class or −1."""
+
+    ids: tuple[str, ...]
+    inputs: Inputs
+    classes: tuple[str, ...]
+    labels: Labels
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the inputs are texts."""
+        return not isinstance(self.inputs, np.ndarray)
+
+    def take(self, rows: Rows) -> Inputs:
+        """Return the inputs of `rows`."""
+        if isinstance(self.inputs, np.ndarray):
+            return self.inputs[rows]
+        return [self.inputs[row] for row in rows]
+
+    def tags(self, rows: Rows) -> list[tuple[str, ...]]:
+        """Return the labels of `rows` as evaluation takes them, none for an unlabelled one."""
+        found = self.labels[rows]
+        return [() if label == UNLABELLED else (self.classes[label],) for label in found]
+
+
+def gather(documents: Iterable[Document]) -> TrainingData:
+    """Bring `documents` together, classes in alphabetical order.
+
+    Raises:
+        TrainingDataError: if there are none, if texts and vectors are mixed, if vectors differ in
+            length, or if a document carries a code or more than one label.
+    """
+    taken = list(documents)
+    if not taken:
+        raise TrainingDataError("the corpus holds no documents")
+    for document in taken:
+        if document.code is not None:
+            raise TrainingDataError(
+                f"document {document.id!a} is a code; training takes texts or vectors"
+            )
+        if len(document.labels) > 1:
+            found = f"document {document.id!a} has {len(document.labels)} labels"
+            raise TrainingDataError(f"labels: {found}; training takes at most one a document")
+    classes = tuple(sorted({label for document in taken for label in document.labels}))
+    number = {name: i for i, name in enumerate(classes)}
+    labels = [number[d.labels[0]] if d.labels else UNLABELLED for d in taken]
+    return TrainingData(
+        ids=tuple(document.id for document in taken),
+        inputs=_inputs(taken),
+        classes=classes,
+        labels=np.asarray(labels, dtype=np.int64),
+    )
+
+
+def hold_out(labels: Labels, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Split rows into those to train on and a random `share` of the labelled ones to validate."""
+    labelled = np.flatnonzero(labels != UNLABELLED)
+    held = rng.permutation(labelled)[: round(share * len(labelled))]
+    training = np.setdiff1d(np.arange(len(labels)), held, assume_unique=True)
+    return training, np.sort(held)
+
+
+def mask_labels(labels: Labels, supervision: float, rng: np.random.Generator) -> Labels:
+    """Keep the labels of a random share `supervision` (ρ) of the labelled rows, hide the others.
+
+    The rows are drawn without regard to class, as in the SSB-VAE paper's experiments.
+    """
+    labelled = np.flatnonzero(labels != UNLABELLED)
+    kept = rng.permutation(labelled)[: round(supervision * len(labelled))]
+    masked = np.full_like(labels, UNLABELLED)
+    masked[kept] = labels[kept]
+    return masked
+
+
+def _inputs(documents: list[Document]) -> Inputs:
+    texts = [document.text for document in documents if document.text is not None]
+    if len(texts) == len(documents):
+        return texts
+    if texts:
+        raise TrainingDataError(
+            "text: some documents are texts and some are vectors; train on one kind"
+        )
+    vectors = [document.vector for document in documents if document.vector is not None]
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise TrainingDataError(f"vector: lengths differ, from {lengths[0]} to {lengths[-1]}")
+    return np.stack(vectors).astype(np.float32)

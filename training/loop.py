@@ -1,0 +1,118 @@
+"""The training loop that every objective shares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from training.batches import shuffled_batches
+from training.checkpoint import Checkpoint, History
+from training.data import Rows
+from training.models import SparseLinear
+
+# Between two checkpoints; an epoch of a small corpus is shorter than writing one.
+_SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
+class BatchLoss(Protocol):
+    """The objective: the weighted loss terms of a batch, whose sum is minimised."""
+
+    def __call__(self, rows: Rows, generator: torch.Generator) -> Mapping[str, Tensor]:
+        """Return scalars by name for the batch made of `rows`; draw only from `generator`."""
+
+
+class DivergedError(RuntimeError):
+    """The loss is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    seed: int
+
+
+def fit(
+    model: nn.Module,
+    loss: BatchLoss,
+    rows: int,
+    schedule: Schedule,
+    *,
+    checkpoint: Checkpoint | None = None,
+    progress: bool = True,
+) -> History:
+    """Minimise `loss` over the batches of `rows` documents with Adam.
+
+    Every epoch draws from generators seeded by (seed, epoch) alone, so that a run that was broken
+    off goes on from its checkpoint to the same weights.
+
+    Raises:
+        DivergedError: if a loss term is not finite.
+        CheckpointError: if the checkpoint is damaged or another run's.
+    """
+    optimizers = _optimizers(model, schedule.learning_rate)
+    history = checkpoint.restore(model, optimizers) if checkpoint else []
+    saved_at = time.monotonic()
+    epochs = range(len(history), schedule.epochs)
+    model.train()
+    # tqdm draws nothing where standard error is not a terminal.
+    disable = None if progress else True
+    with tqdm(
+        epochs, "training", initial=len(history), total=schedule.epochs, disable=disable
+    ) as bar:
+        for epoch in bar:
+            history.append(_run_epoch(loss, rows, schedule, optimizers, epoch))
+            bar.set_postfix({name: f"{value:.3f}" for name, value in history[-1].items()})
+            due = time.monotonic() - saved_at > _SECONDS_BETWEEN_CHECKPOINTS
+            if checkpoint and due and epoch + 1 < schedule.epochs:
+                checkpoint.save(model, optimizers, history)
+                saved_at = time.monotonic()
+    model.eval()
+    return history
+
+
+def _run_epoch(
+    loss: BatchLoss,
+    rows: int,
+    schedule: Schedule,
+    optimizers: list[torch.optim.Optimizer],
+    epoch: int,
+) -> dict[str, float]:
+    rng = np.random.default_rng([schedule.seed, epoch])
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    sums: dict[str, float] = {}
+    for batch in shuffled_batches(rows, schedule.batch_size, rng):
+        terms = loss(batch, generator)
+        total = torch.stack(list(terms.values())).sum()
+        if not torch.isfinite(total):
+            shown = ", ".join(f"{name} {value.item():g}" for name, value in terms.items())
+            raise DivergedError(f"training diverged in epoch {epoch + 1}: {shown}")
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        total.backward()  # type: ignore[no-untyped-call]
+        for optimizer in optimizers:
+            optimizer.step()
+        for name, value in terms.items():
+            sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
+    return {name: value / rows for name, value in sums.items()}
+
+
+def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
+    # A batch touches few rows of a sparse first layer. SparseAdam moves only those; plain Adam
+    # would spend most of the run on rows whose gradient is zero.
+    sparse = [module.weight for module in model.modules() if isinstance(module, SparseLinear)]
+    dense = [p for p in model.parameters() if not any(p is weight for weight in sparse)]
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(dense, lr=learning_rate)]
+    if sparse:
+        optimizers.append(torch.optim.SparseAdam(sparse, lr=learning_rate))
+    return optimizers

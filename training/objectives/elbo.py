@@ -1,0 +1,26 @@
+"""The evidence lower bound of a Bernoulli code, as two losses.
+
+Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
+(2020), section 3. The reconstruction term is computed by the decoders, which know their likelihood.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def kl_loss(logits_NB: Tensor) -> Tensor:
+    """Return the mean over rows of KL(Ber(σ(logits)) ‖ Ber(½)), summed over bits; a scalar.
+
+    For one bit with α = σ(l): α ln α + (1 − α) ln(1 − α) + ln 2, written with log-sigmoids so
+    that saturated bits stay finite.
+    """
+    alpha = torch.sigmoid(logits_NB)
+    per_bit = (
+        alpha * functional.logsigmoid(logits_NB)
+        + (1 - alpha) * functional.logsigmoid(-logits_NB)
+        + torch.log(torch.tensor(2.0))
+    )
+    return per_bit.sum(dim=1).mean()

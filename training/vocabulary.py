@@ -1,0 +1,41 @@
+"""Choosing the terms of a text encoder from its training texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from encoder.features import Floats, TextFeatures, split_terms
+
+MIN_DOCUMENTS = 2
+
+
+def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> list[str]:
+    """Return the `max_terms` most frequent terms that occur in at least two texts.
+
+    The order is by count, then alphabetical, and so the same on every machine.
+
+    Raises:
+        ValueError: if no term occurs in two texts.
+    """
+    counts: Counter[str] = Counter()
+    documents: Counter[str] = Counter()
+    for text in texts:
+        terms = split_terms(text, max_words)
+        counts.update(terms)
+        documents.update(set(terms))
+    shared = (term for term in counts if documents[term] >= MIN_DOCUMENTS)
+    vocabulary = sorted(shared, key=lambda term: (-counts[term], term))[:max_terms]
+    if not vocabulary:
+        raise ValueError("text: no term occurs in two documents, so there is nothing to learn from")
+    return vocabulary
+
+
+def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> Floats:
+    """Return idf_v = ln((1 + N) / (1 + n_v)) + 1, scikit-learn's smoothed form, shape ``(V,)``."""
+    counts = features.count_terms(texts)
+    documents = np.bincount(counts.indices, minlength=features.dimension)
+    idf = np.log((1 + len(texts)) / (1 + documents)) + 1
+    return np.asarray(idf, dtype=np.float32)
