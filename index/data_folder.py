@@ -1,0 +1,291 @@
+"""The data folder: encoders and collections by name, and one writer at a time.
+
+::
+
+    encoders/NAME/                       an encoder artifact
+    collections/RANDOM/store.sqlite      a collection; its name is held in the store
+
+A name that a caller gives is only ever compared with names that are there; it never becomes a
+path, except when an encoder's folder has been listed under it. Whoever writes holds an exclusive
+lock on the folder itself, which the operating system drops when the process ends in any way.
+
+A collection is made in a folder whose name ends in ``.partial`` and is renamed when its store is
+complete; to drop one is to rename it back and delete it. What a crash leaves behind ends in
+``.partial``, is no collection, and is deleted when the data folder is next opened for writing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from encoder.artifact import ArtifactError, load_encoder
+from encoder.codes import check_n_bits
+from encoder.encoder import Encoder
+from index.collection import Collection
+from index.errors import (
+    CollectionExists,
+    CollectionUnavailable,
+    DataFolderError,
+    DataFolderInUse,
+    EncoderMismatch,
+    InputError,
+    StoreError,
+    UnknownCollection,
+    UnknownEncoder,
+)
+from index.store import Description, Store
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+PARTIAL = ".partial"
+STORE_FILE = "store.sqlite"
+
+
+class DataFolder:
+    """An open data folder. All methods are thread-safe."""
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        """Open the data folder at `path`; it is made if it is missing and `writable`.
+
+        Opened for reading only, it shows the collections as they are at that moment. A collection
+        that cannot be opened does not stand in the way of the others: see :meth:`unavailable`.
+
+        Raises:
+            DataFolderInUse: if `writable` and another process is writing.
+            DataFolderError: if it is missing or cannot be made or read.
+        """
+        self.path = path
+        self.writable = writable
+        self._changing = threading.Lock()
+        self._loading = threading.Lock()
+        self._encoders: dict[str, Encoder] = {}
+        self._folders: dict[str, Path] = {}
+        self._collections: dict[str, Collection] = {}
+        self._unavailable: dict[str, str] = {}
+        try:
+            if writable:
+                for folder in (path / "encoders", path / "collections"):
+                    folder.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise DataFolderError(f"{path}: {error.strerror or error}") from error
+        try:
+            if writable:
+                self._lock()
+                self._delete_partial()
+            self._open_collections()
+        except BaseException:
+            self.close()
+            raise
+
+    def encoder_names(self) -> list[str]:
+        """Return the names of the encoders, in order."""
+        return sorted(self._encoder_folders())
+
+    def encoder(self, name: str) -> Encoder:
+        """Return an encoder, which is loaded once.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact.
+        """
+        with self._loading:
+            if name not in self._encoders:
+                folder = self._encoder_folders().get(name)
+                if folder is None:
+                    known = ", ".join(self.encoder_names()) or "none"
+                    raise UnknownEncoder(f"there is no encoder {name!a}; there are: {known}")
+                self._encoders[name] = load_encoder(folder)
+            return self._encoders[name]
+
+    def collections(self) -> Mapping[str, Collection]:
+        """Return the collections by name, in the order of the names."""
+        return MappingProxyType(dict(sorted(self._collections.copy().items())))
+
+    def unavailable(self) -> Mapping[str, str]:
+        """Return why collections cannot be opened, by name, or by folder if that is not known."""
+        return MappingProxyType(dict(sorted(self._unavailable.copy().items())))
+
+    def collection(self, name: str) -> Collection:
+        """Return a collection.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+            CollectionUnavailable: if there is one but it cannot be opened.
+        """
+        collection = self._collections.get(name)
+        if collection is not None:
+            return collection
+        reason = self._unavailable.get(name)
+        if reason is not None:
+            raise CollectionUnavailable(f"collection {name!a} cannot be opened: {reason}")
+        raise UnknownCollection(f"there is no collection {name!a}")
+
+    def create_collection(
+        self, name: str, *, encoder: str | None = None, n_bits: int | None = None
+    ) -> Collection:
+        """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
+
+        If there is one just like it, that one is returned.
+
+        Raises:
+            InputError: if the name or `n_bits` cannot be, or both or none of the two are given.
+            UnknownEncoder: if there is no encoder of that name.
+            ArtifactError: if the encoder is not intact.
+            CollectionExists: if the name is taken by a collection with other settings.
+            StoreError: if it cannot be written.
+        """
+        if not NAME.fullmatch(name):
+            rule = "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or a digit"
+            raise InputError("name", f"is {name[:80]!a}; it must be {rule}")
+        if (encoder is None) == (n_bits is None):
+            raise InputError("encoder", "exactly one of encoder and n_bits must be given")
+        loaded = None if encoder is None else self.encoder(encoder)
+        description = _describe(name, encoder, loaded, n_bits)
+        with self._changing:
+            if name in self._collections or name in self._unavailable:
+                return self._existing(description)
+            self._check_writable()
+            folder = self._make(description)
+            collection = Collection(Store(folder / STORE_FILE, writable=True), loaded)
+            self._folders[name] = folder
+            self._collections[name] = collection
+            return collection
+
+    def drop_collection(self, name: str) -> None:
+        """Delete a collection and all of its documents, also one that cannot be opened.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+        """
+        with self._changing:
+            if name not in self._folders:
+                raise UnknownCollection(f"there is no collection {name!a}")
+            self._check_writable()
+            folder = self._folders.pop(name)
+            self._unavailable.pop(name, None)
+            collection = self._collections.pop(name, None)
+            if collection is not None:
+                collection.close()
+            partial = folder.with_name(folder.name + PARTIAL)
+            folder.rename(partial)
+            _sync(partial.parent)
+            shutil.rmtree(partial)
+
+    def close(self) -> None:
+        """Close every collection and let another process write."""
+        with self._changing:
+            for collection in self._collections.values():
+                collection.close()
+            self._collections.clear()
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def __enter__(self) -> DataFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            message = f"{self.path} is in use: another process is writing to it"
+            raise DataFolderInUse(message) from error
+
+    def _check_writable(self) -> None:
+        if not self.writable or self._descriptor < 0:
+            raise DataFolderError(f"{self.path} is not open for writing")
+
+    def _encoder_folders(self) -> dict[str, Path]:
+        return {path.name: path for path in _folders_in(self.path / "encoders") if _is_name(path)}
+
+    def _delete_partial(self) -> None:
+        for path in _folders_in(self.path / "collections"):
+            if path.suffix == PARTIAL:
+                shutil.rmtree(path)
+
+    def _open_collections(self) -> None:
+        for path in sorted(_folders_in(self.path / "collections")):
+            if path.suffix != PARTIAL:
+                self._open_collection(path)
+
+    def _open_collection(self, folder: Path) -> None:
+        name = folder.name
+        store = None
+        try:
+            store = Store(folder / STORE_FILE, writable=self.writable)
+            if store.description.name in self._folders:
+                raise StoreError(f"there are two collections named {store.description.name!r}")
+            name = store.description.name
+            self._collections[name] = Collection(store, self._encoder_of(store.description))
+        except (StoreError, CollectionUnavailable) as error:
+            if store is not None:
+                store.close()
+            self._unavailable[name] = str(error)
+        self._folders[name] = folder
+
+    def _encoder_of(self, description: Description) -> Encoder | None:
+        if description.encoder_name is None:
+            return None
+        try:
+            return self.encoder(description.encoder_name)
+        except (UnknownEncoder, ArtifactError) as error:
+            raise EncoderMismatch(str(error)) from error
+
+    def _existing(self, description: Description) -> Collection:
+        collection = self.collection(description.name)
+        if collection.description != description:
+            made = collection.encoder_name or f"{collection.n_bits} bits"
+            message = f"collection {description.name!a} exists already, with {made}"
+            raise CollectionExists(message)
+        return collection
+
+    def _make(self, description: Description) -> Path:
+        folder = self.path / "collections" / secrets.token_hex(8)
+        partial = folder.with_name(folder.name + PARTIAL)
+        partial.mkdir()
+        Store.create(partial / STORE_FILE, description)
+        _sync(partial)
+        partial.rename(folder)
+        _sync(folder.parent)
+        return folder
+
+
+def _describe(
+    name: str, encoder_name: str | None, encoder: Encoder | None, n_bits: int | None
+) -> Description:
+    if encoder is not None:
+        return Description(name, encoder.n_bits, encoder_name, encoder.fingerprint)
+    try:
+        return Description(name, check_n_bits(n_bits or 0))
+    except ValueError as error:
+        raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
+
+
+def _is_name(path: Path) -> bool:
+    return NAME.fullmatch(path.name) is not None
+
+
+def _folders_in(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    return [path for path in parent.iterdir() if path.is_dir()]
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder last through a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,53 @@
+"""What can go wrong with an index, each kind with a name of its own."""
+
+# ruff: noqa: N818 - the names read as what happened; most of them need no "Error" to say so.
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """A caller gave something that cannot be taken; `field` names the part of it.
+
+    `position` says which of several queries it was in.
+    """
+
+    def __init__(self, field: str, message: str, position: int | None = None) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.position = position
+
+
+class UnknownDocument(LookupError):
+    """No document of the collection has the id."""
+
+
+class UnknownCollection(LookupError):
+    """No collection of the data folder has the name."""
+
+
+class UnknownEncoder(LookupError):
+    """No encoder of the data folder has the name."""
+
+
+class CollectionExists(ValueError):
+    """The name is taken by a collection of another kind."""
+
+
+class CollectionUnavailable(RuntimeError):
+    """A collection is there but cannot be opened; the message says why."""
+
+
+class EncoderMismatch(CollectionUnavailable):
+    """The encoder that made a collection's codes is missing, or is another one by now."""
+
+
+class StoreError(RuntimeError):
+    """A store is damaged, locked, closed or of a format that cannot be read."""
+
+
+class DataFolderError(RuntimeError):
+    """A data folder cannot be opened."""
+
+
+class DataFolderInUse(DataFolderError):
+    """Another process is writing to the data folder."""

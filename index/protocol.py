@@ -1,0 +1,68 @@
+"""What every engine promises, so that one can stand in for another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+
+Rows = npt.NDArray[np.int64]
+"""Row numbers: the order of insertion. They need not be contiguous and are never reused."""
+
+
+class Neighbours(NamedTuple):
+    """What one query found, nearest first; rows at the same distance in ascending order."""
+
+    rows: Rows
+    """``int64[m]``"""
+    distances: npt.NDArray[np.int64]
+    """``int64[m]``, Hamming distances in bits."""
+
+
+class CodeIndex(Protocol):
+    """Exact Hamming search over codes, each known by its row.
+
+    The order of results is (distance, row) and nothing else decides it: not the engine, nor how
+    many queries are asked at once, nor the number of threads. The first k of a search for k + 1
+    are therefore the search for k.
+    """
+
+    @property
+    def n_bits(self) -> int:
+        """The length of every code."""
+
+    def __len__(self) -> int:
+        """The number of codes that a search can find."""
+
+    def search(self, queries: Codes, k: int, radius: int | None = None) -> list[Neighbours]:
+        """Return the `k` nearest of each query, fewer where there are fewer.
+
+        Args:
+            queries: ``uint8[Q, n_bits / 8]``; Q may be zero.
+            k: at least 1; it may exceed the size of the index.
+            radius: where given, only codes at a distance of at most `radius` are found.
+        """
+
+
+def check_search(index: CodeIndex, queries: Codes, k: int, radius: int | None) -> None:
+    """Raise ValueError unless the arguments are ones that :meth:`CodeIndex.search` takes."""
+    if queries.dtype != np.uint8 or queries.ndim != 2 or queries.shape[1] * 8 != index.n_bits:
+        given = f"{queries.dtype}{list(queries.shape)}"
+        raise ValueError(f"queries are {given}; they must be uint8[Q, {index.n_bits // 8}]")
+    if k < 1:
+        raise ValueError(f"k is {k}; it must be at least 1")
+    if radius is not None and radius < 0:
+        raise ValueError(f"radius is {radius}; it must not be negative")
+
+
+def check_codes(codes: Codes, rows: Rows) -> None:
+    """Raise ValueError unless the codes are packed and have one row each, in ascending order."""
+    if codes.dtype != np.uint8 or codes.ndim != 2 or codes.shape[1] == 0:
+        raise ValueError(f"codes are {codes.dtype}{list(codes.shape)}; they must be uint8[N, C]")
+    if rows.shape != (len(codes),):
+        raise ValueError(f"{len(codes)} codes have rows of shape {rows.shape}")
+    if (np.diff(rows) <= 0).any():
+        raise ValueError("rows must ascend")
