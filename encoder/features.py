@@ -122,7 +122,8 @@ class VectorFeatures:
             expected = f"this encoder takes vectors of {self.dimension} numbers"
             length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
             raise InputError(f"vector: {length}; {expected}")
-        rows = rows.astype(np.float32)
+        with np.errstate(over="ignore"):
+            rows = rows.astype(np.float32)
         if not np.isfinite(rows).all():
             raise InputError("vector: holds NaN or infinity; every number must be finite")
         if self.l2_normalize:

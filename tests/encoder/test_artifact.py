@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from encoder.artifact import ArtifactError, load_encoder, read_extra_file, write_artifact
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_artifact(
+        tmp_path / "encoder", text_encoder(), random_texts(50), extra_files={"notes.txt": "höhö"}
+    )
+    return tmp_path / "encoder"
+
+
+def rehash(folder: Path, edit: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    """Write the hashes of the files as they are now, so that only what follows can object."""
+    manifest = json.loads((folder / "encoder.json").read_text())
+    for name in manifest["files"]:
+        if (folder / name).is_file():
+            manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    edit(manifest)
+    (folder / "encoder.json").write_text(json.dumps(manifest))
+
+
+def edit_tensors(folder: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    tensors = {
+        name: tensor.copy() for name, tensor in load_file(folder / "weights.safetensors").items()
+    }
+    edit(tensors)
+    save_file(tensors, folder / "weights.safetensors")
+    rehash(folder)
+
+
+def test_a_loaded_encoder_gives_the_same_codes(folder: Path) -> None:
+    texts = random_texts(200, seed=9)
+    assert np.array_equal(load_encoder(folder).encode(texts), text_encoder().encode(texts))
+    assert load_encoder(folder).metadata == {"trained_on": "nothing"}
+
+
+def test_a_vector_encoder_round_trip(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+    loaded = write_artifact(tmp_path / "v", vector_encoder(), vectors)
+    assert np.array_equal(loaded.encode(vectors), vector_encoder().encode(vectors))
+    assert not (tmp_path / "v" / "vocabulary.txt").exists()
+
+
+def test_equal_encoders_have_equal_fingerprints_and_others_do_not(tmp_path: Path) -> None:
+    prints = [
+        write_artifact(tmp_path / str(i), text_encoder(seed=seed), random_texts(50)).fingerprint
+        for i, seed in enumerate([0, 0, 1])
+    ]
+    assert prints[0] == prints[1] != prints[2]
+    assert all(len(one) == 64 for one in prints)
+
+
+def test_an_idf_is_kept(tmp_path: Path) -> None:
+    encoder = text_encoder()
+    idf = np.linspace(1, 2, encoder.features.dimension).astype(np.float32)
+    object.__setattr__(encoder.features, "idf", idf)
+    loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
+    assert np.array_equal(loaded.features.idf, idf)  # type: ignore[union-attr, arg-type]
+
+
+def test_extra_files_are_hashed_and_read_back(folder: Path) -> None:
+    encoder = load_encoder(folder)
+    assert read_extra_file(folder, encoder, "notes.txt") == "höhö"
+    assert read_extra_file(folder, encoder, "absent.txt") is None
+    (folder / "notes.txt").write_text("changed")
+    with pytest.raises(ArtifactError, match=r"notes.txt: has changed"):
+        load_encoder(folder)
+
+
+def test_an_existing_folder_is_kept_unless_overwritten(folder: Path) -> None:
+    before = load_encoder(folder).fingerprint
+    with pytest.raises(ArtifactError, match="already exists"):
+        write_artifact(folder, text_encoder(seed=1), random_texts(50))
+    assert load_encoder(folder).fingerprint == before
+    after = write_artifact(folder, text_encoder(seed=1), random_texts(50), overwrite=True)
+    assert after.fingerprint != before
+    assert os.listdir(folder.parent) == ["encoder"]
+
+
+def test_a_folder_that_is_no_encoder_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("irreplaceable")
+    with pytest.raises(ArtifactError, match="not an encoder"):
+        write_artifact(tmp_path / "thesis", text_encoder(), random_texts(50), overwrite=True)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "irreplaceable"
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "vocabulary.txt", "golden.json"])
+def test_a_changed_byte_is_noticed(folder: Path, name: str) -> None:
+    raw = bytearray((folder / name).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (folder / name).write_bytes(raw)
+    with pytest.raises(ArtifactError, match=f"{name}: has changed"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder.json", "weights.safetensors", "vocabulary.txt", "golden.json"]
+)
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(ArtifactError, match=f"{name}: No such file"):
+        load_encoder(folder)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"nowhere.*No such file"):
+        load_encoder(tmp_path / "nowhere")
+
+
+def test_a_symbolic_link_is_refused(folder: Path, tmp_path: Path) -> None:
+    shutil.move(folder / "golden.json", tmp_path / "elsewhere.json")
+    (folder / "golden.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ArtifactError, match=r"golden.json: .*symbolic links"):
+        load_encoder(folder)
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(folder: Path) -> None:
+    (folder / "golden.json").unlink()
+    os.mkfifo(folder / "golden.json")
+    with pytest.raises(ArtifactError, match="not a regular file"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "..", "a/b", ""])
+def test_a_listed_file_cannot_lie_outside_the_folder(folder: Path, name: str) -> None:
+    (folder.parent / "outside").write_text("secret")
+    rehash(folder, lambda manifest: manifest["files"].update({name: "0" * 64}))
+    with pytest.raises(ArtifactError, match="not a plain file name"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda t: t.pop("thresholds"), "thresholds is missing"),
+        (
+            lambda t: t.update({"layers.0.bias": t["layers.0.bias"][:-1]}),
+            r"layers.0.bias is float32 \(11,\)",
+        ),
+        (
+            lambda t: t.update({"thresholds": t["thresholds"].astype(np.float64)}),
+            "thresholds is float64",
+        ),
+        (lambda t: t["layers.1.weight"].__setitem__((0, 0), np.nan), "layers.1.weight holds NaN"),
+        (
+            lambda t: t["layers.1.weight"].__setitem__((0, 0), np.inf),
+            "layers.1.weight holds NaN or inf",
+        ),
+        (lambda t: t["layers.1.weight"].__imul__(-1), "golden inputs give other codes"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(
+    folder: Path, edit: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    edit_tensors(folder, edit)
+    with pytest.raises(ArtifactError, match=message):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda m: m.update(format_version=2), "format_version"),
+        (lambda m: m.update(n_bits=12), "n_bits is 12"),
+        (lambda m: m.update(n_bits=64), "the last layer has 32 outputs"),
+        (lambda m: m.update(surprise=1), "surprise: Extra inputs"),
+        (lambda m: m.update(layers=[]), "layers: Tuple should have at least 1 item"),
+        (lambda m: m["layers"][0].update(outputs=13), "layers do not fit"),
+        (lambda m: m["layers"][0].update(activation="exec"), "activation"),
+        (lambda m: m["files"].pop("golden.json"), "files has no golden.json"),
+        (lambda m: m["files"].pop("vocabulary.txt"), "files has no vocabulary.txt"),
+        (lambda m: m["features"].update(kind="image"), "features"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(
+    folder: Path, edit: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    rehash(folder, edit)
+    with pytest.raises(ArtifactError, match=message):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("encoder.json", b"{", r"encoder.json"),
+        ("encoder.json", b"\x80\x04K\x01.", r"encoder.json"),
+        ("weights.safetensors", b"\x80\x04K\x01.", r"weights.safetensors"),
+        ("weights.safetensors", b"\xff" * 64, r"weights.safetensors"),
+        ("vocabulary.txt", b"\xff\xfe", r"vocabulary.txt"),
+        ("vocabulary.txt", b"apple\n" * 20, r"vocabulary.txt: has 1; must hold 20 distinct"),
+        ("golden.json", b"[]", r"golden.json: cannot be read"),
+        ("golden.json", b'{"inputs": [], "codes": []}', r"golden inputs give other codes"),
+        ("golden.json", b'{"inputs": [1], "codes": ["00000000"]}', r"golden.json: cannot be read"),
+    ],
+)
+def test_malformed_files_are_refused(folder: Path, name: str, raw: bytes, message: str) -> None:
+    (folder / name).write_bytes(raw)
+    if name != "encoder.json":
+        rehash(folder)
+    with pytest.raises(ArtifactError, match=message):
+        load_encoder(folder)

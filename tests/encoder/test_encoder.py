@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from encoder.codes import unpack_codes
+from encoder.encoder import Encoder
+from encoder.features import InputError
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
+
+
+def reference_logits(encoder: Encoder, x: np.ndarray) -> np.ndarray:
+    for layer in encoder.layers:
+        x = np.array(
+            [
+                [
+                    np.dot(row, layer.weight[:, j].astype(np.float64)) + layer.bias[j]
+                    for j in range(len(layer.bias))
+                ]
+                for row in x.astype(np.float64)
+            ]
+        )
+        x = np.maximum(x, 0) if layer.activation == "relu" else x
+    return x
+
+
+@pytest.mark.parametrize("n_bits", [8, 32, 128])
+def test_text_logits_and_bits_equal_a_float64_reference(n_bits: int) -> None:
+    encoder, texts = text_encoder(n_bits), random_texts(40)
+    expected = reference_logits(encoder, encoder.features.transform(texts).toarray())  # type: ignore[arg-type, union-attr]
+    np.testing.assert_allclose(encoder.logits(texts), expected, atol=1e-4)
+    bits = unpack_codes(encoder.encode(texts))
+    sure = np.abs(expected - encoder.thresholds) > 1e-3
+    assert sure.mean() > 0.9
+    assert np.array_equal(bits[sure], (expected > encoder.thresholds)[sure])
+
+
+def test_vector_logits_equal_a_float64_reference() -> None:
+    encoder, vectors = (
+        vector_encoder(),
+        np.random.default_rng(1).normal(size=(30, 6)).astype(np.float32),
+    )
+    np.testing.assert_allclose(
+        encoder.logits(vectors), reference_logits(encoder, vectors), atol=1e-4
+    )
+
+
+def test_a_batch_gives_the_codes_that_single_texts_give() -> None:
+    encoder, texts = text_encoder(), random_texts(1200)
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    assert np.array_equal(encoder.encode(texts), alone)
+
+
+def test_an_empty_batch_gives_no_codes() -> None:
+    assert text_encoder().encode([]).shape == (0, 4)
+    assert vector_encoder(64).encode(np.empty((0, 6), dtype=np.float32)).shape == (0, 8)
+
+
+def test_kinds_and_dimensions() -> None:
+    assert (text_encoder().kind, text_encoder().dimension) == ("text", None)
+    assert (vector_encoder().kind, vector_encoder().dimension) == ("vector", 6)
+    assert (text_encoder(64).n_bits, text_encoder(64).code_size) == (64, 8)
+
+
+def test_an_encoder_refuses_the_other_kind_of_input() -> None:
+    with pytest.raises(InputError, match="sequence of strings"):
+        text_encoder().encode(np.zeros((1, 6), dtype=np.float32))
+    with pytest.raises(InputError, match="vectors of 6 numbers"):
+        vector_encoder().encode(["text"])

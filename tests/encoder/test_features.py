@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+from encoder.features import InputError, TermWeighting, TextFeatures, VectorFeatures, split_terms
+from tests.support.encoders import WORDS, random_texts
+
+texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)
+
+
+def test_words_are_lower_case_and_of_two_characters_or_more() -> None:
+    assert split_terms("A Übung: x_1 of C3PO, e.g. 42!") == ["übung", "x_1", "of", "c3po", "42"]
+
+
+def test_runs_of_words_follow_the_words() -> None:
+    assert split_terms("aa bb cc", max_words=3) == ["aa", "bb", "cc", "aa bb", "bb cc", "aa bb cc"]
+
+
+@given(texts, st.integers(1, 3))
+def test_counts_equal_scikit_learns(batch: list[str], max_words: int) -> None:
+    vocabulary = [*WORDS, "apple bread", "matrix vector tensor"]
+    reference = CountVectorizer(vocabulary=vocabulary, ngram_range=(1, max_words), dtype=np.float32)
+    features = TextFeatures(vocabulary=vocabulary, max_words=max_words)
+    expected = reference.transform(batch).toarray() if batch else np.zeros((0, len(vocabulary)))
+    assert np.array_equal(features.count_terms(batch).toarray(), expected)
+
+
+@given(texts.filter(bool))
+def test_tf_idf_equals_scikit_learns(batch: list[str]) -> None:
+    counts = TextFeatures(vocabulary=WORDS).count_terms(batch)
+    reference = TfidfTransformer().fit(counts)
+    idf = reference.idf_.astype(np.float32)
+    features = TextFeatures(vocabulary=WORDS, weighting="count", idf=idf, l2_normalize=True)
+    np.testing.assert_allclose(
+        features.transform(batch).toarray(), reference.transform(counts).toarray(), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("weighting", "expected"),
+    [("count", [3, 1]), ("log", [np.log(4), np.log(2)]), ("binary", [1, 1])],
+)
+def test_term_weightings(weighting: TermWeighting, expected: list[float]) -> None:
+    features = TextFeatures(vocabulary=["yes", "no"], weighting=weighting)
+    row = features.transform(["no yes yes unknown yes"]).toarray()[0]
+    np.testing.assert_allclose(row, expected, rtol=1e-6)
+
+
+def test_a_text_without_known_terms_is_a_row_of_zeros() -> None:
+    features = TextFeatures(vocabulary=WORDS, l2_normalize=True)
+    assert not features.transform(["", "nothing known"]).toarray().any()
+
+
+@pytest.mark.parametrize("value", ["one text", [1], [None], [b"bytes"]])
+def test_text_features_refuse_what_is_not_a_list_of_texts(value: object) -> None:
+    with pytest.raises(InputError, match="sequence of strings"):
+        TextFeatures(vocabulary=WORDS).transform(value)  # type: ignore[arg-type]
+
+
+def test_vectors_are_scaled_to_unit_length_except_zero() -> None:
+    rows = VectorFeatures(dimension=2, l2_normalize=True).transform(
+        np.array([[3.0, 4.0], [0.0, 0.0]])
+    )
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.zeros((2, 3)), "has 3 numbers; this encoder takes vectors of 2"),
+        (np.zeros(2), "is not a list"),
+        (np.array([[1.0, np.nan]]), "NaN or infinity"),
+        (np.array([[1.0, 1e300]]), "NaN or infinity"),
+        (np.array([["a", "b"]]), "this encoder takes vectors"),
+    ],
+)
+def test_vector_features_refuse_what_does_not_fit(rows: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        VectorFeatures(dimension=2).transform(rows)
