@@ -82,10 +82,12 @@ def _unflatten(
     model.load_state_dict(
         {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
     )
-    states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
+    states: list[dict[int, dict[str, Tensor | int]]] = [{} for _ in optimizers]
     for name, tensor in tensors.items():
         if name.startswith("optimizer/"):
             _, i, parameter, key = name.split("/")
-            states[int(i)].setdefault(int(parameter), {})[key] = tensor
+            # SparseAdam counts its steps in an int, and in float32 its corrections would differ.
+            value = tensor if tensor.is_floating_point() else int(tensor.item())
+            states[int(i)].setdefault(int(parameter), {})[key] = value
     for optimizer, state in zip(optimizers, states, strict=True):
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

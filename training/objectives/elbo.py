@@ -6,6 +6,8 @@ Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Super
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -21,6 +23,6 @@ def kl_loss(logits_NB: Tensor) -> Tensor:
     per_bit = (
         alpha * functional.logsigmoid(logits_NB)
         + (1 - alpha) * functional.logsigmoid(-logits_NB)
-        + torch.log(torch.tensor(2.0))
+        + math.log(2)
     )
     return per_bit.sum(dim=1).mean()

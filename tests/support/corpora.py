@@ -1,0 +1,38 @@
+"""Small made-up corpora that can be learned from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corpus.document import Document
+
+TOPICS = {
+    "food": "apple bread cheese dough eggs flour garlic honey jam ice".split(),
+    "algebra": "matrix vector tensor scalar eigen norm basis kernel rank trace".split(),
+    "sea": "boat wave tide anchor sail harbour reef shell storm current".split(),
+}
+COMMON = "the of and with for from into over".split()
+
+
+def topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Document]:
+    """Labelled texts of 6 to 12 words, most of them from one topic's."""
+    rng = np.random.default_rng(seed)
+    documents = []
+    for i in range(count):
+        label = str(rng.choice(list(TOPICS)))
+        words = [*rng.choice(TOPICS[label], size=4), *rng.choice(COMMON, size=rng.integers(2, 9))]
+        text = " ".join(rng.permutation(words))
+        documents.append(Document(id=f"{prefix}-{i}", text=text, labels=(label,)))
+    return documents
+
+
+def topic_vectors(count: int, seed: int = 0) -> list[Document]:
+    """Labelled vectors of 8 numbers around one centre a label."""
+    rng = np.random.default_rng(seed)
+    centres = {label: np.eye(8)[i] * 4 for i, label in enumerate(TOPICS)}
+    documents = []
+    for i in range(count):
+        label = str(rng.choice(list(TOPICS)))
+        vector = (centres[label] + rng.normal(size=8)).astype(np.float32)
+        documents.append(Document(id=f"vec-{i}", vector=vector, labels=(label,)))
+    return documents

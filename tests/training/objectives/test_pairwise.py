@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from training.objectives.pairwise import pairwise_loss
+
+
+def reference(b: np.ndarray, classes: list[int], margin: float) -> float:
+    total = 0.0
+    for i in range(len(b)):
+        for j in range(len(b)):
+            distance = float(((b[i] - b[j]) ** 2).sum())
+            total += distance if classes[i] == classes[j] else max(0.0, margin - distance)
+    return total / len(b)
+
+
+def random_batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    b = torch.rand(7, 8, dtype=torch.float64, generator=generator)
+    return b, torch.randint(0, 3, (7,), generator=generator)
+
+
+def test_hand_computed_value() -> None:
+    b = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    classes = torch.tensor([0, 0, 1])
+    # Same class: D = 1, twice. Other class: D = 2 and 1 against a margin of 1.5, twice each.
+    expected = (2 * 1 + 2 * 0 + 2 * 0.5) / 3
+    assert pairwise_loss(b, classes, margin=1.5).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_equals_a_loop_over_pairs(seed: int) -> None:
+    b, classes = random_batch(seed)
+    expected = reference(b.numpy(), classes.tolist(), margin=8 / 3)
+    assert pairwise_loss(b, classes, 8 / 3).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_permuting_the_batch_changes_nothing() -> None:
+    b, classes = random_batch(0)
+    order = torch.randperm(len(b), generator=torch.Generator().manual_seed(1))
+    one, other = pairwise_loss(b, classes, 2.0), pairwise_loss(b[order], classes[order], 2.0)
+    assert one.item() == pytest.approx(other.item(), rel=1e-12)
+
+
+def test_gradient_by_finite_differences() -> None:
+    b, classes = random_batch(3)
+    assert torch.autograd.gradcheck(lambda x: pairwise_loss(x, classes, 1.9), (b.requires_grad_(),))

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from training.batches import SparseBatch
+from training.checkpoint import Checkpoint, CheckpointError
+from training.loop import DivergedError, Schedule, fit
+from training.models import SparseLinear
+
+SCHEDULE = Schedule(epochs=6, batch_size=4, learning_rate=0.05, seed=3)
+
+
+class Regression(nn.Module):
+    """A sparse and a dense layer, so that both optimizers have work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = SparseLinear(10, 3)
+        self.second = nn.Linear(3, 1)
+
+
+class NoisyLoss:
+    """Predict the row's number from its one-hot row, with noise drawn from the generator."""
+
+    def __init__(self, model: Regression, interrupt_after: int | None = None) -> None:
+        self.model = model
+        self.calls = 0
+        self.interrupt_after = interrupt_after
+
+    def __call__(self, rows: np.ndarray, generator: torch.Generator) -> dict[str, Tensor]:
+        self.calls += 1
+        if self.calls == self.interrupt_after:
+            raise KeyboardInterrupt
+        columns, starts = torch.from_numpy(rows), torch.arange(len(rows))
+        x = SparseBatch(columns, torch.ones(len(rows)), starts, torch.ones_like(starts))
+        noise = 0.1 * torch.randn(len(rows), generator=generator)
+        error = self.model.second(self.model.first(x)).squeeze(1) - (columns + noise)
+        return {"fit_loss": error.square().mean(), "size_loss": 1e-3 * error.abs().mean()}
+
+
+def weights(model: nn.Module) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def run(model: Regression, **options: object) -> list[dict[str, float]]:
+    return fit(model, NoisyLoss(model), 10, SCHEDULE, progress=False, **options)  # type: ignore[arg-type]
+
+
+def test_the_loss_falls_and_each_term_is_reported() -> None:
+    history = run(Regression())
+    assert [set(terms) for terms in history] == [{"fit_loss", "size_loss"}] * 6
+    assert history[-1]["fit_loss"] < 0.7 * history[0]["fit_loss"]
+
+
+def test_the_same_seed_gives_the_same_weights_bit_for_bit() -> None:
+    one, other = Regression(), Regression()
+    assert run(one) == run(other)
+    assert all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
+
+
+def test_another_seed_gives_other_weights() -> None:
+    one, other = Regression(), Regression()
+    fit(one, NoisyLoss(one), 10, Schedule(2, 4, 0.05, seed=1), progress=False)
+    fit(other, NoisyLoss(other), 10, Schedule(2, 4, 0.05, seed=2), progress=False)
+    assert not torch.equal(one.second.weight, other.second.weight)
+
+
+def test_an_interrupted_run_goes_on_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    whole, broken, resumed = Regression(), Regression(), Regression()
+    run(whole)
+    checkpoint = Checkpoint(tmp_path / "run.checkpoint", "settings")
+    with pytest.raises(KeyboardInterrupt):
+        fit(broken, NoisyLoss(broken, 11), 10, SCHEDULE, checkpoint=checkpoint, progress=False)
+    loss = NoisyLoss(resumed)
+    history = fit(resumed, loss, 10, SCHEDULE, checkpoint=checkpoint, progress=False)
+    assert len(history) == 6
+    # Three of the six epochs, of three batches each, were done before the interrupt.
+    assert loss.calls == 9
+    assert all(torch.equal(a, b) for a, b in zip(weights(whole), weights(resumed), strict=True))
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    model = Regression()
+    Checkpoint(tmp_path / "c", "one").save(model, [], [{"loss": 1.0}])
+    with pytest.raises(CheckpointError, match="other settings or data; delete it"):
+        Checkpoint(tmp_path / "c", "another").restore(model, [])
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "c").write_bytes(b"\x80\x04not safetensors")
+    with pytest.raises(CheckpointError, match="delete it to start afresh"):
+        run(Regression(), checkpoint=Checkpoint(tmp_path / "c", "one"))
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run() -> None:
+    model = Regression()
+
+    def loss(rows: np.ndarray, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"fit_loss": model.second.weight.sum() * torch.nan}
+
+    with pytest.raises(DivergedError, match="diverged in epoch 1: fit_loss nan"):
+        fit(model, loss, 10, SCHEDULE, progress=False)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from training.batches import SparseBatch, normalized_counts
+from training.models import BernoulliAutoencoder, TextDecoder, VectorDecoder, relaxed_bernoulli
+
+
+def random_counts(seed: int = 0) -> sparse.csr_array:
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(0, 3, size=(5, 11)).astype(np.float32)
+    dense[2] = 0
+    return sparse.csr_array(dense)
+
+
+def batch_of(matrix: sparse.csr_array) -> SparseBatch:
+    return SparseBatch.of_rows(matrix, np.arange(matrix.shape[0]))
+
+
+def test_the_text_decoder_equals_a_dense_softmax() -> None:
+    torch.manual_seed(0)
+    decoder, targets, b = TextDecoder(4, 11), normalized_counts(random_counts()), torch.rand(5, 4)
+    torch.nn.init.normal_(decoder.bias)
+    log_p = torch.log_softmax(b @ decoder.weight.T + decoder.bias, dim=1)
+    expected = -(torch.from_numpy(targets.toarray()) * log_p).sum(dim=1)
+    loss = decoder(b, batch_of(targets))
+    torch.testing.assert_close(loss, expected)
+    assert loss[2].item() == 0
+
+
+def test_the_text_decoders_gradients_equal_the_dense_ones() -> None:
+    torch.manual_seed(0)
+    decoder, targets, b = TextDecoder(4, 11), normalized_counts(random_counts()), torch.rand(5, 4)
+    parameters = list(decoder.parameters())
+    sparse_gradients = torch.autograd.grad(decoder(b, batch_of(targets)).sum(), parameters)
+    log_p = torch.log_softmax(b @ decoder.weight.T + decoder.bias, dim=1)
+    dense_loss = -(torch.from_numpy(targets.toarray()) * log_p).sum()
+    for got, expected in zip(
+        sparse_gradients, torch.autograd.grad(dense_loss, parameters), strict=True
+    ):
+        torch.testing.assert_close(got, expected)
+
+
+def test_the_vector_decoder_is_half_the_squared_error() -> None:
+    torch.manual_seed(0)
+    decoder, b, x = VectorDecoder(4, 3), torch.rand(5, 4), torch.rand(5, 3)
+    expected = 0.5 * np.square(x.numpy() - decoder.linear(b).detach().numpy()).sum(axis=1)
+    np.testing.assert_allclose(decoder(b, x).detach().numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_forward_pass_gives_a_relaxed_code_and_class_logits(text: bool) -> None:
+    torch.manual_seed(0)
+    model = BernoulliAutoencoder(
+        inputs=11, hidden=7, n_bits=8, classes=3, temperature=0.67, text=text
+    )
+    counts = random_counts()
+    x = batch_of(counts) if text else torch.from_numpy(counts.toarray())
+    out = model(x, torch.Generator().manual_seed(0))
+    assert out.logits_NB.shape == out.b_NB.shape == (5, 8)
+    assert out.class_logits_NC.shape == (5, 3)
+    assert ((out.b_NB > 0) & (out.b_NB < 1)).all()
+
+
+def test_the_sparse_first_layer_equals_the_dense_product() -> None:
+    torch.manual_seed(0)
+    model = BernoulliAutoencoder(
+        inputs=11, hidden=7, n_bits=8, classes=3, temperature=0.67, text=True
+    )
+    counts, first = random_counts(), model.encoder.first
+    assert isinstance(first.weight, torch.Tensor)
+    assert isinstance(first.bias, torch.Tensor)
+    expected = torch.from_numpy(counts.toarray()) @ first.weight + first.bias
+    torch.testing.assert_close(first(batch_of(counts)), expected)
+
+
+def test_relaxed_bits_round_to_bernoulli_draws() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.tensor([-2.0, 0.0, 1.5]).expand(100_000, 3)
+    share = (relaxed_bernoulli(logits, 0.67, generator) > 0.5).float().mean(dim=0)
+    # Five standard errors of a mean of 100,000 coins are below 0.008.
+    torch.testing.assert_close(share, torch.sigmoid(logits[0]), atol=0.008, rtol=0)
+
+
+def test_a_cold_relaxation_is_nearly_binary() -> None:
+    b = relaxed_bernoulli(torch.zeros(1000, 4), 0.01, torch.Generator().manual_seed(0))
+    assert ((b < 0.01) | (b > 0.99)).float().mean() > 0.95

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from corpus.document import Document
+from encoder.artifact import ArtifactError, load_encoder, read_extra_file
+from evaluation.evaluate import evaluate_codes
+from tests.support.corpora import topic_documents, topic_vectors
+from tests.support.encoders import random_texts, text_encoder
+from training.batches import SparseBatch
+from training.data import TrainingDataError
+from training.export import to_encoder
+from training.models import BernoulliAutoencoder
+from training.semi_supervised import LABELLED_IDS, METRICS, Recipe, train_ssb_vae
+
+RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("encoders") / "topics"
+    train_ssb_vae(topic_documents(400), RECIPE, out, progress=False)
+    return out
+
+
+def p_at_10(encoder_folder: Path, database: list[Document], queries: list[Document]) -> float:
+    encoder = load_encoder(encoder_folder)
+
+    def codes(documents: list[Document]) -> np.ndarray:
+        if encoder.kind == "text":
+            return encoder.encode([d.text or "" for d in documents])
+        return encoder.encode(np.stack([d.vector for d in documents if d.vector is not None]))
+
+    found = evaluate_codes(
+        codes(queries),
+        [d.labels for d in queries],
+        codes(database),
+        [d.labels for d in database],
+        ["P@10"],
+    )
+    return found.metrics["P@10"]
+
+
+def test_text_codes_find_documents_of_the_same_topic(trained: Path) -> None:
+    assert p_at_10(trained, topic_documents(400), topic_documents(100, seed=1)) > 0.9
+
+
+def test_vector_codes_find_documents_of_the_same_topic(tmp_path: Path) -> None:
+    train_ssb_vae(topic_vectors(400), RECIPE, tmp_path / "v", progress=False)
+    assert p_at_10(tmp_path / "v", topic_vectors(400), topic_vectors(100, seed=1)) > 0.9
+
+
+def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
+    encoder = load_encoder(trained)
+    assert encoder.n_bits == 16
+    assert encoder.metadata["recipe"]["supervision"] == 0.5
+    about = encoder.metadata["trained_on"]
+    assert (about["documents"], about["labelled"]) == (400, 180)
+    assert about["classes"] == ["algebra", "food", "sea"]
+    assert encoder.metadata["validation"]["queries"] == 40
+    assert 0 < encoder.metadata["validation"]["class_code"]["metrics"]["P@100"] <= 1
+    assert len(json.loads(read_extra_file(trained, encoder, LABELLED_IDS) or "")) == 180
+    epochs = json.loads(read_extra_file(trained, encoder, METRICS) or "")["epochs"]
+    assert len(epochs) == 40
+    assert epochs[-1]["pointwise_loss"] < epochs[0]["pointwise_loss"]
+    assert not trained.with_name("topics.checkpoint").exists()
+
+
+def test_a_run_repeats_bit_for_bit(trained: Path, tmp_path: Path) -> None:
+    again = train_ssb_vae(topic_documents(400), RECIPE, tmp_path / "again", progress=False)
+    assert again.encoder.fingerprint == load_encoder(trained).fingerprint
+
+
+def test_an_interrupted_run_ends_in_the_same_artifact(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("training.semi_supervised.validate", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train_ssb_vae(topic_documents(400), RECIPE, tmp_path / "again", progress=False)
+    assert (tmp_path / "again.checkpoint").exists()
+    assert not (tmp_path / "again").exists()
+    monkeypatch.undo()
+    resumed = train_ssb_vae(topic_documents(400), RECIPE, tmp_path / "again", progress=False)
+    assert resumed.encoder.fingerprint == load_encoder(trained).fingerprint
+    assert not (tmp_path / "again.checkpoint").exists()
+
+
+def _interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_existing_encoder_is_kept_unless_overwritten(trained: Path) -> None:
+    with pytest.raises(ArtifactError, match="already exists"):
+        train_ssb_vae(topic_documents(400), RECIPE, trained, progress=False)
+
+
+def test_the_exported_forward_pass_equals_the_networks() -> None:
+    torch.manual_seed(0)
+    features = text_encoder().features
+    model = BernoulliAutoencoder(
+        inputs=features.dimension, hidden=7, n_bits=8, classes=2, temperature=0.67, text=True
+    ).eval()
+    texts = random_texts(50)
+    x = SparseBatch.of_rows(features.transform(texts), np.arange(50))  # type: ignore[arg-type]
+    with torch.no_grad():
+        expected = model.encoder(x)[1].numpy()
+    found = to_encoder(model.encoder, features, {}).logits(texts)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([Document(id=str(i), text="same words") for i in range(20)], "0 distinct labels"),
+        ([Document(id="1", text="a b", labels=("x",))], "1 distinct labels"),
+        (
+            [Document(id=str(i), text="same words", labels=(str(i % 2),)) for i in range(4)],
+            "more labelled documents are needed",
+        ),
+    ],
+)
+def test_corpora_without_enough_labels_are_refused(
+    documents: list[Document], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingDataError, match=message):
+        train_ssb_vae(documents, RECIPE, tmp_path / "e", progress=False)
+    assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("n_bits", 12),
+        ("supervision", 0.0),
+        ("supervision", 1.5),
+        ("supervision", float("nan")),
+        ("word_dropout", 1.0),
+        ("epochs", 0),
+        ("batch_size", 1),
+        ("learning_rate", -1.0),
+        ("validation_share", 0.0),
+        ("seed", -1),
+    ],
+)
+def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
+    with pytest.raises(ValueError, match=setting):
+        replace(RECIPE, **{setting: value})  # type: ignore[arg-type]

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from encoder.features import TextFeatures
+from tests.support.encoders import WORDS, random_texts
+from training.vocabulary import frequent_terms, inverse_document_frequency
+
+
+def test_terms_come_by_count_and_then_alphabet() -> None:
+    texts = ["bb aa cc", "aa bb", "bb", "only once", "cc"]
+    assert frequent_terms(texts, 10) == ["bb", "aa", "cc"]
+    assert frequent_terms(texts, 2) == ["bb", "aa"]
+    assert frequent_terms(texts, 10, max_words=2) == ["bb", "aa", "cc"]
+
+
+def test_a_term_of_one_text_is_left_out_however_often_it_occurs() -> None:
+    assert frequent_terms(["spam spam spam ham", "ham"], 10) == ["ham"]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["one", "two"]])
+def test_texts_without_a_shared_term_are_refused(texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="no term occurs in two documents"):
+        frequent_terms(texts, 10)
+
+
+def test_idf_equals_scikit_learns() -> None:
+    texts = random_texts(100)
+    reference = TfidfVectorizer(vocabulary=WORDS).fit(texts).idf_
+    idf = inverse_document_frequency(TextFeatures(vocabulary=WORDS), texts)
+    np.testing.assert_allclose(idf, reference, rtol=1e-6)
