@@ -1,0 +1,82 @@
+"""Many threads search while one writes: every answer is the oracle's at the generation it names."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index import segments
+from index.collection import Collection
+from index.records import Query, SearchResult
+from tests.support.codes import random_hex
+from tests.support.collections import Model, code_collection, code_documents
+
+Answer = tuple[str, int, SearchResult]
+
+
+def write(collection: Collection, history: dict[int, Model], rounds: int) -> None:
+    rng = np.random.default_rng(0)
+    model = copy.deepcopy(history[collection.generation])
+    for _ in range(rounds):
+        if rng.random() < 0.3:
+            ids = [f"d{i}" for i in rng.integers(0, 60, 10)]
+            generation = collection.delete(ids).generation
+            for id_ in ids:
+                model.held.pop(id_, None)
+        else:
+            documents = code_documents(random_hex(rng, int(rng.integers(1, 40)), 16))
+            generation = collection.upsert(documents).generation
+            model.upsert(documents)
+        history[generation] = copy.deepcopy(model)
+
+
+def search_until(done: threading.Event, collection: Collection, seed: int) -> list[Answer]:
+    rng = np.random.default_rng(seed)
+    answers: list[Answer] = []
+    while not done.is_set():
+        code, k = random_hex(rng, 1, 16)[0], int(rng.integers(1, 70))
+        answers.append((code, k, collection.search([Query(code=code)], k)))
+    return answers
+
+
+def test_answers_are_those_of_their_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "MIN_FOLD", 20)
+    rng = np.random.default_rng(1)
+    done = threading.Event()
+    with closing(code_collection(tmp_path)) as collection, ThreadPoolExecutor(5) as pool:
+        documents = code_documents(random_hex(rng, 60, 16))
+        model = Model(16)
+        model.upsert(documents)
+        history = {collection.upsert(documents).generation: model}
+        searches = [pool.submit(search_until, done, collection, seed) for seed in range(4)]
+        try:
+            pool.submit(write, collection, history, 150).result()
+        finally:
+            done.set()
+        answers = [answer for search in searches for answer in search.result()]
+    assert len({result.generation for _, _, result in answers}) > 10
+    for code, k, result in answers[:: max(1, len(answers) // 2000)]:
+        found = [(hit.id, hit.distance) for hit in result.hits[0]]
+        assert found == history[result.generation].search(code, k)
+
+
+def test_writers_take_turns(tmp_path: Path) -> None:
+    codes = random_hex(np.random.default_rng(0), 20, 16)
+    with closing(code_collection(tmp_path)) as collection, ThreadPoolExecutor(4) as pool:
+        writes = [
+            pool.submit(collection.upsert, code_documents(codes, prefix=f"{letter}-"))
+            for letter in "abcdefgh"
+        ]
+        generations = sorted(one.result().generation for one in writes)
+        assert generations == list(range(1, 9))
+        assert len(collection) == 160
+        (hits,) = collection.search([Query(code=codes[0])], 1000).hits
+        assert len({hit.id for hit in hits}) == 160

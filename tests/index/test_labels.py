@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from index.errors import InputError
+from index.labels import labels_of
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "expected"),
+    [
+        ({"label": "a"}, "label", ("a",)),
+        ({"labels": ["a", "b"]}, "label", ("a", "b")),
+        ({"label": "a", "labels": ["b"]}, "label", ("a",)),
+        ({"label": None}, "label", ()),
+        ({}, "label", ()),
+        ({"labels": ["a"]}, "topic", ()),
+        ({"topic": ["x"]}, "topic", ("x",)),
+        ({"year": 1999}, "year", ("1999",)),
+        ({"spam": True}, "spam", ("true",)),
+    ],
+)
+def test_labels_of_a_payload(
+    payload: dict[str, Any], field: str, expected: tuple[str, ...]
+) -> None:
+    assert labels_of(payload, field) == expected
+
+
+@pytest.mark.parametrize("value", [1.5, {"a": 1}, [["a"]], ["a", None]])
+def test_other_values_are_no_labels(value: Any) -> None:
+    with pytest.raises(InputError, match=r"label_field: 'topic' is .*; it must hold strings"):
+        labels_of({"topic": value}, "topic")

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index import segments
+from index.brute_force import BruteForceIndex
+from index.segments import Generation
+from tests.support.codes import assert_same, clustered_codes
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 16, 32, 64]),
+    start=st.integers(0, 60),
+    writes=st.lists(st.tuples(st.integers(0, 15), st.floats(0, 0.6)), max_size=8),
+    min_fold=st.sampled_from([0, 10, 4096]),
+    k=st.integers(1, 30),
+    radius=st.none() | st.integers(0, 6),
+)
+def test_every_generation_finds_what_the_oracle_finds(
+    *,
+    seed: int,
+    n_bits: int,
+    start: int,
+    writes: list[tuple[int, float]],
+    min_fold: int,
+    k: int,
+    radius: int | None,
+) -> None:
+    rng = np.random.default_rng(seed)
+    pool = clustered_codes(rng, start + sum(added for added, _ in writes) + 5, n_bits, centres=3)
+    queries, pool = pool[:5], pool[5:]
+    rows = np.arange(1, start + 1)
+    generation = Generation.build(0, pool[:start], rows)
+    last = start
+    before = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "MIN_FOLD", min_fold)
+        for number, (added, share) in enumerate(writes, start=1):
+            before.append((generation, rows))
+            removed = rows[rng.random(len(rows)) < share]
+            added_rows = np.arange(last + 1, last + added + 1)
+            added_codes = pool[last : last + added]
+            generation = generation.with_changes(number, added_codes, added_rows, removed)
+            rows = np.append(np.setdiff1d(rows, removed), added_rows)
+            last += added
+    for one, its_rows in [*before, (generation, rows)]:
+        oracle = BruteForceIndex(pool[its_rows - 1], its_rows)
+        assert_same(one.search(queries, k, radius), oracle.search(queries, k, radius))
+        assert len(one) == len(its_rows)
+        assert np.array_equal(one.codes()[1], its_rows)
+        distinct, counts = one.distinct_codes()
+        assert len(distinct) == len(set(map(bytes, pool[its_rows - 1])))
+        assert counts.sum() == len(its_rows)
+    assert generation.number == len(writes)
+
+
+def test_a_delta_that_has_grown_becomes_part_of_the_base() -> None:
+    rng = np.random.default_rng(0)
+    codes = clustered_codes(rng, 6000, 32)
+    generation = Generation.build(0, codes[:1000], np.arange(1000))
+    none = np.empty(0, dtype=np.int64)
+    small = generation.with_changes(1, codes[1000:5000], np.arange(1000, 5000), none)
+    assert (len(small.base), len(small.delta)) == (1000, 4000)
+    folded = small.with_changes(2, codes[5000:], np.arange(5000, 6000), none)
+    assert (len(folded.base), len(folded.delta)) == (6000, 0)
+
+
+def test_a_base_with_many_rows_struck_out_is_built_again() -> None:
+    codes = clustered_codes(np.random.default_rng(0), 100, 32)
+    generation = Generation.build(0, codes, np.arange(100))
+    marked = generation.with_changes(1, codes[:0], np.arange(0), np.arange(25))
+    assert (len(marked.base), marked.base.n_dead) == (75, 25)
+    rebuilt = marked.with_changes(2, codes[:0], np.arange(0), np.array([60]))
+    assert (len(rebuilt.base), rebuilt.base.n_dead) == (74, 0)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from index.errors import StoreError
+from index.store import Description, Store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a name with ?#% and é" / "store.sqlite"
+    path.parent.mkdir()
+    Store.create(path, Description("words", 16))
+    return path
+
+
+def insert(store: Store, *ids: str) -> list[int]:
+    documents = [Document(id=id_, code="ffff", payload={"id": id_}) for id_ in ids]
+    with store.writing() as changes:
+        changes.delete(ids)
+        rows = changes.insert(documents, np.full((len(ids), 2), 255, dtype=np.uint8))
+        changes.commit()
+    return [int(row) for row in rows]
+
+
+def break_off(store: Store) -> None:
+    with store.writing() as changes:
+        changes.insert([Document(id="b", code="0000")], np.zeros((1, 2), dtype=np.uint8))
+        raise KeyError
+
+
+def test_what_was_committed_is_there_when_it_is_opened_again(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        assert store.description == Description("words", 16)
+        assert insert(store, "a", "b") == [1, 2]
+        assert insert(store, "a") == [3]
+    with closing(Store(path, writable=True)) as store:
+        generation, codes, rows = store.read_codes()
+        assert (generation, rows.tolist(), codes.tolist()) == (2, [2, 3], [[255, 255]] * 2)
+        assert store.read_rows([1, 2, 3], with_payload=True) == {
+            2: ("b", {"id": "b"}),
+            3: ("a", {"id": "a"}),
+        }
+    assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
+
+
+def test_a_row_is_never_given_again(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b")
+        with store.writing() as changes:
+            assert changes.delete(["b", "a", "c"]) == [1, 2]
+            changes.commit()
+    with closing(Store(path, writable=True)) as store:
+        assert insert(store, "a") == [3]
+
+
+def test_what_was_not_committed_is_undone(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a")
+        with store.writing() as changes:
+            changes.delete(["a"])
+        with pytest.raises(KeyError):
+            break_off(store)
+        assert store.read_codes()[2].tolist() == [1]
+        assert insert(store, "b") == [2]
+
+
+def test_vectors_and_texts_come_back(path: Path) -> None:
+    vector = np.array([1.5, -0.0, 3e-40], dtype=np.float32)
+    documents = [Document(id="v", vector=vector), Document(id="t", text="naïve\0 ☃")]
+    with closing(Store(path, writable=True)) as store:
+        with store.writing() as changes:
+            changes.insert(documents, np.zeros((2, 2), dtype=np.uint8))
+            changes.commit()
+        one, other, missing = store.get("v"), store.get("t"), store.get("x")
+    assert one is not None
+    assert one.vector is not None
+    assert one.vector.tobytes() == vector.tobytes()
+    assert (one.text, one.code, one.row) == (None, "0000", 1)
+    assert other is not None
+    assert (other.text, other.vector) == ("naïve\0 ☃", None)
+    assert missing is None
+
+
+def test_open_for_reading_only_it_shows_one_moment(path: Path) -> None:
+    with closing(Store(path, writable=True)) as writer:
+        insert(writer, "a")
+        with closing(Store(path, writable=False)) as reader:
+            insert(writer, "a", "b")
+            assert reader.read_codes()[0] == 1
+            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None)}
+            with pytest.raises(StoreError, match="reading only"), reader.writing():
+                pass
+        with closing(Store(path, writable=False)) as reader:
+            assert reader.read_codes()[0] == 2
+
+
+def test_threads_share_connections_and_leave_none_open(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, *(f"d{i}" for i in range(50)))
+        for _ in range(3):
+            with ThreadPoolExecutor(8) as pool:
+                found = list(pool.map(store.get, [f"d{i}" for i in range(50)]))
+            assert all(document is not None for document in found)
+        assert len(store._idle) <= 8
+    with pytest.raises(StoreError, match="is closed"):
+        store.get("d1")
+
+
+def test_more_ids_than_one_statement_takes(path: Path) -> None:
+    ids = [f"d{i}" for i in range(1700)]
+    with closing(Store(path, writable=True)) as store:
+        rows = insert(store, *ids)
+        assert len(store.read_rows(rows, with_payload=False)) == 1700
+        assert set(store.read_codes_of([*ids, "x"])) == set(ids)
+
+
+def test_a_later_format_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET value = 2 WHERE key = 'format_version'")
+    with pytest.raises(StoreError, match="has format version 2; this hummingbit reads version 1"):
+        Store(path, writable=True)
+
+
+def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(StoreError, match="unable to open"):
+        Store(path, writable=True)
+    assert not path.exists()
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match="is not a hummingbit store"):
+        Store(path, writable=True)
+    path.write_bytes(b"nonsense" * 1000)
+    with pytest.raises(StoreError, match="not a database"):
+        Store(path, writable=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("DELETE FROM codes WHERE row = 1", "is damaged: 2 documents, 1 codes"),
+        ("UPDATE codes SET code = x'ff' WHERE row = 1", "is damaged: a code is not 2 bytes long"),
+    ],
+)
+def test_codes_that_do_not_fit_are_noticed(path: Path, damage: str, message: str) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(damage)
+    with closing(Store(path, writable=True)) as store, pytest.raises(StoreError, match=message):
+        store.read_codes()
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM meta WHERE key = 'name'", "DROP TABLE meta"])
+def test_a_store_without_its_description_is_refused(path: Path, damage: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(damage)
+    with pytest.raises(StoreError, match=r"store\.sqlite: "):
+        Store(path, writable=True)
+
+
+def test_a_store_that_is_there_is_not_written_over(path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store.create(path, Description("other", 8))
+    assert path.read_bytes() == before
