@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from index.protocol import Rows
 
 # SQLite takes a limited number of parameters in one statement.
 CHUNK = 500
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Changes:
@@ -32,7 +34,7 @@ class Changes:
     def delete(self, ids: Sequence[str]) -> list[int]:
         """Delete the documents with these ids, where they are there, and return their rows."""
         query = "SELECT row FROM documents WHERE id IN "
-        rows = sorted(row for (row,) in in_chunks(self._connection, query, ids))
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, storable(ids)))
         gone = [(row,) for row in rows]
         self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
         self._connection.executemany("DELETE FROM codes WHERE row = ?", gone)
@@ -62,6 +64,11 @@ def in_chunks(
     for start in range(0, len(values), CHUNK):
         chunk = values[start : start + CHUNK]
         yield from connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
+
+
+def storable(ids: Sequence[str]) -> list[str]:
+    """Leave out ids with a lone surrogate: SQLite takes none, so no document can have one."""
+    return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
 
 
 def _record(row: int, document: Document) -> tuple[Any, ...]:

@@ -142,7 +142,7 @@ class DistinctIndex:
     def _expand(self, candidates: _Candidates, n_queries: int, k: int) -> list[Neighbours]:
         """Replace distinct codes by their live rows, in order, and keep k for each query."""
         codes = candidates.codes
-        lengths = np.diff(self._offsets)[codes]
+        lengths = self._offsets[codes + 1] - self._offsets[codes]
         # The k nearest rows take no more than k live ones from any posting list.
         taken = np.minimum(lengths, k + lengths - self._live_counts[codes])
         ends = np.cumsum(taken)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from encoder.codes import Codes, check_n_bits, code_to_hex
-from index.changes import Changes, in_chunks
+from index.changes import Changes, in_chunks, storable
 from index.errors import StoreError
 from index.protocol import Rows
 from index.records import StoredDocument
@@ -170,17 +170,17 @@ class Store:
         """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
         query = "SELECT id, code FROM documents JOIN codes USING (row) WHERE id IN "
         with self._reading() as connection:
-            found = dict(in_chunks(connection, query, ids))
+            found = dict(in_chunks(connection, query, storable(ids)))
         return {id_: self._stacked([code])[0] for id_, code in found.items()}
 
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None."""
         query = """
             SELECT row, code, text, vector, payload
-            FROM documents JOIN codes USING (row) WHERE id = ?
+            FROM documents JOIN codes USING (row) WHERE id IN
         """
         with self._reading() as connection:
-            found = connection.execute(query, (id_,)).fetchone()
+            found = next(in_chunks(connection, query, storable([id_])), None)
         if found is None:
             return None
         row, code, text, vector, payload = found

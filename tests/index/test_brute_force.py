@@ -31,4 +31,4 @@ def test_codes_and_rows_must_fit() -> None:
     with pytest.raises(ValueError, match="2 codes have rows of shape"):
         BruteForceIndex(codes, np.array([1, 2, 3]))
     with pytest.raises(ValueError, match=r"codes are float64\[2, 4\]"):
-        BruteForceIndex(codes.astype(np.float64), np.array([1, 2]))  # type: ignore[arg-type]
+        BruteForceIndex(codes.astype(np.float64), np.array([1, 2]))

@@ -137,6 +137,15 @@ def test_an_unknown_id_is_named(collection: Collection) -> None:
         collection.search([Query(id="nobody")], 1)
 
 
+@pytest.mark.parametrize("id_", ["", "\ud800", "a\0b", "x" * 10_000, "' OR 1 --"])
+def test_ids_that_no_document_can_have_are_unknown(collection: Collection, id_: str) -> None:
+    collection.upsert(code_documents(["0000"]))
+    assert collection.get(id_) is None
+    assert collection.delete([id_, "d0"]).deleted == 1
+    with pytest.raises(UnknownDocument):
+        collection.search([Query(id=id_)], 1)
+
+
 def test_an_empty_collection_finds_nothing(collection: Collection) -> None:
     assert collection.search([Query(code="0000")] * 2, MAX_K).hits == [[], []]
     assert collection.search([], 1).hits == []
