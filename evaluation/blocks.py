@@ -1,0 +1,18 @@
+"""Blocks of rows, so that a table of queries by documents never exists as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+BLOCK_ENTRIES = 2_000_000
+"""Entries of a table that are worked on at once; a few arrays of that size are alive together."""
+
+
+def row_blocks(n_rows: int, row_width: int) -> Iterator[slice]:
+    """Cut `n_rows` rows of `row_width` entries into slices of at most :data:`BLOCK_ENTRIES`.
+
+    A row is never cut: where a single one is wider than that, a block is one row.
+    """
+    step = max(1, BLOCK_ENTRIES // max(1, row_width))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
