@@ -1,0 +1,32 @@
+# The service: loads encoders, holds collections, answers over REST. No torch.
+FROM python:3.11-slim AS build
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY corpus corpus
+COPY encoder encoder
+COPY evaluation evaluation
+COPY experiments experiments
+COPY hummingbit hummingbit
+COPY index index
+COPY service service
+COPY training training
+RUN python -m venv /opt/hummingbit \
+    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt .
+
+FROM python:3.11-slim
+LABEL org.opencontainers.image.title="hummingbit" \
+      org.opencontainers.image.description="Semantic hashing: exact Hamming search over learned codes" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/opt/hummingbit/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+RUN useradd --system --uid 10001 --no-create-home hummingbit \
+    && install --directory --owner=hummingbit --group=hummingbit /data
+COPY --from=build /opt/hummingbit /opt/hummingbit
+USER 10001:10001
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+ENTRYPOINT ["hummingbit"]
+CMD ["serve", "--data-dir", "/data", "--host", "0.0.0.0", "--port", "8000"]
