@@ -103,6 +103,19 @@ def test_an_error_changes_nothing(collection: Collection) -> None:
     assert stored.code == "0000"
 
 
+def test_a_full_disk_changes_nothing(collection: Collection) -> None:
+    collection.upsert(code_documents(["0000"]))
+    writer = collection._store._connection
+    (pages,) = writer.execute("PRAGMA page_count").fetchone()
+    writer.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="full"):
+        collection.upsert(code_documents(["00ff"] * 5000))
+    assert (len(collection), collection.generation) == (1, 1)
+    assert ids_of(collection, Query(code="0000")) == "d0:0"
+    writer.execute("PRAGMA max_page_count = 100000")
+    assert collection.upsert(code_documents(["00ff"] * 5000)).generation == 2
+
+
 @pytest.mark.parametrize("k", [0, -1, MAX_K + 1, 10**9])
 def test_k_has_bounds(collection: Collection, k: int) -> None:
     with pytest.raises(InputError, match=f"k: is {k}; it must be from 1 to {MAX_K}") as caught:
