@@ -14,6 +14,7 @@ Vector = npt.NDArray[np.float32]
 
 MAX_ID_LENGTH = 512
 MAX_TEXT_LENGTH = 1_000_000
+MAX_PAYLOAD_DEPTH = 64
 FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
 CONTENT_FIELDS = ("text", "vector", "code")
 
@@ -162,6 +163,9 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise DocumentError("payload", f"is {_show(value)}; it must be an object")
+    if _is_deeper(value, MAX_PAYLOAD_DEPTH):
+        limit = f"at most {MAX_PAYLOAD_DEPTH} levels are taken"
+        raise DocumentError("payload", f"is nested too deeply; {limit}")
     try:
         encoded = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -169,6 +173,17 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
     if not _is_unicode(encoded):
         raise DocumentError("payload", "holds a lone surrogate")
     return value
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Tell whether objects and lists are nested in more than `levels` levels."""
+    level = [value]
+    for _ in range(levels):
+        inner = [one.values() if isinstance(one, Mapping) else one for one in level]
+        level = [one for part in inner for one in part if isinstance(one, Mapping | list | tuple)]
+        if not level:
+            return False
+    return True
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,0 +1,107 @@
+"""What a docstring says in words: its text without signatures, examples and markup."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+# Enough for the description and the parameters; what follows is notes and algorithms.
+MAX_LENGTH = 2000
+
+DROPPED_SECTIONS = frozenset({"example", "examples", "references"})
+DROPPED_BLOCKS = frozenset({"code", "code-block", "deprecated", "doctest", "image", "include"})
+DROPPED_BLOCKS |= {"index", "literalinclude", "math", "plot", "testcode", "testoutput", "toctree"}
+DROPPED_BLOCKS |= {"versionadded", "versionchanged", "warning"}
+
+_UNDERLINE = re.compile(r"[-=~^*]{3,}\s*$")
+_DIRECTIVE = re.compile(r"\.\.\s+([\w-]+)::\s*(.*)")
+_COMMENT = re.compile(r"\.\.\s+(\[|_|\|)|:\w+:\s*$")
+_GOOGLE_EXAMPLE = re.compile(r"(Examples?|References?)\s*(\(.*\))?\s*::?\s*$", re.IGNORECASE)
+_FORMULA_OR_TARGET = re.compile(r":math:`[^`]*`|:ref:`[^`<]*`|(?<=\s)\[\d+\]_?")
+_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)\s*(<[^`>]*>)?`")
+_MARKUP = re.compile(r"`+_*|[$|\\]+|(?<!\w)\*+|\*+(?!\w)|::(?=\s|$)")
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+def docstring_prose(docstring: str, name: str) -> str:
+    """Return what a docstring says about `name`: paragraphs, one a line, cut to `MAX_LENGTH`.
+
+    The signature at its head goes, and so do examples, references, doctests, formulas and the
+    markup of reStructuredText; what roles and literals quote stays.
+    """
+    lines = inspect.cleandoc(docstring).splitlines()
+    kept = _drop_blocks(_drop_sections(_drop_signature(lines, name)))
+    paragraphs = "\n".join(kept).split("\n\n")
+    prose = "\n".join(filter(None, (_plain(paragraph) for paragraph in paragraphs)))
+    if len(prose) <= MAX_LENGTH:
+        return prose
+    return prose[:MAX_LENGTH].rsplit(maxsplit=1)[0]
+
+
+def name_words(name: str) -> str:
+    """Return a Python name followed by the words it is made of: `eigvals_banded eigvals banded`."""
+    words = " ".join(_WORD.findall(name))
+    return name if words in ("", name) else f"{name} {words}"
+
+
+def _drop_signature(lines: list[str], name: str) -> list[str]:
+    """Drop the lines up to the bracket that closes a leading ``name(``, and what stands beside it.
+
+    Several signatures may follow one another, as in NumPy's random functions and PyTorch's.
+    """
+    while lines and re.match(rf"(\w+\.)*{re.escape(name)}\s*\(", lines[0]):
+        lines = lines[_signature_length(lines) :]
+        while lines and not lines[0].strip():
+            lines = lines[1:]
+    return lines
+
+
+def _signature_length(lines: list[str]) -> int:
+    depth = 0
+    for place, line in enumerate(lines):
+        depth += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
+        if depth <= 0 or not line.strip():
+            return place + 1
+    return len(lines)
+
+
+def _drop_sections(lines: list[str]) -> list[str]:
+    """Drop the sections of :data:`DROPPED_SECTIONS`, and the titles of the others."""
+    kept: list[str] = []
+    dropping = False
+    for place, line in enumerate(lines):
+        below = lines[place + 1] if place + 1 < len(lines) else ""
+        if line.strip() and not line[0].isspace() and _UNDERLINE.match(below):
+            dropping = line.strip().lower().rstrip(":") in DROPPED_SECTIONS
+        elif not dropping and not _UNDERLINE.match(line):
+            kept.append(line)
+    return kept
+
+
+def _drop_blocks(lines: list[str]) -> list[str]:
+    """Drop doctests with their output, and directives that hold no prose with what they indent."""
+    kept: list[str] = []
+    block: int | None = None
+    doctest = False
+    for line in lines:
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if block is not None and (not text or indent > block):
+            continue
+        block = None
+        doctest = bool(text) and (doctest or text.startswith(">>>"))
+        if doctest:
+            continue
+        directive = _DIRECTIVE.match(text)
+        if _GOOGLE_EXAMPLE.match(text) or (directive and directive[1] in DROPPED_BLOCKS):
+            block = indent
+        elif directive:
+            kept.append(directive[2])
+        elif not _COMMENT.match(text):
+            kept.append(text)
+    return kept
+
+
+def _plain(paragraph: str) -> str:
+    words = _ROLE.sub(r"\1", _FORMULA_OR_TARGET.sub("", paragraph))
+    return " ".join(_MARKUP.sub("", words).split())
