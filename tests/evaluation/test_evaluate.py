@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus.document import Document
+from encoder.codes import Codes, code_to_hex, hamming_distance
+from evaluation import blocks
+from evaluation.evaluate import evaluate_codes, evaluate_collection, evaluate_encoder
+from evaluation.metrics import MetricError
+from evaluation.relevance import Labelled
+from evaluation.result import EvaluationError
+from index.errors import InputError
+from tests.support.codes import clustered_codes, random_codes
+from tests.support.collections import code_collection
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.rankings import SLOW, slow_expectation
+
+LabelSets = list[tuple[str, ...]]
+
+
+def random_labels(rng: np.random.Generator, n: int, most: int = 2) -> LabelSets:
+    """Label sets of 1 to `most` tags out of five."""
+    return [tuple(rng.choice(list("abcde"), rng.integers(1, most + 1), False)) for _ in range(n)]
+
+
+def slow_ranking(
+    query: Codes, wanted: Sequence[str], codes: Codes, labels: LabelSets
+) -> list[bool]:
+    """Which documents are relevant, by sorting the whole database."""
+    order = sorted(range(len(codes)), key=lambda r: (hamming_distance(query, codes[r]), r))
+    return [bool(set(wanted) & set(labels[row])) for row in order]
+
+
+def slow_groups(
+    query: Codes, wanted: Sequence[str], codes: Codes, labels: LabelSets
+) -> list[tuple[int, int]]:
+    """The number of documents, and of relevant ones, at each distance that occurs."""
+    groups: dict[int, list[bool]] = {}
+    for code, tags in zip(codes, labels, strict=True):
+        distance = int(hamming_distance(query, code))
+        groups.setdefault(distance, []).append(bool(set(wanted) & set(tags)))
+    return [(len(groups[d]), sum(groups[d])) for d in sorted(groups)]
+
+
+def test_by_hand() -> None:
+    codes = np.array([[0b0000], [0b0001], [0b0010], [0b1111]], dtype=np.uint8)
+    labels: LabelSets = [("a",), ("b",), ("a",), ()]
+    queries = np.array([[0b0000], [0b1111]], dtype=np.uint8)
+    found = evaluate_codes(queries, [("a",), ("z",)], codes, labels, ["P@2", "mAP@2", "P@4"])
+    # As served: a, b | b and the second a are tied, so half of the time the list is a, a.
+    assert found.per_query["P@2"].tolist() == [0.5, 0]
+    assert found.expected_per_query["P@2"].tolist() == [0.75, 0]
+    assert found.per_query["mAP@2"].tolist() == [1, 0]
+    assert found.expected_per_query["mAP@2"].tolist() == [1, 0]
+    assert found.metrics == {"P@2": 0.25, "mAP@2": 0.5, "P@4": 0.25}
+    assert found.expected == {"P@2": 0.375, "mAP@2": 0.5, "P@4": 0.25}
+    assert (found.queries, found.documents, found.distinct_codes) == (2, 4, 4)
+    assert found.queries_without_relevant == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 16, 24, 32, 64, 128]),
+    n=st.integers(1, 60),
+    k=st.integers(1, 80),
+    kind=st.sampled_from(["P", "mAP"]),
+)
+def test_served_values_equal_a_full_sort(seed: int, n_bits: int, n: int, k: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    codes = clustered_codes(rng, n + 5, n_bits, centres=3)
+    labels = random_labels(rng, n + 5)
+    found = evaluate_codes(codes[:5], labels[:5], codes[5:], labels[5:], [f"{kind}@{k}"])
+    expected = [
+        SLOW[kind](slow_ranking(query, wanted, codes[5:], labels[5:]), k)
+        for query, wanted in zip(codes[:5], labels[:5], strict=True)
+    ]
+    assert found.per_query[f"{kind}@{k}"] == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 24, 32, 64]),
+    n=st.integers(1, 6),
+    k=st.integers(1, 8),
+    kind=st.sampled_from(["P", "mAP"]),
+)
+def test_expected_values_equal_the_mean_over_all_orders(
+    seed: int, n_bits: int, n: int, k: int, kind: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = clustered_codes(rng, n + 3, n_bits, centres=1, flips=0.5 / n_bits)
+    labels = random_labels(rng, n + 3)
+    found = evaluate_codes(codes[:3], labels[:3], codes[3:], labels[3:], [f"{kind}@{k}"])
+    expected = [
+        slow_expectation(SLOW[kind], slow_groups(query, wanted, codes[3:], labels[3:]), k)
+        for query, wanted in zip(codes[:3], labels[:3], strict=True)
+    ]
+    assert found.expected_per_query[f"{kind}@{k}"] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_expectation_does_not_depend_on_the_order_of_the_database(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes, labels = clustered_codes(rng, 210, 16, centres=4), random_labels(rng, 210)
+    order = 10 + rng.permutation(200)
+    one = evaluate_codes(codes[:10], labels[:10], codes[10:], labels[10:], ["P@30", "mAP@30"])
+    other = evaluate_codes(
+        codes[:10], labels[:10], codes[order], [labels[row] for row in order], ["P@30", "mAP@30"]
+    )
+    for name, values in one.expected_per_query.items():
+        assert other.expected_per_query[name] == pytest.approx(values, abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 12))
+def test_where_nothing_is_tied_expected_is_served(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Document i has i bits set, so from the code of no bits every distance is another.
+    bits = np.tril(np.ones((9, 8), dtype=np.uint8), -1)[rng.permutation(9)]
+    codes, labels = np.packbits(bits, axis=1), random_labels(rng, 10)
+    query = np.zeros((1, 1), dtype=np.uint8)
+    found = evaluate_codes(query, labels[:1], codes, labels[1:], [f"P@{k}", f"mAP@{k}"])
+    assert found.metrics == pytest.approx(found.expected, abs=1e-12)
+
+
+def test_mean_over_shuffled_databases_approaches_the_expectation() -> None:
+    rng = np.random.default_rng(3)
+    codes, labels = clustered_codes(rng, 340, 8, centres=3), random_labels(rng, 340, most=1)
+    queries, query_labels = codes[:40], labels[:40]
+    served = []
+    for _ in range(200):
+        order = 40 + rng.permutation(300)
+        shuffled = [labels[row] for row in order]
+        found = evaluate_codes(queries, query_labels, codes[order], shuffled, ["P@50", "mAP@50"])
+        served.append(found.metrics)
+    for name, value in found.expected.items():
+        assert fmean(one[name] for one in served) == pytest.approx(value, abs=0.005)
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    codes, labels = clustered_codes(rng, 330, 32), random_labels(rng, 330)
+    parts = (codes[:30], labels[:30], codes[30:], labels[30:], ["P@20", "mAP@20"])
+    whole = evaluate_codes(*parts)
+    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 700)
+    cut = evaluate_codes(*parts)
+    for name in whole.metrics:
+        assert cut.per_query[name].tolist() == whole.per_query[name].tolist()
+        assert cut.expected_per_query[name].tolist() == whole.expected_per_query[name].tolist()
+    assert cut.to_dict() == whole.to_dict()
+
+
+def test_documents_without_labels_are_ranked_and_relevant_to_nothing() -> None:
+    codes = np.zeros((3, 1), dtype=np.uint8)
+    found = evaluate_codes(codes[:1], [("a",)], codes, [(), (), ("a",)], ["P@2"])
+    assert found.metrics == {"P@2": 0.0}
+    assert found.expected == {"P@2": pytest.approx(1 / 3)}
+    assert found.distinct_codes == 1
+
+
+def test_it_can_be_written_as_json() -> None:
+    rng = np.random.default_rng(0)
+    found = evaluate_codes(
+        random_codes(rng, 3, 16), [("a",)] * 3, random_codes(rng, 9, 16), [("a",)] * 9
+    )
+    written = json.loads(json.dumps(found.to_dict()))
+    assert list(written["metrics"]) == list(written["expected"]) == ["P@100", "mAP@100"]
+    assert written["metrics"]["P@100"] == pytest.approx(0.09)
+    assert (written["queries"], written["documents"]) == (3, 9)
+
+
+def test_bad_input_is_refused() -> None:
+    codes, labels = np.zeros((2, 2), dtype=np.uint8), [("a",), ("b",)]
+    with pytest.raises(EvaluationError, match="query: 2 codes and 1 labels"):
+        evaluate_codes(codes, labels[:1], codes, labels)
+    with pytest.raises(EvaluationError, match="database codes are int64"):
+        evaluate_codes(codes, labels, codes.astype(np.int64), labels)
+    with pytest.raises(EvaluationError, match="query codes have 16 bits and database codes 8"):
+        evaluate_codes(codes, labels, codes[:, :1], labels)
+    with pytest.raises(EvaluationError, match="there are no queries"):
+        evaluate_codes(codes[:0], [], codes, labels)
+    with pytest.raises(MetricError, match="'R@5' is not a metric"):
+        evaluate_codes(codes, labels, codes, labels, ["R@5"])
+
+
+def labelled_documents(codes: Codes, labels: LabelSets, prefix: str) -> list[Document]:
+    """Documents that bring their codes."""
+    return [
+        Document(id=f"{prefix}{i}", code=code_to_hex(code), labels=tags)
+        for i, (code, tags) in enumerate(zip(codes, labels, strict=True))
+    ]
+
+
+def test_a_collection_scores_what_its_codes_score(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    codes, labels = clustered_codes(rng, 220, 16), random_labels(rng, 220)
+    collection = code_collection(tmp_path)
+    collection.upsert(labelled_documents(codes[20:], labels[20:], "d"))
+    queries = labelled_documents(codes[:20], labels[:20], "q")
+    found = evaluate_collection(collection, queries, ["P@10", "mAP@10"])
+    direct = evaluate_codes(codes[:20], labels[:20], codes[20:], labels[20:], ["P@10", "mAP@10"])
+    collection.close()
+    assert found.to_dict() == direct.to_dict()
+
+
+def test_labels_may_stand_in_another_field_of_the_payload(tmp_path: Path) -> None:
+    collection = code_collection(tmp_path)
+    collection.upsert(
+        [
+            Document(id="x", code="0000", payload={"topic": "a"}),
+            Document(id="y", code="ffff", payload={"topic": ["b", "c"]}),
+        ]
+    )
+    queries = [
+        Document(id="q", code="0000", payload={"topic": "a"}),
+        Document(id="r", code="0000", labels=("c",)),
+    ]
+    found = evaluate_collection(collection, queries, ["P@1"], label_field="topic")
+    assert found.per_query["P@1"].tolist() == [1, 0]
+    with pytest.raises(EvaluationError, match="1 of 2 queries have no label"):
+        evaluate_collection(collection, queries, ["P@1"])
+    with pytest.raises(EvaluationError, match="none of the 2 documents"):
+        evaluate_collection(collection, queries[1:], ["P@1"])
+    collection.close()
+
+
+def test_a_collection_refuses_what_cannot_be_evaluated(tmp_path: Path) -> None:
+    collection = code_collection(tmp_path)
+    query = Document(id="q", code="0000", labels=("a",))
+    with pytest.raises(EvaluationError, match="the database is empty"):
+        evaluate_collection(collection, [query])
+    collection.upsert([Document(id="x", code="0000", labels=("a",), payload={"odd": 1.5})])
+    with pytest.raises(EvaluationError, match="there are no queries"):
+        evaluate_collection(collection, [])
+    with pytest.raises(InputError, match="text"):
+        evaluate_collection(collection, [Document(id="q", text="words", labels=("a",))])
+    with pytest.raises(InputError, match="label_field"):
+        evaluate_collection(collection, [query], label_field="odd")
+    collection.close()
+
+
+def test_an_encoder_scores_what_its_codes_score() -> None:
+    encoder = text_encoder()
+    rng = np.random.default_rng(2)
+    texts, labels = random_texts(120), random_labels(rng, 120)
+    found = evaluate_encoder(
+        encoder, Labelled(texts[20:], labels[20:]), Labelled(texts[:20], labels[:20]), ["P@10"]
+    )
+    codes = encoder.encode(texts)
+    direct = evaluate_codes(codes[:20], labels[:20], codes[20:], labels[20:], ["P@10"])
+    assert found.to_dict() == direct.to_dict()
