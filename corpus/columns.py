@@ -135,10 +135,11 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
         ReadError: if it is not an archive of plain arrays or lacks one of `names`.
     """
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ReadError(f"{path}: is a single array; it must be an .npz archive of named ones")
-        with archive:
+        # Opened here: NumPy leaves the file open where its directory turns out to be broken.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ReadError(f"{path}: is a single array; it must be an .npz archive")
             missing = sorted(set(names or ()) - set(archive.files))
             if missing:
                 raise ReadError(f"{path}: has no array {missing[0]}")

@@ -1,0 +1,181 @@
+import json
+import lzma
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.datasets import DATASETS, load_dataset
+from corpus.readers import ReadError, read_documents
+
+POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
+
+
+def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    path.write_bytes(lzma.compress(lines.encode()))
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    """Return a folder with a few rows of every data set, laid out as the public files are."""
+    for split, count in (("train", 12), ("test", 8)):
+        snippets = [
+            {"id": f"{split}-{i}", "text": f"words {i}", "label": "x"} for i in range(count)
+        ]
+        write_lines(tmp_path / f"snippets/{split}.jsonl.xz", snippets)
+        posts = [{"id": f"g/{split}{i}", "text": POST, "label": "g"} for i in range(count)]
+        write_lines(tmp_path / f"20ng/{split}.jsonl.xz", posts)
+    for folder in ("tmc", "cifar10", "mnist"):
+        (tmp_path / folder).mkdir()
+    tmc = {
+        f"{name}_{split}{part}": value
+        for split in ("train", "test")
+        for name, part, value in (
+            ("x", "_indptr", np.array([0, 2, 2], dtype=np.int32)),
+            ("x", "_indices", np.array([0, 3], dtype=np.uint16)),
+            ("y", "", np.array([[1, 0, 1], [0, 1, 0]], dtype=np.uint8)),
+        )
+    }
+    names = {"feature_names": np.array(list("abcd")), "label_names": np.array(["p", "q", "r"])}
+    np.savez(tmp_path / "tmc/tmc2007-500.npz", **tmc, **names)  # type: ignore[arg-type]
+    cifar10 = {
+        "train": np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float16),
+        "train_index": np.array([7, 5], dtype=np.int32),
+        "y_train": np.array([9, 0], dtype=np.uint8),
+        "test": np.ones((1, 2), dtype=np.float16),
+        "test_index": np.array([0], dtype=np.int32),
+        "y_test": np.array([1, 2], dtype=np.uint8),
+    }
+    np.savez(tmp_path / "cifar10/mobilenetv2_80px_pca256_f16.npz", **cifar10)  # type: ignore[arg-type]
+    image = np.zeros((1, 28, 28), dtype=np.uint8)
+    image[0, 0, 1], image[0, 27, 27] = 51, 255
+    labels = np.array([4], dtype=np.uint8)
+    np.savez(tmp_path / "mnist/mnist.npz", x_train=image, y_train=labels)
+    return tmp_path
+
+
+def test_a_named_data_set_is_read_by_name_and_split(data_root: Path) -> None:
+    for source, count in (("snippets", 12), ("snippets:train", 12), ("snippets:test", 8)):
+        documents = list(read_documents(source, data_root=data_root))
+        assert len(documents) == count
+        assert documents[3].text == "words 3"
+        assert documents[3].labels == ("x",)
+
+
+def test_headers_go_up_to_the_first_blank_line(data_root: Path) -> None:
+    (first, *rest) = load_dataset("20news-bydate", "test", data_root)
+    assert first.text == "The body.\n\nIts end."
+    assert len(rest) == 7
+    texts = {document.text for document in load_dataset("20news", "train", data_root)}
+    assert texts == {first.text}
+    kept = {document.text for document in load_dataset("20news-headers", "train", data_root)}
+    assert kept == {POST}
+
+
+def test_the_random_split_is_a_partition_that_both_variants_share(data_root: Path) -> None:
+    splits = {
+        name: [
+            [post.id for post in load_dataset(name, split, data_root)] for split in DATASETS[name]
+        ]
+        for name in ("20news", "20news-headers")
+    }
+    assert splits["20news"] == splits["20news-headers"]
+    assert [len(split) for split in splits["20news"]] == [12, 4, 4]
+    every = [f"g/train{i}" for i in range(12)] + [f"g/test{i}" for i in range(8)]
+    assert sorted(id_ for split in splits["20news"] for id_ in split) == sorted(every)
+    assert splits["20news"] != [every[:12], every[12:16], every[16:]]
+
+
+def test_tmc_gives_binary_vectors_and_every_tag(data_root: Path) -> None:
+    first, second = load_dataset("tmc", "train", data_root)
+    assert first.vector is not None
+    assert second.vector is not None
+    assert first.vector.dtype == np.float32
+    assert (first.vector.tolist(), second.vector.tolist()) == ([1, 0, 0, 1], [0, 0, 0, 0])
+    assert (first.labels, second.labels) == (("p", "r"), ("q",))
+    assert first.id == "train-00000"
+
+
+def test_cifar10_keeps_its_own_row_numbers(data_root: Path) -> None:
+    first, second = load_dataset("cifar10", "train", data_root)
+    assert (first.id, first.labels) == ("train-00007", ("9",))
+    assert second.vector is not None
+    assert second.vector.dtype == np.float32
+    assert second.vector.tolist() == [3.0, 4.0]
+
+
+def test_mnist_is_scaled_to_the_unit_interval(data_root: Path) -> None:
+    (document,) = load_dataset("mnist", "train", data_root)
+    assert document.vector is not None
+    assert document.vector.shape == (784,)
+    assert {int(i): float(document.vector[i]) for i in np.flatnonzero(document.vector)} == {
+        1: pytest.approx(0.2),
+        783: 1.0,
+    }
+    assert document.labels == ("4",)
+
+
+def test_what_is_not_there_is_named_at_once(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ReadError, match=r"^'imagenet' is not a data set; they are docstrings"):
+        load_dataset("imagenet", "train", data_root)
+    with pytest.raises(ReadError, match=r"^tmc has no split 'validation'; it has train, test$"):
+        read_documents("tmc:validation", data_root=data_root)
+    with pytest.raises(ReadError, match=r"^snippets: there is no file .*train.jsonl.xz; is "):
+        read_documents("snippets", data_root=tmp_path / "elsewhere")
+    monkeypatch.delenv("HUMMINGBIT_DATA", raising=False)
+    with pytest.raises(ReadError, match=r"pass --data-root FOLDER or set HUMMINGBIT_DATA to"):
+        read_documents("mnist")
+    monkeypatch.setenv("HUMMINGBIT_DATA", str(data_root))
+    assert len(list(read_documents("mnist"))) == 1
+
+
+def test_a_data_set_with_something_else_in_its_file_is_an_error(data_root: Path) -> None:
+    with pytest.raises(ReadError, match=r"mnist.npz: has no array x_test$"):
+        list(load_dataset("mnist", "test", data_root))
+    with pytest.raises(ReadError, match=r"y_test has shape \[2\]; it must have 1 rows"):
+        list(load_dataset("cifar10", "test", data_root))
+    write_lines(data_root / "snippets/train.jsonl.xz", [{"id": "a", "text": "t"}, {"id": "b"}])
+    with pytest.raises(ReadError, match=r"train.jsonl.xz:2: document: must have exactly one"):
+        list(load_dataset("snippets", "train", data_root))
+    whole = (data_root / "20ng/test.jsonl.xz").read_bytes()
+    (data_root / "20ng/test.jsonl.xz").write_bytes(whole[:-20])
+    with pytest.raises(ReadError, match=r"test.jsonl.xz:[0-9]+: cannot be read on"):
+        list(load_dataset("20news-bydate", "test", data_root))
+
+
+REAL = {
+    "snippets": (10_060, 2_280),
+    "20news-bydate": (11_314, 7_532),
+    "20news": (11_307, 3_769, 3_770),
+    "20news-headers": (11_307, 3_769, 3_770),
+    "tmc": (21_519, 7_077),
+    "cifar10": (50_000, 10_000),
+    "mnist": (60_000, 10_000),
+}
+SHAPES = {"tmc": (500, 22), "cifar10": (256, 10), "mnist": (784, 10)}
+CLASSES = {"snippets": 8, "20news-bydate": 20, "20news": 20, "20news-headers": 20}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_public_data_has_the_counts_it_is_known_by(name: str) -> None:
+    root = os.environ.get("HUMMINGBIT_DATA")
+    if not root or not Path(root).is_dir():
+        pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
+    seen: set[str] = set()
+    labels: Counter[str] = Counter()
+    for split, count in zip(DATASETS[name], REAL[name], strict=True):
+        before = len(seen)
+        for document in load_dataset(name, split):
+            seen.add(document.id)
+            labels.update(document.labels)
+            if document.vector is not None:
+                assert document.vector.shape == (SHAPES[name][0],)
+        assert len(seen) - before == count
+    assert len(labels) == (SHAPES[name][1] if name in SHAPES else CLASSES[name])
