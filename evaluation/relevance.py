@@ -81,11 +81,10 @@ class Relevance:
     def relevant(self, query_sets: Ids, rows: Ids) -> npt.NDArray[np.bool_]:
         """Tell which documents of ranked lists are relevant to their queries.
 
-        `rows` (int64[Q, k]) names documents by position, -1 where a list has ended; that is
-        relevant to nothing. Returns bool[Q, k].
+        `query_sets` (int64[Q]) holds the label set of each query, `rows` (int64[Q, k]) its list:
+        documents by their position. Returns bool[Q, k].
         """
-        found = np.take_along_axis(self.rows(query_sets), self.document_sets[rows], axis=1)
-        return found & (rows >= 0)
+        return np.take_along_axis(self.rows(query_sets), self.document_sets[rows], axis=1)
 
     def count_queries_without_relevant(self) -> int:
         """Count the queries that no document is relevant to."""

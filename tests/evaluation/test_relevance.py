@@ -41,11 +41,11 @@ def test_relevance_is_that_of_sets(
     assert relevance.count_queries_without_relevant() == lost
 
 
-def test_ranked_rows_and_ends_of_lists() -> None:
-    relevance = Relevance([("a",), ("b",)], [("a",), ("b",), ()])
-    rows = np.array([[1, 0, 2, -1], [1, 2, -1, -1]])
-    found = relevance.relevant(relevance.query_sets, rows)
-    assert found.tolist() == [[False, True, False, False], [True, False, False, False]]
+def test_relevance_along_ranked_lists() -> None:
+    relevance = Relevance([("a",), ("b",)], [("a",), ("b",), (), ("a", "b")])
+    lists = np.array([[1, 0, 2, 3], [1, 2, 3, 0]])
+    found = relevance.relevant(relevance.query_sets, lists)
+    assert found.tolist() == [[False, True, False, True], [True, False, True, False]]
 
 
 def test_label_sets_are_numbered_once() -> None:
