@@ -7,7 +7,8 @@
 ``golden.json``         inputs, and the codes they must give
 ======================  ============================================================
 
-Further files (metrics, the ids of the labelled documents) are listed and hashed like these. The
+Further files are listed and hashed like these: ``metrics.json``, and ``labelled_ids.json`` with the
+ids of the documents whose labels training was shown. The
 fingerprint is the sha256 of ``encoder.json`` and so of everything. Nothing is unpickled and no
 code is run; a folder is written beside its place and renamed, so that none is ever seen half
 written.
@@ -35,6 +36,7 @@ from encoder.encoder import Encoder, Inputs
 from encoder.features import Features, Floats, TextFeatures, VectorFeatures
 from encoder.manifest import (
     GOLDEN,
+    LABELLED_IDS,
     MANIFEST,
     VOCABULARY,
     WEIGHTS,
@@ -120,17 +122,22 @@ def load_encoder(folder: Path) -> Encoder:
     return encoder
 
 
-def read_extra_file(folder: Path, encoder: Encoder, name: str) -> str | None:
-    """Return the text of a further file of the artifact `encoder` was loaded from, if it has it.
+def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
+    """Return the ids of the documents whose labels `encoder` was shown, none if it has no record.
 
     Raises:
-        ArtifactError: if the artifact has changed since `encoder` was loaded.
+        ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
     """
     raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
     if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
         raise ArtifactError(f"{folder} has changed since its encoder was loaded")
-    digest = Manifest.model_validate_json(raw_manifest).files.get(name)
-    return None if digest is None else _read_checked(folder, name, digest).decode()
+    digest = Manifest.model_validate_json(raw_manifest).files.get(LABELLED_IDS)
+    if digest is None:
+        return []
+    ids = json.loads(_read_checked(folder, LABELLED_IDS, digest))
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise ArtifactError(f"{folder / LABELLED_IDS}: must be a list of ids")
+    return ids
 
 
 def _tensors(encoder: Encoder) -> dict[str, Floats]:

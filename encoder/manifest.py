@@ -14,6 +14,8 @@ MANIFEST = "encoder.json"
 WEIGHTS = "weights.safetensors"
 VOCABULARY = "vocabulary.txt"
 GOLDEN = "golden.json"
+LABELLED_IDS = "labelled_ids.json"
+METRICS = "metrics.json"
 
 
 class _Strict(BaseModel):

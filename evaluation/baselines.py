@@ -13,14 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corpus.document import Document
 from encoder.codes import MAX_BITS, Codes, pack_bits
 from encoder.encoder import Inputs
 from evaluation.blocks import row_blocks
-from evaluation.evaluate import evaluate_codes
+from evaluation.evaluate import evaluate_codes, query_labels
 from evaluation.metrics import DEFAULT_METRICS, parse_metrics
 from evaluation.ranked import evaluate_scores
 from evaluation.relevance import Labelled, LabelSet, check_labels
 from evaluation.result import Evaluation, EvaluationError
+from index.collection import Collection
+from index.labels import labels_of
+from index.records import StoredDocument
 
 MAX_FEATURES = 10_000
 INVERSE_REGULARISATION = 100.0
@@ -93,6 +97,46 @@ def class_code_baseline(
         predict = _fit_tags(features(shown.inputs), shown.labels, tags)
     query_codes, codes = predict(features(queries.inputs)), predict(features(database.inputs))
     return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
+
+
+def class_code_of_collection(
+    collection: Collection,
+    shown_ids: Iterable[str],
+    queries: Sequence[Document],
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    label_field: str = "label",
+) -> Evaluation:
+    """Run :func:`class_code_baseline` on the stored documents of `collection`.
+
+    `shown_ids` name the documents whose labels the encoder was shown; those that are stored with a
+    label are fitted. Labels are as in :func:`evaluation.evaluate.evaluate_collection`.
+
+    Raises:
+        MetricError, EvaluationError: as :func:`class_code_baseline`.
+        EvaluationError: if a document or a query is neither a text nor a vector like the others.
+        InputError: if `label_field` holds something else than labels in some document.
+    """
+    stored = collection.contents()
+    labels = [labels_of(document.payload, label_field) for document in stored]
+    known = frozenset(shown_ids)
+    fitted = [row for row, one in enumerate(stored) if one.id in known and labels[row]]
+    return class_code_baseline(
+        Labelled(_inputs([stored[row] for row in fitted]), [labels[row] for row in fitted]),
+        Labelled(_inputs(stored), labels),
+        Labelled(_inputs(queries), query_labels(queries, label_field)),
+        metrics,
+    )
+
+
+def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:
+    texts = [document.text for document in documents if document.text is not None]
+    if len(texts) == len(documents):
+        return texts
+    vectors = [document.vector for document in documents if document.vector is not None]
+    if len(vectors) != len(documents) or len({len(vector) for vector in vectors}) > 1:
+        message = "the class-code baseline needs texts throughout, or vectors of one length"
+        raise EvaluationError(message)
+    return np.stack(vectors)
 
 
 def _features(database: Inputs) -> Callable[[Inputs], Features]:

@@ -104,13 +104,22 @@ def evaluate_collection(
             holds something else than labels in some document.
     """
     chosen = [metric.name for metric in parse_metrics(metrics)]
-    query_labels = [query.labels or labels_of(query.payload, label_field) for query in queries]
+    asked_labels = query_labels(queries, label_field)
     codes, labels = collection.labelled_codes(label_field)
-    check_labels(query_labels, labels)
+    check_labels(asked_labels, labels)
     query_codes = collection.encode_queries(
         [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
     )
-    return evaluate_codes(query_codes, query_labels, codes, labels, chosen)
+    return evaluate_codes(query_codes, asked_labels, codes, labels, chosen)
+
+
+def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
+    """Return the labels of each query: its own or, where it has none, its payload's.
+
+    Raises:
+        InputError: if the payload's `label_field` holds something else than labels.
+    """
+    return [query.labels or labels_of(query.payload, label_field) for query in queries]
 
 
 def _measure_served(

@@ -97,7 +97,7 @@ class Collection:
         documents: Iterable[Document],
         *,
         batch_size: int = BATCH_SIZE,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int], object] | None = None,
     ) -> UpsertResult:
         """Insert documents and replace those whose id is there: all of them, or none on an error.
 
@@ -143,6 +143,10 @@ class Collection:
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None."""
         return self._store.get(id_)
+
+    def contents(self) -> list[StoredDocument]:
+        """Return all documents as they were given, all as of one moment, by row."""
+        return self._store.read_contents()
 
     def encode_queries(self, queries: Sequence[Query]) -> Codes:
         """Return the codes of `queries`, ``uint8[Q, n_bits / 8]``.

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from encoder.artifact import ArtifactError, load_encoder
+from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from index.collection import Collection
@@ -68,7 +68,7 @@ class DataFolder:
         self._encoders: dict[str, Encoder] = {}
         self._folders: dict[str, Path] = {}
         self._collections: dict[str, Collection] = {}
-        self._unavailable: dict[str, str] = {}
+        self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
         try:
             if writable:
                 for folder in (path / "encoders", path / "collections"):
@@ -105,27 +105,40 @@ class DataFolder:
                 self._encoders[name] = load_encoder(folder)
             return self._encoders[name]
 
+    def labelled_ids(self, name: str) -> list[str]:
+        """Return the ids of the documents whose labels an encoder was shown, as it records them.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact, or has changed since it was loaded.
+        """
+        encoder = self.encoder(name)
+        return read_labelled_ids(self._encoder_folders()[name], encoder)
+
     def collections(self) -> Mapping[str, Collection]:
         """Return the collections by name, in the order of the names."""
         return MappingProxyType(dict(sorted(self._collections.copy().items())))
 
     def unavailable(self) -> Mapping[str, str]:
         """Return why collections cannot be opened, by name, or by folder if that is not known."""
-        return MappingProxyType(dict(sorted(self._unavailable.copy().items())))
+        reasons = {name: str(error) for name, error in self._unavailable.copy().items()}
+        return MappingProxyType(dict(sorted(reasons.items())))
 
     def collection(self, name: str) -> Collection:
         """Return a collection.
 
         Raises:
             UnknownCollection: if there is none of that name.
-            CollectionUnavailable: if there is one but it cannot be opened.
+            EncoderMismatch: if its encoder is missing, damaged or another one by now.
+            CollectionUnavailable: if it is there but cannot be opened for another reason.
         """
         collection = self._collections.get(name)
         if collection is not None:
             return collection
         reason = self._unavailable.get(name)
         if reason is not None:
-            raise CollectionUnavailable(f"collection {name!a} cannot be opened: {reason}")
+            kind = type(reason) if isinstance(reason, EncoderMismatch) else CollectionUnavailable
+            raise kind(f"collection {name!a} cannot be opened: {reason}") from reason
         raise UnknownCollection(f"there is no collection {name!a}")
 
     def create_collection(
@@ -231,7 +244,7 @@ class DataFolder:
         except (StoreError, CollectionUnavailable) as error:
             if store is not None:
                 store.close()
-            self._unavailable[name] = str(error)
+            self._unavailable[name] = error
         self._folders[name] = folder
 
     def _encoder_of(self, description: Description) -> Encoder | None:

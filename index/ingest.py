@@ -24,7 +24,7 @@ def ingest(
     documents: Iterable[Document],
     *,
     batch_size: int = BATCH_SIZE,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> IngestReport:
     """Write `documents` to `collection` in one transaction, so that nothing is half indexed.
 

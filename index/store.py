@@ -154,6 +154,15 @@ class Store:
         codes = self._stacked([code for code, _ in found])
         return codes, [json.loads(payload) for _, payload in found]
 
+    def read_contents(self) -> list[StoredDocument]:
+        """Return every document, all as of one moment, by row."""
+        query = """
+            SELECT row, id, code, text, vector, payload
+            FROM documents JOIN codes USING (row) ORDER BY row
+        """
+        with self._reading() as connection:
+            return [self._stored(found) for found in connection.execute(query)]
+
     def read_rows(
         self, rows: Iterable[int], *, with_payload: bool
     ) -> dict[int, tuple[str, dict[str, Any] | None]]:
@@ -176,22 +185,12 @@ class Store:
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None."""
         query = """
-            SELECT row, code, text, vector, payload
+            SELECT row, id, code, text, vector, payload
             FROM documents JOIN codes USING (row) WHERE id IN
         """
         with self._reading() as connection:
             found = next(in_chunks(connection, query, storable([id_])), None)
-        if found is None:
-            return None
-        row, code, text, vector, payload = found
-        return StoredDocument(
-            id=id_,
-            row=row,
-            code=code_to_hex(self._stacked([code])[0]),
-            text=text,
-            vector=None if vector is None else np.frombuffer(vector, dtype="<f4"),
-            payload=json.loads(payload),
-        )
+        return None if found is None else self._stored(found)
 
     @contextmanager
     def writing(self) -> Iterator[Changes]:
@@ -254,6 +253,19 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: {error}") from error
+
+    def _stored(
+        self, found: tuple[int, str, bytes, str | None, bytes | None, str]
+    ) -> StoredDocument:
+        row, id_, code, text, vector, payload = found
+        return StoredDocument(
+            id=id_,
+            row=row,
+            code=code_to_hex(self._stacked([code])[0]),
+            text=text,
+            vector=None if vector is None else np.frombuffer(vector, dtype="<f4"),
+            payload=json.loads(payload),
+        )
 
     def _stacked(self, codes: Sequence[bytes]) -> Codes:
         size = self.description.n_bits // 8

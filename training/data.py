@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from encoder.encoder import Inputs
+from evaluation.relevance import Labelled
 
 Rows = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
@@ -44,10 +45,15 @@ class TrainingData:
             return self.inputs[rows]
         return [self.inputs[row] for row in rows]
 
-    def tags(self, rows: Rows) -> list[tuple[str, ...]]:
-        """Return the labels of `rows` as evaluation takes them, none for an unlabelled one."""
-        found = self.labels[rows]
-        return [() if label == UNLABELLED else (self.classes[label],) for label in found]
+    def labelled(self, rows: Rows | None = None) -> Labelled:
+        """Return `rows`, or all of them, as evaluation takes them."""
+        taken = np.arange(len(self)) if rows is None else rows
+        tags = [() if one == UNLABELLED else (self.classes[one],) for one in self.labels[taken]]
+        return Labelled(self.take(taken), tags)
+
+    def rows_of(self, ids: Iterable[str]) -> Rows:
+        """Return the rows of the documents with these ids, in ascending order."""
+        return np.flatnonzero(np.isin(self.ids, list(ids)))
 
 
 def gather(documents: Iterable[Document]) -> TrainingData:

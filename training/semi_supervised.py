@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from corpus.document import Document
 from encoder.artifact import ArtifactError, write_artifact
-from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from encoder.features import Features, TextFeatures, VectorFeatures
+from encoder.manifest import LABELLED_IDS, METRICS
 from training.batches import SparseBatch, drop_words, normalized_counts
 from training.checkpoint import Checkpoint, History
 from training.data import (
@@ -31,7 +30,6 @@ from training.data import (
     Rows,
     TrainingData,
     TrainingDataError,
-    gather,
     hold_out,
     mask_labels,
 )
@@ -41,57 +39,9 @@ from training.models import BernoulliAutoencoder
 from training.objectives.elbo import kl_loss
 from training.objectives.pairwise import pairwise_loss
 from training.objectives.pointwise import pointwise_loss
+from training.recipe import Recipe
 from training.validation import validate
 from training.vocabulary import frequent_terms
-
-LABELLED_IDS = "labelled_ids.json"
-METRICS = "metrics.json"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The settings of a run: all that decides its outcome besides the documents.
-
-    The loss is reconstruction + `kl_weight` · KL + `pointwise_weight` · cross-entropy
-    + `pairwise_weight` · pairs. `supervision` is the share ρ of the labelled documents whose
-    labels are shown; `validation_share` of the labelled documents are held out and judged on.
-
-    Raises:
-        ValueError: naming the setting that is out of its range.
-    """
-
-    n_bits: int = 32
-    supervision: float = 1.0
-    seed: int = 0
-    epochs: int = 30
-    batch_size: int = 100
-    learning_rate: float = 1e-3
-    hidden: int = 500
-    max_terms: int = 10_000
-    temperature: float = 0.67
-    kl_weight: float = 1 / 64
-    pointwise_weight: float = 1.0
-    pairwise_weight: float = 1e-3
-    word_dropout: float = 0.5
-    validation_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_n_bits(self.n_bits)
-        ranges = {
-            "supervision": 0 < self.supervision <= 1,
-            "word_dropout": 0 <= self.word_dropout < 1,
-            "validation_share": 0 < self.validation_share < 1,
-            "temperature": self.temperature > 0,
-            "learning_rate": self.learning_rate > 0,
-            "epochs": self.epochs >= 1,
-            "batch_size": self.batch_size >= 2,
-            "hidden": self.hidden >= 1,
-            "max_terms": self.max_terms >= 1,
-            "seed": self.seed >= 0,
-        }
-        for name, is_right in ranges.items():
-            if not is_right:
-                raise ValueError(f"{name}: {getattr(self, name):g} is out of range")
 
 
 @dataclass(frozen=True)
@@ -105,25 +55,24 @@ class Trained:
 
 
 def train_ssb_vae(
-    documents: Iterable[Document],
+    data: TrainingData,
     recipe: Recipe,
     out: Path,
     *,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
-    """Train on `documents` and write the encoder to `out`.
+    """Train on `data` and write the encoder to `out`.
 
     A run that was broken off goes on from the checkpoint that lies beside `out`.
 
     Raises:
-        TrainingDataError: if the documents cannot be learned from.
+        TrainingDataError: if too few documents are labelled.
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
     if out.exists() and not overwrite:
         raise ArtifactError(f"{out} already exists; choose another place, or overwrite it")
-    data = gather(documents)
     training, validation, labels = _split(data, recipe)
     features = _choose_features(data, training, recipe)
     torch.manual_seed(recipe.seed)
@@ -146,7 +95,12 @@ def train_ssb_vae(
     )
     labelled = np.flatnonzero(labels != UNLABELLED)
     encoder = to_encoder(model.encoder, features, metadata={})
-    figures = validate(encoder, data, database=training, queries=validation, labelled=labelled)
+    figures = validate(
+        encoder,
+        shown=data.labelled(labelled),
+        database=data.labelled(training),
+        queries=data.labelled(validation),
+    )
     labelled_ids = tuple(data.ids[row] for row in labelled)
     written = write_artifact(
         out,
@@ -160,6 +114,13 @@ def train_ssb_vae(
     )
     checkpoint.remove()
     return Trained(written, labelled_ids, figures, history)
+
+
+def is_trained_on(encoder: Encoder, data: TrainingData, recipe: Recipe) -> bool:
+    """Return whether `encoder` is what training on `data` by `recipe` would give."""
+    about = encoder.metadata
+    same_data = about.get("trained_on", {}).get("sha256") == _content_hash(data)
+    return same_data and about.get("recipe") == asdict(recipe)
 
 
 def _split(data: TrainingData, recipe: Recipe) -> tuple[Rows, Rows, Labels]:

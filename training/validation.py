@@ -5,24 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from encoder.encoder import Encoder
-from evaluation.evaluate import evaluate_codes
-from training.data import Rows, TrainingData
+from evaluation.baselines import class_code_baseline
+from evaluation.evaluate import evaluate_encoder
+from evaluation.relevance import Labelled
 
 
 def validate(
-    encoder: Encoder, data: TrainingData, *, database: Rows, queries: Rows, labelled: Rows
+    encoder: Encoder, *, shown: Labelled, database: Labelled, queries: Labelled
 ) -> dict[str, Any]:
-    """Search the `database` rows for each of the `queries` rows; return figures for JSON.
+    """Search the `database` for each of the `queries`; return figures for JSON.
 
     The true labels say what is relevant, whether training saw them or not. Beside the encoder's
-    figures stands the class-code baseline, fitted on the same `labelled` rows: a code that only
-    knows the class scores that much.
+    figures stands the class-code baseline, fitted on the labels that were `shown` to the encoder:
+    a code that only knows the class scores that much.
     """
-    query_tags, database_tags = data.tags(queries), data.tags(database)
-    found = evaluate_codes(
-        encoder.encode(data.take(queries)),
-        query_tags,
-        encoder.encode(data.take(database)),
-        database_tags,
-    )
-    return found.to_dict()
+    found = evaluate_encoder(encoder, database, queries)
+    class_code = class_code_baseline(shown, database, queries)
+    return {**found.to_dict(), "class_code": class_code.to_dict()}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from encoder.features import Floats, TextFeatures, split_terms
+from training.data import TrainingDataError
 
 MIN_DOCUMENTS = 2
 
@@ -18,7 +19,7 @@ def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> 
     The order is by count, then alphabetical, and so the same on every machine.
 
     Raises:
-        ValueError: if no term occurs in two texts.
+        TrainingDataError: if no term occurs in two texts.
     """
     counts: Counter[str] = Counter()
     documents: Counter[str] = Counter()
@@ -29,7 +30,7 @@ def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> 
     shared = (term for term in counts if documents[term] >= MIN_DOCUMENTS)
     vocabulary = sorted(shared, key=lambda term: (-counts[term], term))[:max_terms]
     if not vocabulary:
-        raise ValueError("text: no term occurs in two documents, so there is nothing to learn from")
+        raise TrainingDataError("text: no term occurs in two documents")
     return vocabulary
 
 

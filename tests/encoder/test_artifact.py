@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from encoder.artifact import ArtifactError, load_encoder, read_extra_file, write_artifact
+from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids, write_artifact
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_artifact(
-        tmp_path / "encoder", text_encoder(), random_texts(50), extra_files={"notes.txt": "höhö"}
+        tmp_path / "encoder",
+        text_encoder(),
+        random_texts(50),
+        extra_files={"labelled_ids.json": '["ä", "b"]'},
     )
     return tmp_path / "encoder"
 
@@ -73,13 +76,22 @@ def test_an_idf_is_kept(tmp_path: Path) -> None:
     assert np.array_equal(loaded.features.idf, idf)  # type: ignore[union-attr, arg-type]
 
 
-def test_extra_files_are_hashed_and_read_back(folder: Path) -> None:
+def test_the_labelled_ids_are_hashed_and_read_back(folder: Path) -> None:
     encoder = load_encoder(folder)
-    assert read_extra_file(folder, encoder, "notes.txt") == "höhö"
-    assert read_extra_file(folder, encoder, "absent.txt") is None
-    (folder / "notes.txt").write_text("changed")
-    with pytest.raises(ArtifactError, match=r"notes.txt: has changed"):
+    assert read_labelled_ids(folder, encoder) == ["ä", "b"]
+    (folder / "labelled_ids.json").write_text("[]")
+    with pytest.raises(ArtifactError, match=r"labelled_ids.json: has changed"):
         load_encoder(folder)
+    with pytest.raises(ArtifactError, match=r"labelled_ids.json: has changed"):
+        read_labelled_ids(folder, encoder)
+
+
+def test_labelled_ids_of_another_artifact_are_not_read(folder: Path) -> None:
+    encoder = load_encoder(folder)
+    write_artifact(folder, text_encoder(seed=1), random_texts(50), overwrite=True)
+    with pytest.raises(ArtifactError, match="has changed since its encoder was loaded"):
+        read_labelled_ids(folder, encoder)
+    assert read_labelled_ids(folder, load_encoder(folder)) == []
 
 
 def test_an_existing_folder_is_kept_unless_overwritten(folder: Path) -> None:

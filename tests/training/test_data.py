@@ -26,7 +26,9 @@ def test_documents_become_inputs_and_class_numbers() -> None:
     assert data.classes == ("ant", "zebra")
     assert data.labels.tolist() == [1, UNLABELLED, 0]
     assert data.take(np.array([2, 0])) == ["z", "x"]
-    assert data.tags(np.array([0, 1])) == [("zebra",), ()]
+    found = data.labelled(np.array([0, 1]))
+    assert (found.inputs, found.labels) == (["x", "y"], [("zebra",), ()])
+    assert data.rows_of(["3", "1", "absent"]).tolist() == [0, 2]
     assert data.is_text
 
 

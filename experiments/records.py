@@ -1,0 +1,48 @@
+"""What experiments write down: flat records for other programs, tables for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+Record = dict[str, Any]
+"""One measurement: what was measured (`dataset`, `method`, `seed`, …) and its figures."""
+
+
+def write_records(path: Path, records: Sequence[Record]) -> None:
+    """Write `records` as a JSON list in place of what `path` held."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_name(path.name + ".writing")
+    written.write_text(json.dumps(records, indent=1) + "\n")
+    os.replace(written, path)
+
+
+def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[Record]]:
+    """Return the records by their values at `keys`, in the order of first appearance."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
+    return groups
+
+
+def mean_and_deviation(records: Sequence[Record], figure: str) -> str:
+    """Write the mean of a figure and, where there are several, its standard deviation."""
+    values = [record[figure] for record in records]
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    return f"{mean(values):.3f} ± {stdev(values):.3f}"
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a Markdown table whose columns line up."""
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    for number, line in enumerate(lines):
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print(f"| {' | '.join(cells)} |")
+        if number == 0:
+            print(f"|{'|'.join('-' * (width + 2) for width in widths)}|")

@@ -1,0 +1,76 @@
+"""The ``hummingbit`` command: each sub-command opens, calls and prints.
+
+Exit status: 0 done, 1 a gate failed, 2 bad input or an explained failure, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+COMMANDS = {
+    "demo": "train on your own Python docstrings, index, evaluate and serve them",
+    "train": "learn an encoder from documents of which few are labelled",
+    "index": "build, extend and describe a collection",
+    "search": "search a collection from the command line",
+    "serve": "serve a data folder over REST",
+    "evaluate": "measure a collection with labelled queries, as a job of your CI",
+    "reproduce": "rerun an experiment of a paper, ours beside the printed figures",
+}
+PACKAGES = (
+    "corpus",
+    "encoder",
+    "evaluation",
+    "experiments",
+    "hummingbit",
+    "index",
+    "service",
+    "training",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (by default the process's own) and return the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parse(arguments)
+        status: int = args.run(args)
+    except KeyboardInterrupt:
+        print("\nhummingbit: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read the output has had enough of it; what is left must not be flushed to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        print("hummingbit: training needs torch: pip install 'hummingbit[train]'", file=sys.stderr)
+        return 2
+    except Exception as error:
+        # An error that one of our packages names says what is wrong in a sentence; any other is a
+        # defect and keeps its traceback.
+        if type(error).__module__.partition(".")[0] not in PACKAGES:
+            raise
+        print(f"hummingbit: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="hummingbit", description=__import__("hummingbit").__doc__
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"hummingbit {version('hummingbit')}"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        sub_parser = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        if name in arguments:
+            importlib.import_module(f"hummingbit.commands.{name}").configure(sub_parser)
+    return parser.parse_args(arguments)

@@ -1,0 +1,54 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from corpus.document import Document
+from corpus.readers import BadLine, read_documents
+
+SOURCE_HELP = (
+    "a file (.jsonl, .csv, .tsv, .parquet, .npz; .gz and .xz are read too), - for JSON lines on"
+    " standard input, or a named data set such as docstrings, snippets or snippets:test"
+)
+
+
+def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data-dir``."""
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="the folder that holds encoders/ and collections/ (default: the current one)",
+    )
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add what says how documents are read."""
+    parser.add_argument(
+        "--data-root",
+        type=Path,
+        metavar="DIR",
+        help="where the named data sets lie (default: $HUMMINGBIT_DATA)",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="what to do at a bad line: stop, leaving all as it was (default), or skip it",
+    )
+
+
+def read(args: argparse.Namespace, source: str) -> Iterator[Document]:
+    """Read the documents of `source` as the options of :func:`add_reading` say."""
+    return read_documents(
+        source, on_error=args.on_error, data_root=args.data_root, report=_report_bad_line
+    )
+
+
+def _report_bad_line(bad: BadLine) -> None:
+    print(f"skipped: {bad}", file=sys.stderr)

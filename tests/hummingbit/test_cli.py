@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corpus.document import Document
+from encoder.artifact import load_encoder, write_artifact
+from hummingbit.cli import main
+from index.data_folder import DataFolder
+from tests.support.corpora import topic_documents
+from tests.support.encoders import random_texts, text_encoder
+
+TRAINING = ["--epochs", "40", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
+
+
+def write_lines(path: Path, documents: Sequence[Document]) -> Path:
+    lines = [{"id": d.id, "text": d.text, "label": d.labels[0]} for d in documents]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def hummingbit(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose encoder was trained and whose collection was built by commands."""
+    folder = tmp_path_factory.mktemp("data")
+    corpus = write_lines(folder / "train.jsonl", topic_documents(400))
+    out = folder / "encoders" / "topics"
+    train = ["train", "ssb-vae", "--data", corpus, "--out", out, "--supervision", "0.5", *TRAINING]
+    assert hummingbit(*train) == 0
+    assert (
+        hummingbit("index", "build", "topics", corpus, "--encoder", "topics", "--data-dir", folder)
+        == 0
+    )
+    write_lines(folder / "test.jsonl", topic_documents(60, seed=1, prefix="query"))
+    return folder
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A data folder with an encoder that was not trained."""
+    write_artifact(tmp_path / "encoders" / "plain", text_encoder(), random_texts(50))
+    return tmp_path
+
+
+def test_training_prints_the_held_out_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write_lines(tmp_path / "train.jsonl", topic_documents(200))
+    out = tmp_path / "encoder"
+    assert hummingbit("train", "ssb-vae", "--data", corpus, "--out", out, *TRAINING) == 0
+    printed = capsys.readouterr().out
+    assert load_encoder(out).fingerprint in printed
+    assert "trained with 180 labels; 20 held out" in printed
+    assert "class code" in printed
+
+
+def test_an_evaluation_passes_or_fails_its_gate(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate = ["evaluate", "topics", "--queries", data / "test.jsonl", "--data-dir", data]
+    assert hummingbit(*evaluate, "--min-p100", "0.8") == 0
+    printed = capsys.readouterr().out
+    assert "60 queries, 400 documents" in printed
+    assert "class code" in printed
+    mislabelled = [replace(d, labels=("sea",)) for d in topic_documents(60, seed=1)]
+    evaluate[3] = write_lines(data / "mislabelled.jsonl", mislabelled)
+    assert hummingbit(*evaluate, "--min-p100", "0.8") == 1
+    assert "gate: P@100 is 0.2500, below the minimum of 0.8" in capsys.readouterr().err
+
+
+def test_an_evaluation_as_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate = ["evaluate", "topics", "--queries", data / "test.jsonl", "--data-dir", data]
+    assert hummingbit(*evaluate, "--json", "--metrics", "P@10", "map@5") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["metrics"]) == set(found["expected"]) == {"P@10", "mAP@5"}
+    assert found["failures"] == []
+    assert found["class_code"]["metrics"]["P@10"] > 0.8
+    assert found["distinct_codes"] > 3
+
+
+def test_searching_prints_a_hit_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    search = ["search", "topics", "matrix vector eigen", "--limit", "3", "--data-dir", data]
+    assert hummingbit(*search) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all('"label": "algebra"' in line for line in lines)
+
+
+def test_stats_are_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hummingbit("index", "stats", "topics", "--data-dir", data) == 0
+    stats = json.loads(capsys.readouterr().out)
+    assert (stats["documents"], stats["n_bits"], stats["encoder"]) == (400, 16, "topics")
+
+
+def test_adding_extends_a_collection(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_lines(plain / "1.jsonl", topic_documents(30))
+    second = write_lines(plain / "2.jsonl", topic_documents(20, prefix="more"))
+    assert hummingbit("index", "build", "c", first, "--encoder", "plain", "--data-dir", plain) == 0
+    assert hummingbit("index", "add", "c", second, first, "--data-dir", plain) == 0
+    assert "50 documents" in capsys.readouterr().out.splitlines()[-1]
+    with DataFolder(plain, writable=False) as folder:
+        assert len(folder.collection("c")) == 50
+
+
+def test_documents_come_from_standard_input(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = io.TextIOWrapper(io.BytesIO(b'{"id": "a", "code": "00ff"}\n'))
+    monkeypatch.setattr("sys.stdin", lines)
+    assert hummingbit("index", "build", "c", "-", "--bits", "16", "--data-dir", plain) == 0
+    with DataFolder(plain, writable=False) as folder:
+        found = folder.collection("c").get("a")
+        assert found is not None
+        assert found.code == "00ff"
+
+
+def test_a_bad_line_stops_and_nothing_is_indexed(
+    plain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write_lines(plain / "good.jsonl", topic_documents(3))
+    bad = plain / "bad.jsonl"
+    bad.write_text('{"id": "x", "text": "fine"}\n{"id": "y"}\n')
+    build = ["index", "build", "c", "--encoder", "plain", "--data-dir", plain]
+    assert hummingbit(*build, good, bad) == 2
+    assert f"{bad}:2: document: must have exactly one of text" in capsys.readouterr().err
+    with DataFolder(plain, writable=False) as folder:
+        assert "c" not in folder.collections()
+    assert hummingbit(*build, good) == 0
+    assert hummingbit("index", "add", "c", bad, "--data-dir", plain) == 2
+    with DataFolder(plain, writable=False) as folder:
+        assert len(folder.collection("c")) == 3
+
+
+def test_a_bad_line_can_be_skipped(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = plain / "bad.jsonl"
+    bad.write_text('not json\n{"id": "x", "text": "fine"}\n')
+    build = ["index", "build", "c", bad, "--encoder", "plain", "--data-dir", plain]
+    assert hummingbit(*build, "--on-error", "skip") == 0
+    assert f"skipped: {bad}:1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["index", "stats", "absent"], "there is no collection 'absent'"),
+        (["index", "add", "absent", "x.jsonl"], "there is no collection 'absent'"),
+        (["index", "build", "Bad Name", "x.jsonl", "--bits", "8"], "name: is 'Bad Name'"),
+        (["index", "build", "c", "x.jsonl", "--bits", "12"], "n_bits: is 12"),
+        (["index", "build", "c", "x.jsonl", "--encoder", "absent"], "there is no encoder 'absent'"),
+        (["index", "build", "c", "absent.jsonl", "--bits", "8"], "absent.jsonl: No such file"),
+        (["search", "absent", "text"], "there is no collection 'absent'"),
+        (["evaluate", "absent", "--queries", "absent.jsonl"], "absent.jsonl: No such file"),
+        (
+            ["train", "ssb-vae", "--data", "absent.jsonl", "--out", "e"],
+            "absent.jsonl: No such file",
+        ),
+        (["train", "ssb-vae", "--data", "-", "--out", "e", "--bits", "12"], "n_bits is 12"),
+        (
+            ["train", "ssb-vae", "--data", "-", "--out", "e", "--supervision", "2"],
+            "supervision is 2",
+        ),
+    ],
+)
+def test_bad_input_is_explained_in_one_line(
+    arguments: list[str],
+    message: str,
+    plain: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(plain)
+    assert hummingbit(*arguments) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.startswith("hummingbit: ")
+    assert printed.count("\n") == 1
+    assert not (plain / "e").exists()
+
+
+def test_an_existing_collection_is_not_built_over(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = ["index", "build", "topics", data / "test.jsonl", "--encoder", "topics"]
+    assert hummingbit(*build, "--data-dir", data) == 2
+    assert "index add extends it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "ssb-vae", "--help"], ["--version"]])
+def test_help_is_quick_to_load(arguments: list[str]) -> None:
+    check = f"import sys; from hummingbit.cli import main; main({arguments!r})"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", check],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not loaded & {"torch", "sklearn", "fastapi"}
+
+
+def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        hummingbit("dance")
+    assert stopped.value.code == 2
+    assert "invalid choice: 'dance'" in capsys.readouterr().err

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from training.recipe import Recipe, RecipeError, setting_help
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("n_bits", 12),
+        ("supervision", 0.0),
+        ("supervision", 1.5),
+        ("supervision", float("nan")),
+        ("word_dropout", 1.0),
+        ("epochs", 0),
+        ("batch_size", 1),
+        ("learning_rate", -1.0),
+        ("validation_share", 0.0),
+        ("seed", -1),
+    ],
+)
+def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
+    with pytest.raises(RecipeError, match=f"{setting} is "):
+        replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
+
+
+def test_every_setting_is_explained() -> None:
+    assert all(len(setting_help(one.name)) > 10 for one in fields(Recipe))
+
+
+def test_the_settings_can_be_read_without_torch() -> None:
+    check = "import sys, training.recipe; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
