@@ -177,10 +177,11 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
 
 def _is_deeper(value: object, levels: int) -> bool:
     """Tell whether objects and lists are nested in more than `levels` levels."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(levels):
         inner = [one.values() if isinstance(one, Mapping) else one for one in level]
-        level = [one for part in inner for one in part if isinstance(one, Mapping | list | tuple)]
+        nested = (one for part in inner for one in part if isinstance(one, Mapping | list | tuple))
+        level = list({id(one): one for one in nested}.values())
         if not level:
             return False
     return True

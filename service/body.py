@@ -1,0 +1,100 @@
+"""Request bodies: JSON as RFC 8259 has it, and nothing more lenient."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
+
+from service.errors import ProblemError
+
+# Shorter bodies are parsed faster than they are handed to a thread.
+PARSED_IN_PLACE = 64 << 10
+
+
+class JSONRoute(APIRoute):
+    """A route whose body, where it takes one, is read by :class:`JSONRequest`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler with another request."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(JSONRequest(request.scope, request.receive))
+
+        return handle
+
+
+class JSONRequest(Request):
+    """A request that takes a JSON body only, and parses it strictly and off the event loop."""
+
+    async def body(self) -> bytes:
+        """Return the body.
+
+        Raises:
+            ProblemError: 415 if there is one that does not say it is JSON.
+        """
+        raw = await super().body()
+        media_type = self.headers.get("content-type", "")
+        if raw and not _is_json(media_type):
+            given = f"the content type is {media_type[:80]!a}" if media_type else "there is none"
+            message = f"{given}; send the header Content-Type: application/json"
+            raise ProblemError(415, "unsupported_media_type", message)
+        return raw
+
+    async def json(self) -> Any:
+        """Return the parsed body; see :func:`parse_json`."""
+        raw = await self.body()
+        if len(raw) <= PARSED_IN_PLACE:
+            return parse_json(raw)
+        return await run_in_threadpool(parse_json, raw)
+
+
+def parse_json(raw: bytes) -> Any:
+    """Parse UTF-8 JSON.
+
+    Numbers too large for a float come out as infinity, and lone surrogates as they are: what reads
+    the values can say which of them it is.
+
+    Raises:
+        ProblemError: 400 if it is not JSON, has NaN or Infinity, names a key twice in one object,
+            holds an integer of thousands of digits or is nested too deeply.
+    """
+    try:
+        return json.loads(raw.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise _not_json(f"byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise _not_json(f"{error.msg} ({where})") from None
+    except RecursionError:
+        raise _not_json("it is nested too deeply") from None
+    except ValueError:
+        raise _not_json("it holds an integer of too many digits") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    parsed = dict(pairs)
+    if len(parsed) != len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _not_json(f"the key {twice[:40]!a} is given twice in one object")
+    return parsed
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _not_json(f"{name} is no JSON number; numbers must be finite")
+
+
+def _not_json(reason: str) -> ProblemError:
+    return ProblemError(400, "invalid_json", f"the body cannot be read as JSON: {reason}")
+
+
+def _is_json(content_type: str) -> bool:
+    media_type = content_type.partition(";")[0].strip().lower()
+    main, _, sub = media_type.partition("/")
+    return main == "application" and (sub == "json" or sub.endswith("+json"))

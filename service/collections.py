@@ -1,0 +1,169 @@
+"""Collections and their documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from starlette.convertors import Convertor, register_url_convertor
+
+from corpus.document import FIELDS, Document, parse_document
+from index.collection import Collection
+from index.errors import InputError, UnknownDocument
+from service.body import JSONRoute
+from service.errors import invalid_field
+from service.health import unavailable_collections
+from service.requests import (
+    WRITE,
+    CollectionOf,
+    Folder,
+    Limits,
+    check_count,
+    check_text,
+    encoder_name,
+    located,
+    render,
+)
+from service.schemas import (
+    CollectionDetail,
+    Collections,
+    CollectionSummary,
+    CreateCollection,
+    StoredDocument,
+    UpsertDocuments,
+    Upserted,
+)
+from service.settings import Settings
+
+
+class _AnyText(Convertor[str]):
+    """The rest of a path, whatever it holds; Starlette's own stops at the end of a line."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any_text", _AnyText())
+
+router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
+
+
+@router.get("", response_model=Collections, summary="List the collections")
+def get_collections(folder: Folder) -> Response:
+    """List the collections, those that cannot be opened apart."""
+    summaries = [CollectionSummary(**_summary(one)) for one in folder.collections().values()]
+    unavailable = unavailable_collections(folder)
+    return render(Collections(collections=summaries, unavailable=unavailable))
+
+
+@router.get("/{name}", response_model=CollectionDetail, summary="Describe a collection")
+def get_collection(collection: CollectionOf) -> Response:
+    """Describe a collection and its codes."""
+    stats = collection.stats()
+    return render(
+        CollectionDetail(
+            **{field: stats[field] for field in CollectionDetail.model_fields if field in stats}
+            | {"encoder": encoder_name(collection)}
+        )
+    )
+
+
+@router.put(
+    "/{name}",
+    response_model=CollectionSummary,
+    status_code=201,
+    dependencies=WRITE,
+    responses={200: {"model": CollectionSummary, "description": "There was one just like it."}},
+    summary="Create a collection",
+)
+def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
+    """Create a collection with an encoder, or for codes of a given length that documents bring."""
+    there = name in folder.collections()
+    collection = folder.create_collection(name, encoder=body.encoder, n_bits=body.n_bits)
+    return render(CollectionSummary(**_summary(collection)), 200 if there else 201)
+
+
+@router.delete("/{name}", status_code=204, dependencies=WRITE, summary="Delete a collection")
+def delete_collection(name: str, folder: Folder) -> Response:
+    """Delete a collection and all of its documents."""
+    folder.drop_collection(name)
+    return Response(status_code=204)
+
+
+@router.put(
+    "/{name}/documents", response_model=Upserted, dependencies=WRITE, summary="Upsert documents"
+)
+def put_documents(collection: CollectionOf, body: UpsertDocuments, limits: Limits) -> Response:
+    """Insert documents and replace those whose id is there: all of them, or none on an error.
+
+    They are on disk when this answers.
+    """
+    check_count(body.documents, limits.max_documents, "documents")
+    documents = [
+        parse_item(item, limits, "documents", position, id=item.id)
+        for position, item in enumerate(body.documents)
+    ]
+    try:
+        result = collection.upsert(documents)
+    except InputError as error:
+        raise invalid_field(str(error), "documents") from None
+    return render(Upserted(upserted=result.upserted, generation=result.generation))
+
+
+@router.get(
+    "/{name}/documents/{id:any_text}", response_model=StoredDocument, summary="Get a document"
+)
+def get_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 - as in the path
+    """Get a document as it is stored. Its id may hold any characters, percent-encoded."""
+    stored = collection.get(id)
+    if stored is None:
+        raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
+    return render(
+        StoredDocument(
+            id=stored.id,
+            code=stored.code,
+            text=stored.text,
+            vector=None if stored.vector is None else stored.vector.tolist(),
+            payload=dict(stored.payload),
+        )
+    )
+
+
+@router.delete(
+    "/{name}/documents/{id:any_text}",
+    status_code=204,
+    dependencies=WRITE,
+    summary="Delete a document",
+)
+def delete_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 - as in the path
+    """Delete a document."""
+    if not collection.delete([id]).deleted:
+        raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
+    return Response(status_code=204)
+
+
+def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Document:  # noqa: A002
+    """Make a document of what stands at `place` of the body, a model with the fields of one.
+
+    Raises:
+        ProblemError: pointing to what is wrong with it.
+    """
+    check_text(item.text, limits, *place)
+    record = {field: getattr(item, field, None) for field in FIELDS}
+    with located(*place):
+        return parse_document({**record, "id": id})
+
+
+def _summary(collection: Collection) -> dict[str, Any]:
+    return {
+        "name": collection.name,
+        "n_bits": collection.n_bits,
+        "encoder": encoder_name(collection),
+        "documents": len(collection),
+        "generation": collection.generation,
+    }

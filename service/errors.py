@@ -1,0 +1,90 @@
+"""Errors as clients see them: RFC 9457 problem details with a stable `code`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from starlette.exceptions import HTTPException
+
+MEDIA_TYPE = "application/problem+json"
+
+TITLES = {
+    "invalid_json": "The body is not JSON",
+    "invalid_request": "The request is not as it must be",
+    "unknown_encoder": "There is no such encoder",
+    "cannot_evaluate": "The collection cannot be evaluated",
+    "not_found": "There is nothing at this address",
+    "unknown_collection": "There is no such collection",
+    "unknown_document": "There is no such document",
+    "method_not_allowed": "The method is not allowed here",
+    "body_too_large": "The body is too large",
+    "unsupported_media_type": "The body must be JSON",
+    "collection_exists": "The name is taken",
+    "encoder_mismatch": "The collection was made with another encoder",
+    "collection_unavailable": "The collection cannot be opened",
+    "encoder_unavailable": "The encoder cannot be loaded",
+    "storage_failed": "The storage failed",
+    "not_ready": "The service is not ready",
+    "http_error": "The request was refused",
+    "internal_error": "The service failed",
+}
+"""Every code there is, and its title."""
+
+FieldError = Mapping[str, str]
+"""``pointer``, the JSON pointer (RFC 6901) of a part of the body, and ``message``."""
+
+
+class ProblemError(HTTPException):
+    """A request ends with this problem."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, errors: Sequence[FieldError] = ()
+    ) -> None:
+        super().__init__(status, detail)
+        self.code = code
+        self.errors = errors
+
+
+def invalid_field(message: str, *place: str | int) -> ProblemError:
+    """Return the problem of one part of the body, which `place` leads to from the outside."""
+    return invalid_fields([{"pointer": pointer(*place), "message": message}])
+
+
+def invalid_fields(errors: Sequence[FieldError]) -> ProblemError:
+    """Return the problem of parts of the body that are not as they must be; at least one."""
+    first = errors[0]
+    where = first["pointer"] or "the body"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return ProblemError(422, "invalid_request", f"{where}: {first['message']}{more}", errors)
+
+
+def pointer(*place: str | int) -> str:
+    """Return the JSON pointer of a part of the body; RFC 6901."""
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in place)
+    return "".join(f"/{part}" for part in parts)
+
+
+def problem_response(
+    request: Request, problem: ProblemError, extra: Mapping[str, Any] | None = None
+) -> Response:
+    """Write `problem` as the answer to `request`, with the members of `extra` besides."""
+    body: dict[str, Any] = {
+        "type": f"urn:hummingbit:problem:{problem.code}",
+        "title": TITLES[problem.code],
+        "status": problem.status_code,
+        "detail": problem.detail,
+        "instance": quote(request.scope["path"], errors="replace"),
+        "code": problem.code,
+    }
+    if request_id := request.scope.get("state", {}).get("request_id"):
+        body["request_id"] = request_id
+    if problem.errors:
+        body["errors"] = list(problem.errors)
+    text = json.dumps({**body, **(extra or {})}, ensure_ascii=False)
+    # What a client sent may be quoted in a message, a lone surrogate in it.
+    raw = text.encode("utf-8", "replace")
+    return Response(raw, problem.status_code, dict(problem.headers or {}), MEDIA_TYPE)

@@ -1,0 +1,105 @@
+"""What every route needs: the data folder, the limits, a place in the queue, and rendering."""
+
+from __future__ import annotations
+
+from asyncio import Semaphore
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from pydantic import BaseModel
+
+from corpus.document import DocumentError
+from index.collection import Collection
+from index.data_folder import DataFolder
+from index.errors import InputError
+from service.errors import ProblemError, invalid_field
+from service.schemas import EncoderName
+from service.settings import Settings
+
+
+async def _folder(request: Request) -> DataFolder:
+    folder: DataFolder = request.app.state.folder
+    return folder
+
+
+async def _collection(request: Request, name: str) -> Collection:
+    return (await _folder(request)).collection(name)
+
+
+async def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+async def _write_slot(request: Request) -> AsyncIterator[None]:
+    slots: Semaphore = request.app.state.write_slots
+    async with slots:
+        yield
+
+
+async def _long_read_slot(request: Request) -> AsyncIterator[None]:
+    slots: Semaphore = request.app.state.long_read_slots
+    async with slots:
+        yield
+
+
+Folder = Annotated[DataFolder, Depends(_folder)]
+CollectionOf = Annotated[Collection, Depends(_collection)]
+Limits = Annotated[Settings, Depends(_settings)]
+
+# A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
+# threads; these see to it that some are always left for single searches.
+WRITE = [Depends(_write_slot)]
+LONG_READ = [Depends(_long_read_slot)]
+
+
+def render(body: BaseModel, status: int = 200) -> Response:
+    """Write an answer. Fields that were never set are left out."""
+    # Done here, in the thread of the route; FastAPI would do it on the event loop.
+    return Response(body.model_dump_json(exclude_unset=True), status, media_type="application/json")
+
+
+def encoder_name(collection: Collection) -> EncoderName | None:
+    """Return what answers say of the encoder of `collection`."""
+    name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
+    if name is None or fingerprint is None:
+        return None
+    return EncoderName(name=name, fingerprint=fingerprint)
+
+
+def check_count(items: Sequence[Any], most: int, field: str) -> None:
+    """Raise a ProblemError if the list `field` of the body has more than `most` entries."""
+    if len(items) > most:
+        raise invalid_field(f"has {len(items):,} entries; at most {most:,} are taken", field)
+
+
+def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the text at `place` of the body is too long."""
+    if text is not None and len(text) > limits.max_text_length:
+        limit = f"at most {limits.max_text_length:,} are taken"
+        raise invalid_field(f"has {len(text):,} characters; {limit}", *place, "text")
+
+
+@contextmanager
+def located(*place: str | int) -> Iterator[None]:
+    """Turn what is wrong with the item at `place` of the body into a problem that points to it.
+
+    Where `place` is a list of items, the error's position says which of them it is, and an
+    InputError without one is about a field of the body itself.
+    """
+    try:
+        yield
+    except DocumentError as error:
+        raise _located_problem(error, *place) from None
+    except InputError as error:
+        item = [*place, error.position] if place and error.position is not None else []
+        raise _located_problem(error, *item) from None
+
+
+def _located_problem(error: DocumentError | InputError, *item: str | int) -> ProblemError:
+    message = str(error).removeprefix(f"{error.field}: ")
+    # An error may be about the item as a whole.
+    field = () if error.field in {"query", "document"} else (error.field,)
+    return invalid_field(message, *item, *field)

@@ -1,0 +1,276 @@
+"""The JSON that goes in and out, as the OpenAPI description shows it.
+
+Requests are checked for shape and type here, strictly: a number is not a string and true is not 1.
+What a document may hold is decided in :mod:`corpus.document`, and what a collection takes by it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+Text = Annotated[str | None, Field(description="For collections whose encoder takes texts.")]
+Vector = Annotated[
+    list[float] | None, Field(description="For collections whose encoder takes vectors.")
+]
+Code = Annotated[
+    str | None,
+    Field(description="A packed code in hexadecimal, n_bits / 4 digits.", examples=["0f3a9c77"]),
+]
+Limit = Annotated[int, Field(ge=1, description="How many hits are wanted.")]
+Radius = Annotated[
+    int | None, Field(ge=0, description="The greatest distance of a hit, inclusive.")
+]
+
+
+class CreateCollection(_Request):
+    """Exactly one of the encoder that makes the codes and the length of codes that are brought."""
+
+    encoder: str | None = None
+    n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
+
+
+class NewDocument(_Request):
+    """A document: its id and exactly one of text, vector and code."""
+
+    id: str
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    label: str | None = Field(None, description="Kept in the payload, as `label`.")
+    labels: list[str] | None = Field(None, description="Kept in the payload, as `labels`.")
+    payload: dict[str, Any] | None = None
+
+
+class UpsertDocuments(_Request):
+    """Documents to insert, or to put in the place of those with their ids: all of them or none."""
+
+    documents: list[NewDocument] = Field(min_length=1)
+
+
+class SearchRequest(_Request):
+    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    id: str | None = Field(None, description="A document that is there; it finds itself, too.")
+    limit: Limit = 10
+    radius: Radius = None
+    with_payload: bool = False
+
+
+class SearchBatch(_Request):
+    """Searches that are answered as of one generation of the collection."""
+
+    searches: list[SearchRequest] = Field(min_length=1)
+
+
+class EncodeInput(_Request):
+    """Exactly one of text and vector."""
+
+    text: Text = None
+    vector: Vector = None
+
+
+class EncodeRequest(_Request):
+    """What to encode with the collection's encoder; nothing is stored."""
+
+    inputs: list[EncodeInput] = Field(min_length=1)
+
+
+class LabelledQuery(_Request):
+    """A query by exactly one of text, vector and code, and its label or labels."""
+
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    label: str | None = None
+    labels: list[str] | None = None
+
+
+class EvaluateRequest(_Request):
+    """Labelled queries, and what to measure of the lists that they find."""
+
+    queries: list[LabelledQuery] = Field(min_length=1)
+    metrics: list[str] = Field(
+        ["P@100", "mAP@100"], min_length=1, max_length=20, description="P@k and mAP@k."
+    )
+    label_field: str = Field("label", description="Where the documents' payloads have the label.")
+
+
+class EncoderName(_Response):
+    """The encoder that made a collection's codes, by name and by content."""
+
+    name: str
+    fingerprint: str
+
+
+class Unavailable(_Response):
+    """Something that is there but cannot be opened."""
+
+    name: str
+    reason: str
+
+
+class CollectionSummary(_Response):
+    """A collection; `encoder` is null where documents bring their own codes."""
+
+    name: str
+    n_bits: int
+    encoder: EncoderName | None
+    documents: int
+    generation: int
+
+
+class Collections(_Response):
+    """All collections."""
+
+    collections: list[CollectionSummary]
+    unavailable: list[Unavailable]
+
+
+class BitBalance(_Response):
+    """Over the bits, the share of documents in which a bit is 1."""
+
+    least: float
+    mean: float
+    most: float
+
+
+class CollectionDetail(CollectionSummary):
+    """A collection and what its codes look like; a collapsed code has few distinct ones."""
+
+    distinct_codes: int
+    largest_share: float | None
+    bit_balance: BitBalance | None
+    engine: str
+    bytes_on_disk: int
+
+
+class Upserted(_Response):
+    """How many documents were written, an id given twice counting once; they are on disk."""
+
+    upserted: int
+    generation: int
+
+
+class StoredDocument(_Response):
+    """A document as it is stored."""
+
+    id: str
+    code: str
+    text: str | None
+    vector: list[float] | None
+    payload: dict[str, Any]
+
+
+class SearchHit(_Response):
+    """A document found; score is 1 − distance / n_bits, payload is there if it was asked for."""
+
+    id: str
+    distance: int
+    score: float
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+
+class SearchResponse(_Response):
+    """Hits by distance and, where that is the same, by order of insertion.
+
+    `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
+    """
+
+    hits: list[SearchHit]
+    n_bits: int
+    encoder: EncoderName | None
+    generation: int
+    took_ms: float
+
+
+class SearchBatchResponse(_Response):
+    """One result for each search, in their order."""
+
+    results: list[SearchResponse]
+
+
+class EncodeResponse(_Response):
+    """Packed codes in hexadecimal, in the order of the inputs."""
+
+    codes: list[str]
+    n_bits: int
+    encoder: EncoderName
+
+
+class EvaluateResponse(_Response):
+    """Means over the queries: as served, and expected where ties are in random order."""
+
+    metrics: dict[str, float]
+    expected: dict[str, float]
+    queries: int
+    documents: int
+    queries_without_relevant: int
+    distinct_codes: int | None
+    n_bits: int
+    encoder: EncoderName | None
+    took_ms: float
+
+
+class EncoderSummary(_Response):
+    """An encoder; `dimension` is the length of the vectors it takes, `trained_on` what it says."""
+
+    name: str
+    fingerprint: str
+    n_bits: int
+    kind: str
+    dimension: int | None
+    trained_on: Any
+
+
+class Encoders(_Response):
+    """All encoders."""
+
+    encoders: list[EncoderSummary]
+    unavailable: list[Unavailable]
+
+
+class Status(_Response):
+    """The service answers."""
+
+    status: str
+
+
+class Ready(Status):
+    """Everything in the data folder can be opened."""
+
+    collections: list[str]
+    encoders: list[str]
+
+
+class ProblemField(_Response):
+    """What is wrong with one part of the body, which a JSON pointer (RFC 6901) names."""
+
+    pointer: str
+    message: str
+
+
+class Problem(_Response):
+    """Problem details (RFC 9457); `code` says which kind of problem and does not change."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str | None = None
+    errors: list[ProblemField] = Field(default_factory=list)

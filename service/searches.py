@@ -1,0 +1,181 @@
+"""Search, encode and evaluate: what is asked of a collection and changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Response
+
+from corpus.document import parse_vector
+from encoder.codes import code_to_hex
+from evaluation.evaluate import evaluate_collection
+from index.collection import Collection
+from index.records import Hit, Query
+from service.body import JSONRoute
+from service.collections import parse_item
+from service.errors import invalid_field
+from service.requests import (
+    LONG_READ,
+    CollectionOf,
+    Limits,
+    check_count,
+    check_text,
+    encoder_name,
+    located,
+    render,
+)
+from service.schemas import (
+    EncodeRequest,
+    EncodeResponse,
+    EvaluateRequest,
+    EvaluateResponse,
+    SearchBatch,
+    SearchBatchResponse,
+    SearchHit,
+    SearchRequest,
+    SearchResponse,
+)
+from service.settings import Settings
+from service.validation import show
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+
+@router.post("/search", response_model=SearchResponse, summary="Search")
+def post_search(collection: CollectionOf, body: SearchRequest, limits: Limits) -> Response:
+    """Find the documents nearest to a text, a vector, a code or another document."""
+    (response,) = _search(collection, [body], limits)
+    return render(response)
+
+
+@router.post(
+    "/search/batch",
+    response_model=SearchBatchResponse,
+    dependencies=LONG_READ,
+    summary="Search many times",
+)
+def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
+    """Answer searches as of one generation of the collection."""
+    check_count(body.searches, limits.max_searches, "searches")
+    # A limit beyond what any search may have is refused below, and pointed to.
+    largest = min(max(search.limit for search in body.searches), limits.max_limit)
+    hits = len(body.searches) * largest
+    if hits > limits.max_hits:
+        most = f"searches times the largest limit are at most {limits.max_hits:,}"
+        raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
+    return render(
+        SearchBatchResponse(results=_search(collection, body.searches, limits, "searches"))
+    )
+
+
+@router.post("/encode", response_model=EncodeResponse, dependencies=LONG_READ, summary="Encode")
+def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
+    """Return the codes that the collection's encoder gives texts or vectors."""
+    check_count(body.inputs, limits.max_inputs, "inputs")
+    encoder = encoder_name(collection)
+    if encoder is None:
+        message = "cannot be encoded: the collection has no encoder, its documents bring codes"
+        raise invalid_field(message, "inputs")
+    queries: list[Query] = []
+    for position, item in enumerate(body.inputs):
+        check_text(item.text, limits, "inputs", position)
+        with located("inputs", position):
+            vector = None if item.vector is None else parse_vector(item.vector)
+        queries.append(Query(text=item.text, vector=vector))
+    with located("inputs"):
+        codes = collection.encode_queries(queries)
+    hexadecimal = [code_to_hex(code) for code in codes]
+    return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
+
+
+@router.post(
+    "/evaluate", response_model=EvaluateResponse, dependencies=LONG_READ, summary="Evaluate"
+)
+def post_evaluate(collection: CollectionOf, body: EvaluateRequest, limits: Limits) -> Response:
+    """Measure how well the collection finds documents with the labels of the queries."""
+    check_count(body.queries, limits.max_queries, "queries")
+    began = time.perf_counter()
+    queries = [
+        parse_item(item, limits, "queries", position, id=str(position))
+        for position, item in enumerate(body.queries)
+    ]
+    for position, query in enumerate(queries):
+        if not query.labels:
+            raise invalid_field("must have a label or labels", "queries", position)
+    with located("queries"):
+        found = evaluate_collection(collection, queries, body.metrics, body.label_field)
+    return render(
+        EvaluateResponse(
+            **found.to_dict(),
+            n_bits=collection.n_bits,
+            encoder=encoder_name(collection),
+            took_ms=_milliseconds_since(began),
+        )
+    )
+
+
+def _search(
+    collection: Collection, searches: Sequence[SearchRequest], limits: Settings, *place: str
+) -> list[SearchResponse]:
+    """Answer `searches`, which stand in the list at `place` of the body, or are all of it.
+
+    One search of the collection, as far as the farthest of them goes, answers all of them as of
+    the same generation: a shorter list is the beginning of a longer one.
+    """
+    began = time.perf_counter()
+    queries = [
+        _query(collection, search, limits, *place, *([position] if place else []))
+        for position, search in enumerate(searches)
+    ]
+    radii = [search.radius for search in searches if search.radius is not None]
+    with located(*place):
+        result = collection.search(
+            queries,
+            max(search.limit for search in searches),
+            max(radii) if len(radii) == len(searches) else None,
+            with_payload=any(search.with_payload for search in searches),
+        )
+    encoder, took_ms = encoder_name(collection), _milliseconds_since(began)
+    return [
+        SearchResponse(
+            hits=_hits(found, search, collection.n_bits),
+            n_bits=collection.n_bits,
+            encoder=encoder,
+            generation=result.generation,
+            took_ms=took_ms,
+        )
+        for search, found in zip(searches, result.hits, strict=True)
+    ]
+
+
+def _query(
+    collection: Collection, search: SearchRequest, limits: Settings, *place: str | int
+) -> Query:
+    if search.limit > limits.max_limit:
+        message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"
+        raise invalid_field(message, *place, "limit")
+    if search.radius is not None and search.radius > collection.n_bits:
+        message = f"is {show(search.radius)}; it must be from 0 to {collection.n_bits}"
+        raise invalid_field(message, *place, "radius")
+    check_text(search.text, limits, *place)
+    with located(*place):
+        vector = None if search.vector is None else parse_vector(search.vector)
+    return Query(text=search.text, vector=vector, code=search.code, id=search.id)
+
+
+def _hits(found: Sequence[Hit], search: SearchRequest, n_bits: int) -> list[SearchHit]:
+    wanted = [hit for hit in found if search.radius is None or hit.distance <= search.radius]
+    return [
+        SearchHit(
+            id=hit.id,
+            distance=hit.distance,
+            score=1 - hit.distance / n_bits,
+            **({"payload": dict(hit.payload or {})} if search.with_payload else {}),
+        )
+        for hit in wanted[: search.limit]
+    ]
+
+
+def _milliseconds_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from index.data_folder import DataFolder
+from index.errors import DataFolderInUse, StoreError
+from service.app import create_app
+from service.server import listening, serve
+from tests.support.service import ROOT, check_problem, client_of, served, serving_process
+
+
+def test_importing_the_service_loads_neither_torch_nor_sklearn() -> None:
+    program = "import service.app, sys; print(sorted({'torch', 'sklearn'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_health_and_encoders(client: httpx.Client) -> None:
+    assert client.get("/livez").json() == {"status": "alive"}
+    ready = client.get("/readyz").json()
+    assert ready["status"] == "ready"
+    assert ready["encoders"] == ["numbers", "words"]
+    numbers, words = client.get("/v1/encoders").json()["encoders"]
+    assert (numbers["kind"], numbers["n_bits"], numbers["dimension"]) == ("vector", 16, 6)
+    assert (words["kind"], words["n_bits"], words["dimension"]) == ("text", 32, None)
+    assert words["trained_on"] == "nothing"
+    assert len(words["fingerprint"]) == 64
+    assert client.get("/").json()["openapi"] == "/openapi.json"
+
+
+def test_every_answer_carries_a_request_id(client: httpx.Client) -> None:
+    assert client.get("/livez", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == (
+        "mine-1"
+    )
+    for given in ("", "a b", "x" * 65):
+        response = client.get("/nope", headers={"X-Request-ID": given})
+        named = response.headers["x-request-id"]
+        assert named not in {"", given}
+        assert response.json()["request_id"] == named
+
+
+def references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        here = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return here + [one for part in value.values() for one in references(part)]
+    if isinstance(value, list):
+        return [one for part in value for one in references(part)]
+    return []
+
+
+def test_the_description_is_complete(client: httpx.Client) -> None:
+    description = client.get("/openapi.json").json()
+    assert client.get("/openapi.json").json() == description
+    schemas = description["components"]["schemas"]
+    for reference in references(description):
+        assert reference.removeprefix("#/components/schemas/") in schemas
+    operations = [
+        (method, path, operation)
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    ]
+    assert len(operations) == 15
+    for method, path, operation in operations:
+        assert operation["summary"]
+        assert "application/problem+json" in operation["responses"]["4XX"]["content"]
+        with_body = method in {"put", "post"}
+        assert ("requestBody" in operation) == with_body, path
+
+
+def test_an_error_nobody_thought_of_tells_nothing(tmp_path: Path) -> None:
+    class Broken(DataFolder):
+        def encoder_names(self) -> list[str]:
+            raise RuntimeError("secret")
+
+        def collections(self) -> Any:
+            raise StoreError(f"{self.path}: disk I/O error")
+
+    with Broken(tmp_path, writable=True) as folder, served(folder) as client:
+        response = client.get("/v1/encoders")
+        problem = check_problem(response, 500, "internal_error")
+        assert "secret" not in response.text
+        assert problem["request_id"]
+        response = client.get("/v1/collections")
+        check_problem(response, 503, "storage_failed")
+        assert str(tmp_path) not in response.text
+
+
+def test_the_application_opens_and_closes_the_folder(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        assert client.put("/v1/collections/a", json={"n_bits": 8}).status_code == 201
+        with pytest.raises(DataFolderInUse):
+            DataFolder(tmp_path, writable=True)
+    with DataFolder(tmp_path, writable=True) as folder:
+        assert list(folder.collections()) == ["a"]
+        assert isinstance(create_app(folder), FastAPI)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_process_stops_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
+    with serving_process(tmp_path) as (process, address), client_of(address) as client:
+        assert client.put("/v1/collections/a", json={"n_bits": 8}).status_code == 201
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 0
+    assert not list(tmp_path.glob("collections/*/*-wal"))
+
+
+def test_what_keeps_the_service_from_starting(tmp_path: Path, client: httpx.Client) -> None:
+    with DataFolder(tmp_path, writable=True), pytest.raises(DataFolderInUse):
+        serve(tmp_path, port=0)
+    port = client.base_url.port
+    assert port is not None
+    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {port}"):
+        serve(tmp_path, port=port)
+
+
+def test_answers_are_not_held_back_to_fill_a_packet() -> None:
+    with listening("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()):
+            accepted, _ = listener.accept()
+            with accepted:
+                # What asyncio asks for before it sets TCP_NODELAY.
+                assert accepted.proto == socket.IPPROTO_TCP

@@ -1,0 +1,97 @@
+"""The service on loopback: in a thread of this process, or in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+
+from encoder.artifact import write_artifact
+from index.data_folder import DataFolder
+from service.app import DEFAULT_SETTINGS, create_app
+from service.settings import Settings
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
+
+ROOT = Path(__file__).parents[2]
+SERVE = "import sys; from pathlib import Path; from service.server import serve; "
+SERVE += "serve(Path(sys.argv[1]), port=0)"
+
+
+def make_data_folder(path: Path) -> Path:
+    """Make a data folder with the encoders ``words`` (32 bits) and ``numbers`` (16 bits)."""
+    write_artifact(path / "encoders" / "words", text_encoder(), random_texts(40))
+    vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    write_artifact(path / "encoders" / "numbers", vector_encoder(n_bits=16), vectors)
+    return path
+
+
+@contextmanager
+def served(
+    data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS
+) -> Iterator[httpx.Client]:
+    """Serve a data folder from a thread and lend a client of it."""
+    app = create_app(data, settings)
+    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the service did not start"
+            time.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with client_of(f"http://127.0.0.1:{port}") as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def serving_process(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Serve a data folder from another process and lend it and its address; it is killed."""
+    command = [sys.executable, "-c", SERVE, str(data_dir)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert " on http://" in line, "the service did not start"
+            yield process, line.split()[-1]
+        finally:
+            process.kill()
+
+
+def client_of(address: str) -> httpx.Client:
+    """Return a client that asks no proxy."""
+    return httpx.Client(base_url=address, timeout=30, trust_env=False)
+
+
+def send(client: httpx.Client, method: str, path: str, body: object) -> httpx.Response:
+    """Send JSON, given as bytes or as a value, which may hold what httpx will not send."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"content-type": "application/json"}
+    return client.request(method, path, content=content, headers=headers)
+
+
+def check_problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Fail unless `response` is a problem with this status and code; return it."""
+    assert response.status_code == status, response.text[:500]
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert problem["status"] == status
+    assert problem["code"] == code
+    assert problem["type"] == f"urn:hummingbit:problem:{code}"
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["instance"].startswith("/")
+    return problem
