@@ -17,6 +17,10 @@ from service.settings import Settings
 GRACE_SECONDS = 10
 
 
+class AddressError(RuntimeError):
+    """The service cannot listen where it was told to."""
+
+
 def serve(
     data_dir: Path,
     *,
@@ -31,7 +35,7 @@ def serve(
 
     Raises:
         DataFolderError: if the folder cannot be opened, or another process is writing to it.
-        OSError: if the address cannot be listened on.
+        AddressError: if the address cannot be listened on.
     """
     with listening(host, port) as listener, DataFolder(data_dir, writable=True) as folder:
         config = uvicorn.Config(
@@ -59,10 +63,9 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-        except OSError as error:
-            raise OSError(
-                error.errno, f"cannot listen on {host} port {port}: {error.strerror}"
-            ) from error
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise AddressError(f"cannot listen on {host} port {port}: {reason}") from error
         yield listener
 
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
 from service.app import create_app
-from service.server import listening, serve
+from service.server import AddressError, listening, serve
 from tests.support.service import ROOT, check_problem, client_of, served, serving_process
 
 
@@ -120,8 +120,11 @@ def test_what_keeps_the_service_from_starting(tmp_path: Path, client: httpx.Clie
         serve(tmp_path, port=0)
     port = client.base_url.port
     assert port is not None
-    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {port}"):
+    with pytest.raises(AddressError, match=f"cannot listen on 127.0.0.1 port {port}"):
         serve(tmp_path, port=port)
+    for host, beyond in (("127.0.0.1", 70_000), ("256.0.0.1", 0)):
+        with pytest.raises(AddressError, match=f"cannot listen on {host} port {beyond}"):
+            serve(tmp_path, host=host, port=beyond)
 
 
 def test_answers_are_not_held_back_to_fill_a_packet() -> None:
