@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from encoder.features import Floats
+
 
 @dataclass(frozen=True)
 class SparseBatch:
@@ -33,27 +35,42 @@ class SparseBatch:
         )
 
 
-def drop_words(batch: SparseBatch, probability: float, generator: torch.Generator) -> SparseBatch:
-    """Leave out each entry with `probability` and divide the kept ones by 1 − `probability`."""
-    if probability == 0:
+def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator) -> SparseBatch:
+    """Leave out entries of each row at a rate of its own, and keep the length of the row.
+
+    The rate of a row is drawn from U(0, 2 · `mean_rate`), so that a network sees its documents as
+    texts of every length, from whole to a word or two: what a short query looks like to it. The
+    kept entries are scaled to the Euclidean length that the row had.
+    """
+    if mean_rate == 0:
         return batch
-    kept = torch.rand(batch.values.shape, generator=generator) >= probability
     row = torch.repeat_interleave(torch.arange(len(batch.lengths)), batch.lengths)
+    rate_N = 2 * mean_rate * torch.rand(len(batch.lengths), generator=generator)
+    kept = torch.rand(batch.values.shape, generator=generator) >= rate_N[row]
     lengths = torch.bincount(row[kept], minlength=len(batch.lengths))
+    before_N, after_N = (_squares(row[some], batch.values[some], batch) for some in (..., kept))
+    growth_N = (before_N / after_N.clamp(min=1e-12)).sqrt()
     return SparseBatch(
         columns=batch.columns[kept],
-        values=batch.values[kept] / (1 - probability),
+        values=batch.values[kept] * growth_N[row[kept]],
         starts=lengths.cumsum(0) - lengths,
         lengths=lengths,
     )
 
 
-def normalized_counts(counts: Any) -> Any:
-    """Divide each row of a CSR matrix by its sum: t_v = tf_v / Σ tf. An empty row stays empty."""
-    normalized = counts.copy()
-    sums = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
-    normalized.data /= np.repeat(sums, np.diff(counts.indptr))
-    return normalized
+def _squares(row: Tensor, values: Tensor, batch: SparseBatch) -> Tensor:
+    """Return the squared Euclidean length of each row of `batch`, of these entries."""
+    return torch.zeros(len(batch.lengths)).index_add_(0, row, values.square())
+
+
+def word_distribution(counts: Any, idf: Floats | None = None) -> Any:
+    """Return t_v = tf_v · idf_v / Σ tf · idf for each row of a CSR matrix; empty rows stay so."""
+    weighted = counts.copy()
+    if idf is not None:
+        weighted.data *= idf[weighted.indices]
+    sums = np.add.reduceat(np.append(weighted.data, 0.0), weighted.indptr[:-1])
+    weighted.data /= np.repeat(sums, np.diff(weighted.indptr))
+    return weighted
 
 
 def shuffled_batches(

@@ -30,7 +30,8 @@ def to_encoder(network: EncoderNetwork, features: Features, metadata: Mapping[st
 
 def _layer(module: SparseLinear | nn.Linear, activation: Activation) -> Layer:
     # torch keeps the weight of a Linear as (outputs, inputs).
-    weight = module.weight if isinstance(module, SparseLinear) else module.weight.T
+    sparse = isinstance(module, SparseLinear)
+    weight = module.scale * module.weight if sparse else module.weight.T
     return Layer(weight=_array(weight), bias=_array(module.bias), activation=activation)
 
 

@@ -13,19 +13,24 @@ from torch.nn import functional
 
 from training.batches import SparseBatch
 
+# Rows of unit length are small beside the weights that Adam moves by its step size; scaled up, the
+# first layer learns as fast as the others. The export folds the scale into the weights.
+INPUT_SCALE = 5.0
+
 
 class SparseLinear(nn.Module):
-    """x W + b for sparse x: the rows of W are gathered, and only they receive a gradient."""
+    """s x W + b for sparse x: the rows of W are gathered, and only they receive a gradient."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
+        self.scale = INPUT_SCALE
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: SparseBatch) -> Tensor:
         """Return ``(N, outputs)``."""
-        return _weighted_sum(x, self.weight, sparse=True) + self.bias
+        return self.scale * _weighted_sum(x, self.weight, sparse=True) + self.bias
 
 
 class EncoderNetwork(nn.Module):

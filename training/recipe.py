@@ -39,7 +39,7 @@ class Recipe:
     kl_weight: float = _setting(1 / 64, "weight of the divergence from Ber(1/2)")
     pointwise_weight: float = _setting(1.0, "weight of the class loss on labelled documents")
     pairwise_weight: float = _setting(1e-3, "weight of the loss on pairs of a batch")
-    word_dropout: float = _setting(0.5, "share of the input words left out at random")
+    word_dropout: float = _setting(0.5, "mean share of a document's words left out of the input")
     validation_share: float = _setting(0.1, "share of the labelled documents held out")
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Recipe:
             "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
             "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
-            "word_dropout": (0 <= self.word_dropout < 1, "at least 0 and below 1"),
+            "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
         }

@@ -1,8 +1,9 @@
 """SSB-VAE from documents to an encoder: the pipeline behind ``hummingbit train ssb-vae``.
 
 Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
-Semi-Supervised Hashing" (2020). Word dropout on the input is ours: the decoder must rebuild the
-words that the encoder was not shown, which keeps the network from memorising short texts.
+Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length instead of
+ln(1 + tf); word dropout on it, so that the decoder must rebuild the words that the encoder was not
+shown; and idf in the target, so that telling words count for more than frequent ones.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from encoder.artifact import ArtifactError, write_artifact
 from encoder.encoder import Encoder
 from encoder.features import Features, TextFeatures, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
-from training.batches import SparseBatch, drop_words, normalized_counts
+from training.batches import SparseBatch, drop_words, word_distribution
 from training.checkpoint import Checkpoint, History
 from training.data import (
     UNLABELLED,
@@ -41,7 +42,7 @@ from training.objectives.pairwise import pairwise_loss
 from training.objectives.pointwise import pointwise_loss
 from training.recipe import Recipe
 from training.validation import validate
-from training.vocabulary import frequent_terms
+from training.vocabulary import fit_text_features
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _choose_features(data: TrainingData, training: Rows, recipe: Recipe) -> Feat
     inputs = data.take(training)
     if isinstance(inputs, np.ndarray):
         return VectorFeatures(dimension=inputs.shape[1])
-    return TextFeatures(vocabulary=frequent_terms(inputs, recipe.max_terms), weighting="log")
+    return fit_text_features(inputs, recipe.max_terms)
 
 
 class _SsbVaeLoss:
@@ -165,7 +166,7 @@ class _SsbVaeLoss:
         if isinstance(features, TextFeatures):
             counts = features.count_terms(inputs)
             self._x = features.weigh(counts)
-            self._targets = normalized_counts(counts)
+            self._targets = word_distribution(counts, features.idf)
         else:
             self._x = self._targets = features.transform(inputs)
 

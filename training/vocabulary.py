@@ -34,6 +34,19 @@ def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> 
     return vocabulary
 
 
+def fit_text_features(texts: Sequence[str], max_terms: int) -> TextFeatures:
+    """Return TF-IDF features of unit length, ln(1 + tf) · idf, over the terms of `texts`.
+
+    Unit length makes a query of four words as loud as a document of four hundred.
+
+    Raises:
+        TrainingDataError: if no term occurs in two texts.
+    """
+    vocabulary = frequent_terms(texts, max_terms)
+    idf = inverse_document_frequency(TextFeatures(vocabulary), texts)
+    return TextFeatures(vocabulary, weighting="log", idf=idf, l2_normalize=True)
+
+
 def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> Floats:
     """Return idf_v = ln((1 + N) / (1 + n_v)) + 1, scikit-learn's smoothed form, shape ``(V,)``."""
     counts = features.count_terms(texts)

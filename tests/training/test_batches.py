@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from training.batches import SparseBatch, drop_words, normalized_counts, shuffled_batches
+from training.batches import SparseBatch, drop_words, shuffled_batches, word_distribution
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -33,28 +33,42 @@ def test_a_batch_holds_the_rows_it_was_made_of(seed: int) -> None:
 
 
 @given(seeds)
-def test_dropping_words_keeps_or_removes_each_and_scales_the_kept(seed: int) -> None:
+def test_dropping_words_removes_some_and_keeps_the_length_of_what_is_left(seed: int) -> None:
     matrix = random_rows(seed)
     batch = SparseBatch.of_rows(matrix, np.arange(6))
-    dropped = dense(drop_words(batch, 0.75, torch.Generator().manual_seed(seed)), 9)
-    assert np.isin(dropped / np.maximum(matrix.toarray(), 1), [0.0, 4.0]).all()
+    before = matrix.toarray()
+    after = dense(drop_words(batch, 0.4, torch.Generator().manual_seed(seed)), 9)
+    assert not after[before == 0].any()
+    for row, shortened in zip(before, after, strict=True):
+        if shortened.any():
+            growth = np.linalg.norm(row) / np.linalg.norm(row[shortened > 0])
+            expected = np.where(shortened > 0, row * growth, 0)
+            np.testing.assert_allclose(shortened, expected, rtol=1e-5)
 
 
-def test_dropping_words_keeps_the_expected_value() -> None:
-    matrix = sparse.csr_array(np.ones((200, 200), dtype=np.float32))
-    batch = SparseBatch.of_rows(matrix, np.arange(200))
-    values = drop_words(batch, 0.5, torch.Generator().manual_seed(0)).values
-    # 40,000 coins: the mean of 2 · Ber(½) lies within five standard errors of 1.
-    assert abs(values.sum().item() / 40_000 - 1) < 5 / 200
+def test_every_document_loses_words_at_a_rate_of_its_own() -> None:
+    batch = SparseBatch.of_rows(sparse.csr_array(np.ones((400, 500), np.float32)), np.arange(400))
+    lengths = drop_words(batch, 0.5, torch.Generator().manual_seed(0)).lengths.numpy() / 500
+    # Rates are uniform on [0, 1]: so are their deciles, within five standard errors.
+    deciles = np.quantile(lengths, np.arange(1, 10) / 10)
+    np.testing.assert_allclose(deciles, np.arange(1, 10) / 10, atol=5 * 0.5 / np.sqrt(400))
+
+
+def test_no_dropout_leaves_a_batch_as_it_is() -> None:
+    batch = SparseBatch.of_rows(random_rows(0), np.arange(6))
     assert drop_words(batch, 0.0, torch.Generator()) is batch
 
 
 @given(seeds)
-def test_normalized_rows_sum_to_one_or_are_empty(seed: int) -> None:
+def test_word_distributions_sum_to_one_or_are_empty(seed: int) -> None:
     matrix = random_rows(seed)
-    normalized = normalized_counts(matrix).toarray()
-    sums = matrix.toarray().sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(normalized, matrix.toarray() / np.maximum(sums, 1), rtol=1e-6)
+    idf = np.random.default_rng(seed).random(9).astype(np.float32) + 1
+    for weights, weight in ((None, np.ones(9)), (idf, idf)):
+        weighted = matrix.toarray() * weight
+        expected = weighted / np.maximum(weighted.sum(axis=1, keepdims=True), 1e-9)
+        np.testing.assert_allclose(
+            word_distribution(matrix, weights).toarray(), expected, rtol=1e-5
+        )
 
 
 @given(st.integers(1, 50), st.integers(1, 20), seeds)

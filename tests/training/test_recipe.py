@@ -16,7 +16,7 @@ from training.recipe import Recipe, RecipeError, setting_help
         ("supervision", 0.0),
         ("supervision", 1.5),
         ("supervision", float("nan")),
-        ("word_dropout", 1.0),
+        ("word_dropout", 0.6),
         ("epochs", 0),
         ("batch_size", 1),
         ("learning_rate", -1.0),
