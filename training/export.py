@@ -30,8 +30,7 @@ def to_encoder(network: EncoderNetwork, features: Features, metadata: Mapping[st
 
 def _layer(module: SparseLinear | nn.Linear, activation: Activation) -> Layer:
     # torch keeps the weight of a Linear as (outputs, inputs).
-    sparse = isinstance(module, SparseLinear)
-    weight = module.scale * module.weight if sparse else module.weight.T
+    weight = module.weight.T if isinstance(module, nn.Linear) else module.scaled_weight()
     return Layer(weight=_array(weight), bias=_array(module.bias), activation=activation)
 
 

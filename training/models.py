@@ -23,14 +23,17 @@ class SparseLinear(nn.Module):
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.scale = INPUT_SCALE
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: SparseBatch) -> Tensor:
         """Return ``(N, outputs)``."""
-        return self.scale * _weighted_sum(x, self.weight, sparse=True) + self.bias
+        return INPUT_SCALE * _weighted_sum(x, self.weight, sparse=True) + self.bias
+
+    def scaled_weight(self) -> Tensor:
+        """Return s W, the weight of the same layer without a scale."""
+        return INPUT_SCALE * self.weight
 
 
 class EncoderNetwork(nn.Module):

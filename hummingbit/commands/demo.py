@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from corpus.readers import read_documents
@@ -15,6 +15,7 @@ from evaluation.evaluate import evaluate_collection
 from hummingbit.commands.tables import print_figures
 from index.collection import Collection
 from index.data_folder import DataFolder
+from index.errors import UnknownCollection
 from index.ingest import ingest
 from index.records import Query
 from service.server import serve
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     with _step(f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"):
         trained = train_ssb_vae(data, RECIPE, encoder_folder, overwrite=True)
     with DataFolder(args.data_dir, writable=True) as folder:
-        if NAME in folder.collections():
+        # One from an earlier demo may have been made with the encoder that was just replaced.
+        with suppress(UnknownCollection):
             folder.drop_collection(NAME)
         collection = folder.create_collection(NAME, encoder=ENCODER)
         with _step("indexing"):
