@@ -1,0 +1,123 @@
+"""Encoding text: ours beside scikit-learn's vectorizer and a dense forward pass, in one run.
+
+Both compute the same logits from the same weights, on one thread. The peer counts terms with
+scikit-learn and multiplies dense rows, as a forward pass outside of training is usually written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from threadpoolctl import threadpool_limits
+
+from corpus.readers import ReadError, read_documents
+from encoder.artifact import load_encoder
+from encoder.encoder import Encoder
+from encoder.features import Floats, TextFeatures
+from encoder.network import Layer
+from training.vocabulary import fit_text_features
+
+Encode = Callable[[Sequence[str]], Floats]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", type=Path, help="an artifact (default: random weights)")
+    parser.add_argument("--data", default="snippets", help="texts (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    texts = _texts(args.data)
+    encoder = load_encoder(args.encoder) if args.encoder else _random_encoder(texts)
+    peer = _dense_peer(encoder)
+    np.testing.assert_allclose(peer(texts[:200]), encoder.logits(texts[:200]), atol=1e-3)
+    print(f"{len(texts):,} texts, {_shape(encoder)}, one thread, medians of {args.rounds} rounds")
+    print(f"{'texts':>6} {'ours':>12} {'dense peer':>12} {'ratio':>7}")
+    with threadpool_limits(1):
+        for batch in (1, 1000):
+            _compare(encoder.logits, peer, texts, batch, args.rounds)
+
+
+def _compare(ours: Encode, peer: Encode, texts: Sequence[str], batch: int, rounds: int) -> None:
+    """Time both on the same texts, one after the other in every round."""
+    calls = 300 if batch == 1 else 1
+    times: dict[str, list[float]] = {"ours": [], "peer": []}
+    for number in range(rounds):
+        start = number * calls * batch % max(1, len(texts) - calls * batch)
+        batches = [texts[start + i * batch :][:batch] for i in range(calls)]
+        for name, encode in (("ours", ours), ("peer", peer)):
+            times[name].append(median([_seconds(encode, one) for one in batches]))
+    one, other = median(times["ours"]), median(times["peer"])
+    ratio = median([b / a for a, b in zip(times["ours"], times["peer"], strict=True)])
+    if batch == 1:
+        print(f"{batch:>6} {one * 1e3:>9.3f} ms {other * 1e3:>9.3f} ms {ratio:>6.1f}×")
+    else:
+        print(f"{batch:>6} {batch / one:>10,.0f}/s {batch / other:>10,.0f}/s {ratio:>6.1f}×")
+
+
+def _seconds(encode: Encode, texts: Sequence[str]) -> float:
+    began = time.perf_counter()
+    encode(texts)
+    return time.perf_counter() - began
+
+
+def _texts(source: str) -> list[str]:
+    try:
+        documents = list(read_documents(source))
+    except ReadError as error:
+        print(f"{error}\nusing the docstring corpus instead")
+        documents = list(read_documents("docstrings"))
+    return [document.text for document in documents if document.text]
+
+
+def _random_encoder(texts: Sequence[str]) -> Encoder:
+    """Return an encoder of the usual shape; its speed does not depend on its weights."""
+    rng = np.random.default_rng(0)
+    features = fit_text_features(texts, max_terms=10_000)
+    sizes = (features.dimension, 500, 500, 32)
+    layers = [
+        Layer(
+            weight=rng.normal(size=(inputs, outputs), scale=inputs**-0.5).astype(np.float32),
+            bias=np.zeros(outputs, dtype=np.float32),
+            activation="identity" if outputs == sizes[-1] else "relu",
+        )
+        for inputs, outputs in itertools.pairwise(sizes)
+    ]
+    return Encoder(features, layers, np.zeros(sizes[-1], dtype=np.float32), {})
+
+
+def _dense_peer(encoder: Encoder) -> Encode:
+    features = encoder.features
+    if not isinstance(features, TextFeatures) or features.idf is None:
+        raise SystemExit("the peer is written for TF-IDF text encoders")
+    vectorizer = TfidfVectorizer(vocabulary=list(features.vocabulary), norm=None, use_idf=False)
+
+    def logits(texts: Sequence[str]) -> Floats:
+        x = np.log1p(vectorizer.transform(texts).toarray().astype(np.float32)) * features.idf
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        for layer in encoder.layers:
+            x = x @ layer.weight + layer.bias
+            x = np.maximum(x, 0) if layer.activation == "relu" else x
+        return np.asarray(x, dtype=np.float32)
+
+    # TfidfVectorizer learns nothing with use_idf=False; fitting marks it as fitted.
+    vectorizer.fit([""])
+    return logits
+
+
+def _shape(encoder: Encoder) -> str:
+    sizes = [
+        encoder.layers[0].weight.shape[0],
+        *(layer.weight.shape[1] for layer in encoder.layers),
+    ]
+    return " × ".join(f"{size:,}" for size in sizes)
+
+
+if __name__ == "__main__":
+    main()

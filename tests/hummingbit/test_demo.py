@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which is not installed")
+def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "hummingbit", "demo", "--data-dir", str(tmp_path / "demo")]
+    with subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as demo:
+        watchdog = threading.Timer(300, demo.kill)
+        watchdog.start()
+        try:
+            printed = read_until(demo, "Serving ")
+            curl = re.search(r"^  (curl .*\\\n.*)$", printed, re.MULTILINE)
+            assert curl, printed
+            answer = subprocess.run(
+                ["bash", "-c", curl[1]], capture_output=True, text=True, check=True
+            )
+        finally:
+            watchdog.cancel()
+            demo.send_signal(signal.SIGINT)
+        assert demo.wait(timeout=60) == 0
+    found = json.loads(answer.stdout)
+    assert found["n_bits"] == 32
+    names = {hit["id"] for hit in found["hits"]}
+    assert any(name.startswith("numpy.linalg.eig") for name in names), names
+    # Codes of a tenth of the labels find more documents of a query's package than TF-IDF does.
+    assert p_at_100(printed, "SSB-VAE codes") > p_at_100(printed, "TF-IDF cosine")
+
+
+def read_until(process: subprocess.Popen[str], start: str) -> str:
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith(start):
+            return "".join(lines)
+    raise AssertionError("the demo ended early:\n" + "".join(lines))
+
+
+def p_at_100(printed: str, method: str) -> float:
+    (line,) = [line for line in printed.splitlines() if line.startswith(method)]
+    return float(line.removeprefix(method).split()[0])
