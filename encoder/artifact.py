@@ -271,14 +271,15 @@ def _replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
                 file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
-        _sync_folder(written)
+        sync_folder(written)
         if folder.exists():
             folder.rename(Path(scratch) / "replaced")
         written.rename(folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last through a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
+from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids, sync_folder
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from index.collection import Collection
@@ -189,7 +189,7 @@ class DataFolder:
                 collection.close()
             partial = folder.with_name(folder.name + PARTIAL)
             folder.rename(partial)
-            _sync(partial.parent)
+            sync_folder(partial.parent)
             shutil.rmtree(partial)
 
     def close(self) -> None:
@@ -268,9 +268,9 @@ class DataFolder:
         partial = folder.with_name(folder.name + PARTIAL)
         partial.mkdir()
         Store.create(partial / STORE_FILE, description)
-        _sync(partial)
+        sync_folder(partial)
         partial.rename(folder)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
         return folder
 
 
@@ -293,12 +293,3 @@ def _folders_in(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
     return [path for path in parent.iterdir() if path.is_dir()]
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder last through a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
