@@ -50,7 +50,7 @@ bench: $(VENV)/.dev ## Time encoding and search side by side with their alternat
 
 .PHONY: faults
 faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of upserts
-	$(BIN)/python -m pytest -m faults tests
+	$(BIN)/python -m pytest -m faults -s tests
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours
