@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,22 @@ class EvaluationError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Metrics over a set of queries, as served and in expectation over ties.
+    """Metrics over a set of queries: as served, and what the order of ties could have made of them.
 
-    `per_query` and `expected_per_query` hold float64[Q] by metric name. `metrics` and `expected`
-    are their means over *all* queries: a query that no document is relevant to scores 0, and
-    `queries_without_relevant` says how many of those there are.
+    `per_query`, `expected_per_query`, `best_per_query` and `worst_per_query` hold float64[Q] by
+    metric name. `metrics`, `expected`, `best` and `worst` are their means over *all* queries: a
+    query that no document is relevant to scores 0, and `queries_without_relevant` says how many of
+    those there are.
 
     `per_query` comes from the lists as they are served, ties ordered by row. `expected_per_query`
-    is the expectation where documents at equal distance come in uniformly random order. The two
-    agree where nothing is tied; where they differ much, the served figure is partly luck.
+    is the expectation where documents at equal distance come in uniformly random order, best and
+    worst are the extremes over those orders. All four agree where nothing is tied; where they
+    differ much, the served figure is partly luck.
 
     `distinct_codes` counts the distinct codes of the database, None where it has no codes.
+    `query_ids` names the queries in order, empty where they have no names. `notes` are sentences
+    about what was odd in the input and did not stop the evaluation, such as judgements of documents
+    that are not stored; none if nothing was.
     """
 
     per_query: Mapping[str, PerQuery]
@@ -38,24 +43,45 @@ class Evaluation:
     documents: int
     queries_without_relevant: int
     distinct_codes: int | None = None
+    best_per_query: Mapping[str, PerQuery] = field(default_factory=dict)
+    worst_per_query: Mapping[str, PerQuery] = field(default_factory=dict)
+    query_ids: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> dict[str, float]:
         """The mean of each metric over the queries, as served."""
-        return {name: float(values.mean()) for name, values in self.per_query.items()}
+        return _means(self.per_query)
 
     @property
     def expected(self) -> dict[str, float]:
         """The mean of each metric over the queries, in expectation over ties."""
-        return {name: float(values.mean()) for name, values in self.expected_per_query.items()}
+        return _means(self.expected_per_query)
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The mean of each metric over the queries, in the best order of ties of each query."""
+        return _means(self.best_per_query)
+
+    @property
+    def worst(self) -> dict[str, float]:
+        """The mean of each metric over the queries, in the worst order of ties of each query."""
+        return _means(self.worst_per_query)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and counts as plain JSON values, without those of single queries."""
         return {
             "metrics": self.metrics,
             "expected": self.expected,
+            "best": self.best,
+            "worst": self.worst,
             "queries": self.queries,
             "documents": self.documents,
             "queries_without_relevant": self.queries_without_relevant,
             "distinct_codes": self.distinct_codes,
+            "notes": list(self.notes),
         }
+
+
+def _means(per_query: Mapping[str, PerQuery]) -> dict[str, float]:
+    return {name: float(values.mean()) for name, values in per_query.items()}
