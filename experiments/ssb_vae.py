@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
 
@@ -22,8 +23,9 @@ from evaluation.evaluate import evaluate_encoder
 from evaluation.result import Evaluation
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows, TrainingData, gather
+from training.pipeline import is_trained_on
 from training.recipe import Recipe
-from training.semi_supervised import is_trained_on, train_ssb_vae
+from training.semi_supervised import train
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 
@@ -86,9 +88,9 @@ def _recipes(args: argparse.Namespace) -> Iterator[Recipe]:
 def _trained(data: TrainingData, recipe: Recipe, folder: Path) -> tuple[Encoder, Rows]:
     """Return the encoder of a recipe and the rows of `data` whose labels it was shown."""
     encoder = load_encoder(folder) if folder.exists() else None
-    if encoder is None or not is_trained_on(encoder, data, recipe):
+    if encoder is None or not is_trained_on(encoder, data, asdict(recipe)):
         print(f"training {folder}", file=sys.stderr)
-        encoder = train_ssb_vae(data, recipe, folder, overwrite=True).encoder
+        encoder = train(data, recipe, folder, overwrite=True).encoder
     return encoder, data.rows_of(read_labelled_ids(folder, encoder))
 
 

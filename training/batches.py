@@ -76,7 +76,13 @@ def word_distribution(counts: Any, idf: Floats | None = None) -> Any:
 def shuffled_batches(
     rows: int, batch_size: int, rng: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the numbers 0 … rows − 1 in random order, `batch_size` at a time."""
+    """Yield the numbers 0 … rows − 1 in random order, `batch_size` at a time.
+
+    A last row that would be alone joins the batch before it: there is nothing to compare it with.
+    """
     order = rng.permutation(rows)
-    for start in range(0, rows, batch_size):
-        yield order[start : start + batch_size]
+    starts = list(range(0, rows, batch_size))
+    if rows % batch_size == 1 and len(starts) > 1:
+        starts.pop()
+    for start, end in zip(starts, [*starts[1:], rows], strict=True):
+        yield order[start:end]

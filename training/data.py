@@ -13,9 +13,8 @@ from encoder.encoder import Inputs
 from evaluation.relevance import Labelled
 
 Rows = npt.NDArray[np.int64]
-Labels = npt.NDArray[np.int64]
-
-UNLABELLED = -1
+Tags = npt.NDArray[np.bool_]
+"""Which of C classes each of N documents has, ``bool[N, C]``; none for an unlabelled one."""
 
 
 class TrainingDataError(ValueError):
@@ -24,12 +23,12 @@ class TrainingDataError(ValueError):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """N documents: texts or ``float32[N, D]`` vectors, and the number of each one's class or −1."""
+    """N documents: texts or ``float32[N, D]`` vectors, and which of the `classes` each one has."""
 
     ids: tuple[str, ...]
     inputs: Inputs
     classes: tuple[str, ...]
-    labels: Labels
+    tags: Tags
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -38,6 +37,11 @@ class TrainingData:
     def is_text(self) -> bool:
         """Whether the inputs are texts."""
         return not isinstance(self.inputs, np.ndarray)
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether a document has more than one class."""
+        return bool((self.tags.sum(axis=1) > 1).any())
 
     def take(self, rows: Rows) -> Inputs:
         """Return the inputs of `rows`."""
@@ -48,8 +52,11 @@ class TrainingData:
     def labelled(self, rows: Rows | None = None) -> Labelled:
         """Return `rows`, or all of them, as evaluation takes them."""
         taken = np.arange(len(self)) if rows is None else rows
-        tags = [() if one == UNLABELLED else (self.classes[one],) for one in self.labels[taken]]
-        return Labelled(self.take(taken), tags)
+        names = [
+            tuple(self.classes[column] for column in np.flatnonzero(row))
+            for row in self.tags[taken]
+        ]
+        return Labelled(self.take(taken), names)
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
         """Return the rows of the documents with these ids, in ascending order."""
@@ -61,47 +68,41 @@ def gather(documents: Iterable[Document]) -> TrainingData:
 
     Raises:
         TrainingDataError: if there are none, if texts and vectors are mixed, if vectors differ in
-            length, or if a document carries a code or more than one label.
+            length, or if a document carries a code.
     """
     taken = list(documents)
     if not taken:
         raise TrainingDataError("the corpus holds no documents")
     for document in taken:
         if document.code is not None:
-            raise TrainingDataError(
-                f"document {document.id!a} is a code; training takes texts or vectors"
-            )
-        if len(document.labels) > 1:
-            found = f"document {document.id!a} has {len(document.labels)} labels"
-            raise TrainingDataError(f"labels: {found}; training takes at most one a document")
+            found = f"document {document.id!a} is a code"
+            raise TrainingDataError(f"{found}; training takes texts or vectors")
     classes = tuple(sorted({label for document in taken for label in document.labels}))
-    number = {name: i for i, name in enumerate(classes)}
-    labels = [number[d.labels[0]] if d.labels else UNLABELLED for d in taken]
-    return TrainingData(
-        ids=tuple(document.id for document in taken),
-        inputs=_inputs(taken),
-        classes=classes,
-        labels=np.asarray(labels, dtype=np.int64),
-    )
+    column = {name: i for i, name in enumerate(classes)}
+    tags = np.zeros((len(taken), len(classes)), dtype=np.bool_)
+    for row, document in enumerate(taken):
+        tags[row, [column[label] for label in document.labels]] = True
+    ids = tuple(document.id for document in taken)
+    return TrainingData(ids=ids, inputs=_inputs(taken), classes=classes, tags=tags)
 
 
-def hold_out(labels: Labels, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def hold_out(tags: Tags, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
     """Split rows into those to train on and a random `share` of the labelled ones to validate."""
-    labelled = np.flatnonzero(labels != UNLABELLED)
+    labelled = np.flatnonzero(tags.any(axis=1))
     held = rng.permutation(labelled)[: round(share * len(labelled))]
-    training = np.setdiff1d(np.arange(len(labels)), held, assume_unique=True)
+    training = np.setdiff1d(np.arange(len(tags)), held, assume_unique=True)
     return training, np.sort(held)
 
 
-def mask_labels(labels: Labels, supervision: float, rng: np.random.Generator) -> Labels:
+def mask_labels(tags: Tags, supervision: float, rng: np.random.Generator) -> Tags:
     """Keep the labels of a random share `supervision` (ρ) of the labelled rows, hide the others.
 
     The rows are drawn without regard to class, as in the SSB-VAE paper's experiments.
     """
-    labelled = np.flatnonzero(labels != UNLABELLED)
+    labelled = np.flatnonzero(tags.any(axis=1))
     kept = rng.permutation(labelled)[: round(supervision * len(labelled))]
-    masked = np.full_like(labels, UNLABELLED)
-    masked[kept] = labels[kept]
+    masked = np.zeros_like(tags)
+    masked[kept] = tags[kept]
     return masked
 
 

@@ -1,4 +1,4 @@
-"""The Bernoulli autoencoder: encoder, relaxed binary code, decoder and class head.
+"""Autoencoders with a binary or a Gaussian code: encoder, code, decoder and class head.
 
 Shapes: N rows of a batch, V terms (or D vector entries), H hidden units, B bits, C classes.
 """
@@ -12,43 +12,71 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.batches import SparseBatch
-
-# Rows of unit length are small beside the weights that Adam moves by its step size; scaled up, the
-# first layer learns as fast as the others. The export folds the scale into the weights.
-INPUT_SCALE = 5.0
+from training.objectives.elbo import gaussian_kl_loss, kl_loss
 
 
 class SparseLinear(nn.Module):
-    """s x W + b for sparse x: the rows of W are gathered, and only they receive a gradient."""
+    """s x W + b for sparse x: the rows of W are gathered, and only they receive a gradient.
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    Rows of unit length are small beside the weights that Adam moves by its step size; scaled up by
+    s, the first layer learns as fast as the others. The export folds s into the weights.
+    """
+
+    def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
         super().__init__()
+        self.scale = scale
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: SparseBatch) -> Tensor:
         """Return ``(N, outputs)``."""
-        return INPUT_SCALE * _weighted_sum(x, self.weight, sparse=True) + self.bias
+        return self.scale * _weighted_sum(x, self.weight, sparse=True) + self.bias
 
     def scaled_weight(self) -> Tensor:
         """Return s W, the weight of the same layer without a scale."""
-        return INPUT_SCALE * self.weight
+        return self.scale * self.weight
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector."""
+
+    inputs: int
+    hidden: int
+    n_bits: int
+    classes: int
+    text: bool
+    batch_norm: bool = False
+    input_scale: float = 1.0
 
 
 class EncoderNetwork(nn.Module):
-    """Two hidden layers of ReLU units, then one logit a bit (SSB-VAE, section 4)."""
+    """Two hidden layers of ReLU units, each normalised over the batch or not, then B logits."""
 
-    def __init__(self, *, inputs: int, hidden: int, n_bits: int, text: bool) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.first = SparseLinear(inputs, hidden) if text else nn.Linear(inputs, hidden)
+        hidden = shape.hidden
+        self.first = (
+            SparseLinear(shape.inputs, hidden, shape.input_scale)
+            if shape.text
+            else nn.Linear(shape.inputs, hidden)
+        )
+        self.first_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
         self.second = nn.Linear(hidden, hidden)
-        self.logits = nn.Linear(hidden, n_bits)
+        self.second_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
+        self.logits = nn.Linear(hidden, shape.n_bits)
 
     def forward(self, x: SparseBatch | Tensor) -> tuple[Tensor, Tensor]:
         """Return the second hidden layer ``(N, H)`` and the logits ``(N, B)``."""
-        h_NH = functional.relu(self.second(functional.relu(self.first(x))))
+        h_NH = _normalized(functional.relu(self.first(x)), self.first_norm)
+        h_NH = _normalized(functional.relu(self.second(h_NH)), self.second_norm)
         return h_NH, self.logits(h_NH)
+
+
+def _normalized(h_NH: Tensor, norm: nn.BatchNorm1d | None) -> Tensor:
+    normalized: Tensor = h_NH if norm is None else norm(h_NH)
+    return normalized
 
 
 class TextDecoder(nn.Module):
@@ -86,12 +114,41 @@ class VectorDecoder(nn.Module):
         return 0.5 * error_ND.square().sum(dim=1)
 
 
+class BernoulliLatent(nn.Module):
+    """b ~ Ber(σ(logits)), relaxed, with Ber(½) as its prior."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, logits_NB: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return a relaxed code ``(N, B)`` and the KL loss."""
+        return relaxed_bernoulli(logits_NB, self.temperature, generator), kl_loss(logits_NB)
+
+
+class GaussianLatent(nn.Module):
+    """z ~ N(logits, σ²), σ² a function of the second hidden layer, with N(0, 1) as its prior."""
+
+    def __init__(self, hidden: int, n_bits: int) -> None:
+        super().__init__()
+        self.log_variance = nn.Linear(hidden, n_bits)
+
+    def forward(
+        self, h_NH: Tensor, logits_NB: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return a draw of the code ``(N, B)`` and the KL loss."""
+        log_variance_NB = self.log_variance(h_NH)
+        noise_NB = torch.randn(logits_NB.shape, generator=generator)
+        z_NB = logits_NB + torch.exp(0.5 * log_variance_NB) * noise_NB
+        return z_NB, gaussian_kl_loss(logits_NB, log_variance_NB)
+
+
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass gives: logits and relaxed bits of the code, logits of the classes."""
+    """What a forward pass gives: a draw of the code, its KL loss, the logits of the classes."""
 
-    logits_NB: Tensor
     b_NB: Tensor
+    kl_loss: Tensor
     class_logits_NC: Tensor
 
 
@@ -103,20 +160,47 @@ class BernoulliAutoencoder(nn.Module):
     Gumbel-Softmax" (2017), for two categories.
     """
 
-    def __init__(
-        self, *, inputs: int, hidden: int, n_bits: int, classes: int, temperature: float, text: bool
-    ) -> None:
+    def __init__(self, shape: Shape, temperature: float) -> None:
         super().__init__()
-        self.encoder = EncoderNetwork(inputs=inputs, hidden=hidden, n_bits=n_bits, text=text)
-        self.decoder = TextDecoder(n_bits, inputs) if text else VectorDecoder(n_bits, inputs)
-        self.class_head = nn.Linear(hidden, classes)
-        self.temperature = temperature
+        self.encoder = EncoderNetwork(shape)
+        self.latent = BernoulliLatent(temperature)
+        self.decoder = _decoder(shape)
+        self.class_head = nn.Linear(shape.hidden, shape.classes)
 
     def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
         """Encode a batch and draw one relaxed code for each row."""
         h_NH, logits_NB = self.encoder(x)
-        b_NB = relaxed_bernoulli(logits_NB, self.temperature, generator)
-        return Output(logits_NB=logits_NB, b_NB=b_NB, class_logits_NC=self.class_head(h_NH))
+        b_NB, kl = self.latent(logits_NB, generator)
+        return Output(b_NB, kl, self.class_head(h_NH))
+
+
+class GaussianAutoencoder(nn.Module):
+    """VDSH-S's network: x → μ, σ → z ~ N(μ, σ²) → x̂, with a class head on the sampled z.
+
+    Source: Chaidaroon and Fang, "Variational Deep Semantic Hashing for Text Documents" (2017),
+    section 3.3.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.encoder = EncoderNetwork(shape)
+        self.latent = GaussianLatent(shape.hidden, shape.n_bits)
+        self.decoder = _decoder(shape)
+        self.class_head = nn.Linear(shape.n_bits, shape.classes)
+
+    def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
+        """Encode a batch and draw one code for each row."""
+        h_NH, mean_NB = self.encoder(x)
+        z_NB, kl = self.latent(h_NH, mean_NB, generator)
+        return Output(z_NB, kl, self.class_head(z_NB))
+
+
+Autoencoder = BernoulliAutoencoder | GaussianAutoencoder
+
+
+def _decoder(shape: Shape) -> TextDecoder | VectorDecoder:
+    decoder = TextDecoder if shape.text else VectorDecoder
+    return decoder(shape.n_bits, shape.inputs)
 
 
 def relaxed_bernoulli(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:

@@ -1,9 +1,10 @@
-"""The settings of a semi-supervised run. This module is cheap to import: it needs no torch."""
+"""The settings of a run. This module is cheap to import: it needs no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from encoder.codes import check_n_bits
 
@@ -12,21 +13,46 @@ class RecipeError(ValueError):
     """A setting is out of its range."""
 
 
-def _setting(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
+@dataclass(frozen=True)
+class Method:
+    """What sets one neural method apart from another.
+
+    `pairs` says which pairs of a batch the pair loss takes: all of them, alike where the model
+    predicts so; those of two labelled documents; or none.
+    """
+
+    summary: str
+    latent: Literal["bernoulli", "gaussian"] = "bernoulli"
+    pairs: Literal["all", "labelled", "none"] = "none"
+    uses_labels: bool = True
+
+
+METHODS: Mapping[str, Method] = {
+    "ssb-vae": Method("the self-supervised Bernoulli autoencoder", pairs="all"),
+    "psh-gs": Method("pairwise hashing on the pairs of labelled documents", pairs="labelled"),
+    "vdsh-s": Method("the semi-supervised Gaussian autoencoder", latent="gaussian"),
+    "b-vae": Method("the Bernoulli autoencoder without labels", uses_labels=False),
+}
+"""The methods of Ñanculef et al. 2020, section 4, by name."""
+
+
+def _setting(default: Any, help_text: str, *choices: str) -> Any:
+    return field(default=default, metadata={"help": help_text, "choices": choices or None})
 
 
 @dataclass(frozen=True)
 class Recipe:
     """All that decides the outcome of a run besides the documents.
 
-    The loss is reconstruction + `kl_weight` · KL + `pointwise_weight` · cross-entropy
-    + `pairwise_weight` · pairs, each a mean over the rows of a batch.
+    The loss is reconstruction + `kl_weight` · KL + `pointwise_weight` · class loss
+    + `pairwise_weight` · pairs, each a mean over the rows of a batch; a method leaves out the
+    terms it does not have.
 
     Raises:
         RecipeError: naming the setting that is out of its range.
     """
 
+    method: str = _setting("ssb-vae", "what is trained", *METHODS)
     n_bits: int = _setting(32, "bits in a code, a multiple of 8")
     supervision: float = _setting(1.0, "share of the labelled documents whose labels are shown")
     seed: int = _setting(0, "seed of everything that is drawn")
@@ -36,10 +62,14 @@ class Recipe:
     hidden: int = _setting(500, "units in each of the two hidden layers")
     max_terms: int = _setting(10_000, "terms in the vocabulary")
     temperature: float = _setting(0.67, "temperature of the relaxed bits")
-    kl_weight: float = _setting(1 / 64, "weight of the divergence from Ber(1/2)")
+    kl_weight: float = _setting(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = _setting(1.0, "weight of the class loss on labelled documents")
     pairwise_weight: float = _setting(1e-3, "weight of the loss on pairs of a batch")
     word_dropout: float = _setting(0.5, "mean share of a document's words left out of the input")
+    features: str = _setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
+    idf_target: bool = _setting(True, "weigh the words to rebuild by their idf")
+    batch_norm: bool = _setting(False, "normalise the hidden layers over a batch")
+    threshold: str = _setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = _setting(0.1, "share of the labelled documents held out")
 
     def __post_init__(self) -> None:
@@ -47,9 +77,30 @@ class Recipe:
             check_n_bits(self.n_bits)
         except ValueError as error:
             raise RecipeError(str(error)) from None
+        for one in fields(self):
+            value, choices = getattr(self, one.name), one.metadata["choices"]
+            if choices and value not in choices:
+                raise RecipeError(
+                    f"{one.name} is {value!r}; it must be one of {', '.join(choices)}"
+                )
         for name, (is_right, expected) in self._ranges().items():
             if not is_right:
                 raise RecipeError(f"{name} is {getattr(self, name):g}; it must be {expected}")
+
+    def as_in_the_paper(self) -> Recipe:
+        """Return the recipe with the settings of the authors' code in place of ours.
+
+        Hidden layers are ReLU → BatchNorm, the input is ln(1 + tf) without dropout, the target
+        tf / Σ tf, and the pair loss weighs 10⁻⁴ of the class loss.
+        """
+        return replace(
+            self,
+            features="log-tf",
+            idf_target=False,
+            word_dropout=0.0,
+            batch_norm=True,
+            pairwise_weight=1e-4,
+        )
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
         weights = ("kl_weight", "pointwise_weight", "pairwise_weight")
@@ -66,8 +117,3 @@ class Recipe:
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
         }
-
-
-def setting_help(name: str) -> str:
-    """Return what the setting `name` of :class:`Recipe` means, in a few words."""
-    return next(str(one.metadata["help"]) for one in fields(Recipe) if one.name == name)

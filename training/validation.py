@@ -17,8 +17,12 @@ def validate(
 
     The true labels say what is relevant, whether training saw them or not. Beside the encoder's
     figures stands the class-code baseline, fitted on the labels that were `shown` to the encoder:
-    a code that only knows the class scores that much.
+    a code that only knows the class scores that much. Without labelled queries there is nothing to
+    judge by, and no figures; without labels of two classes there is no class code.
     """
+    if not len(queries):
+        return {}
     found = evaluate_encoder(encoder, database, queries)
-    class_code = class_code_baseline(shown, database, queries)
-    return {**found.to_dict(), "class_code": class_code.to_dict()}
+    classes = {tag for labels in shown.labels for tag in labels}
+    class_code = class_code_baseline(shown, database, queries) if len(classes) > 1 else None
+    return {**found.to_dict(), "class_code": class_code and class_code.to_dict()}

@@ -34,15 +34,20 @@ def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> 
     return vocabulary
 
 
-def fit_text_features(texts: Sequence[str], max_terms: int) -> TextFeatures:
-    """Return TF-IDF features of unit length, ln(1 + tf) · idf, over the terms of `texts`.
+def fit_text_features(
+    texts: Sequence[str], max_terms: int, weighting: str = "tf-idf"
+) -> TextFeatures:
+    """Return the features of `texts` over their most frequent terms.
 
-    Unit length makes a query of four words as loud as a document of four hundred.
+    ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, which make a query of four words as loud
+    as a document of four hundred; ``log-tf`` is ln(1 + tf).
 
     Raises:
         TrainingDataError: if no term occurs in two texts.
     """
     vocabulary = frequent_terms(texts, max_terms)
+    if weighting == "log-tf":
+        return TextFeatures(vocabulary, weighting="log")
     idf = inverse_document_frequency(TextFeatures(vocabulary), texts)
     return TextFeatures(vocabulary, weighting="log", idf=idf, l2_normalize=True)
 

@@ -21,7 +21,7 @@ from index.records import Query
 from service.server import serve
 from training.data import gather
 from training.recipe import Recipe
-from training.semi_supervised import train_ssb_vae
+from training.semi_supervised import train
 
 NAME = "docstrings"
 ENCODER = "docstrings32"
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         f"  {len(data):,} documents, {len(asked):,} held out as queries, {len(data.classes)} labels"
     )
     with _step(f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"):
-        trained = train_ssb_vae(data, RECIPE, encoder_folder, overwrite=True)
+        trained = train(data, RECIPE, encoder_folder, overwrite=True)
     with DataFolder(args.data_dir, writable=True) as folder:
         # One from an earlier demo may have been made with the encoder that was just replaced.
         with suppress(UnknownCollection):

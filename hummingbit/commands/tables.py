@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from evaluation.result import Evaluation
+from training.pipeline import Trained
 
 
 def print_figures(found: Mapping[str, Evaluation]) -> None:
@@ -20,3 +22,17 @@ def print_figures(found: Mapping[str, Evaluation]) -> None:
         cells = "".join(f"{one.metrics[name]:>10.3f} {one.expected[name]:>10.3f}" for name in names)
         codes = "–" if one.distinct_codes is None else f"{one.distinct_codes:,}"
         print(f"{method:<{width}}{cells}{codes:>16}")
+
+
+def print_trained(out: Path, trained: Trained) -> None:
+    """Print where an encoder was written and how it did on the documents held out."""
+    encoder, figures = trained.encoder, trained.validation
+    print(f"{out}: {encoder.n_bits} bits, fingerprint {encoder.fingerprint}")
+    if not figures:
+        print("no labelled documents were held out to judge it by")
+        return
+    print(f"trained with {len(trained.labelled_ids):,} labels; {figures['queries']:,} held out:")
+    for title, found in (("codes", figures), ("class code", figures["class_code"])):
+        if found:
+            shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
+            print(f"  {title:<11} {shown}  {found['distinct_codes']:,} distinct codes")

@@ -3,51 +3,93 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any
 
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read
+from hummingbit.commands.tables import print_trained
 from training.data import gather
-from training.recipe import Recipe, setting_help
+from training.linear_codes import LinearRecipe, train_linear
+from training.recipe import METHODS, Recipe
 
-FLAGS = {"n_bits": "--bits"}
+LINEAR = {
+    "itq": "PCA, turned to lose least in rounding (iterative quantization)",
+    "pca-sign": "the signs of the first principal components",
+    "lsh": "the sides of random hyperplanes",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the methods and their options."""
     methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
-    summary = "the semi-supervised Bernoulli autoencoder"
-    ssb_vae = methods.add_parser("ssb-vae", help=summary, description=f"Train {summary}.")
-    ssb_vae.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
-    ssb_vae.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER", help="the encoder's folder"
-    )
-    ssb_vae.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
-    add_reading(ssb_vae)
-    settings = ssb_vae.add_argument_group("recipe")
-    for one in fields(Recipe):
-        settings.add_argument(
-            FLAGS.get(one.name, "--" + one.name.replace("_", "-")),
-            dest=one.name,
-            type=type(one.default),
-            default=one.default,
-            metavar="N" if isinstance(one.default, int) else "X",
-            help=f"{setting_help(one.name)} (default: %(default)s)",
+    for name, method in METHODS.items():
+        neural = _add_method(methods, name, method.summary)
+        neural.add_argument(
+            "--paper",
+            action="store_true",
+            help="the authors' settings where ours differ, whatever is given for those",
         )
-    ssb_vae.set_defaults(run=run)
+        settings = neural.add_argument_group("recipe")
+        for one in fields(Recipe):
+            _add_setting(settings, one)
+        neural.set_defaults(run=run_neural)
+    linear_settings = {one.name for one in fields(LinearRecipe)}
+    for name, summary in LINEAR.items():
+        linear = _add_method(methods, name, summary)
+        for one in fields(Recipe):
+            if one.name in linear_settings:
+                _add_setting(linear, one)
+        linear.set_defaults(run=run_linear)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
+    if args.paper:
+        recipe = recipe.as_in_the_paper()
     data = gather(read(args, args.data))
-    from training.semi_supervised import train_ssb_vae  # noqa: PLC0415 - torch takes a second
+    from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
-    trained = train_ssb_vae(data, recipe, args.out, overwrite=args.overwrite)
-    figures = trained.validation
-    print(f"{args.out}: {trained.encoder.n_bits} bits, fingerprint {trained.encoder.fingerprint}")
-    print(f"trained with {len(trained.labelled_ids):,} labels; {figures['queries']:,} held out:")
-    for title, found in (("codes", figures), ("class code", figures["class_code"])):
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
-        print(f"  {title:<11} {shown}  {found['distinct_codes']:,} distinct codes")
+    print_trained(args.out, train(data, recipe, args.out, overwrite=args.overwrite))
     return 0
+
+
+def run_linear(args: argparse.Namespace) -> int:
+    """Fit and print where the encoder is and how it did on the held-out documents."""
+    recipe = LinearRecipe(**{one.name: getattr(args, one.name) for one in fields(LinearRecipe)})
+    data = gather(read(args, args.data))
+    print_trained(args.out, train_linear(data, recipe, args.out, overwrite=args.overwrite))
+    return 0
+
+
+def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = methods.add_parser(
+        name, help=summary, description=f"Train {summary}."
+    )
+    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="FOLDER", help="the encoder's folder"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
+    add_reading(parser)
+    return parser
+
+
+def _add_setting(parser: Any, one: Field[Any]) -> None:
+    """Add the flag of a setting; the method is the sub-command's name and needs none."""
+    if one.name == "method":
+        return
+    flag = "--bits" if one.name == "n_bits" else "--" + one.name.replace("_", "-")
+    options: dict[str, Any] = {
+        "dest": one.name,
+        "default": one.default,
+        "help": f"{one.metadata['help']} (default: %(default)s)",
+    }
+    if isinstance(one.default, bool):
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+    elif one.metadata["choices"]:
+        parser.add_argument(flag, choices=one.metadata["choices"], **options)
+    else:
+        shown = "N" if isinstance(one.default, int) else "X"
+        parser.add_argument(flag, type=type(one.default), metavar=shown, **options)

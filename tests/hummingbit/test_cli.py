@@ -65,6 +65,19 @@ def test_training_prints_the_held_out_figures(
     assert "class code" in printed
 
 
+@pytest.mark.parametrize("method", ["psh-gs", "vdsh-s", "b-vae", "itq", "pca-sign", "lsh"])
+def test_every_method_trains(
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
+    short = ["--bits", "16"]
+    if method in ("psh-gs", "vdsh-s", "b-vae"):
+        short += ["--epochs", "2", "--hidden", "8", "--threshold", "median", "--paper"]
+    assert hummingbit("train", method, "--data", corpus, "--out", tmp_path / "e", *short) == 0
+    assert "10 held out" in capsys.readouterr().out
+    assert load_encoder(tmp_path / "e").metadata["method"] == method
+
+
 def test_an_evaluation_passes_or_fails_its_gate(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

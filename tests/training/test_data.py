@@ -6,9 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.document import Document
-from training.data import UNLABELLED, TrainingDataError, gather, hold_out, mask_labels
+from training.data import TrainingDataError, gather, hold_out, mask_labels
 
-label_arrays = st.lists(st.integers(-1, 3), min_size=1, max_size=200).map(np.array)
+tag_tables = st.builds(
+    lambda rows, seed: np.random.default_rng(seed).random((rows, 3)) < 0.3,
+    st.integers(1, 200),
+    st.integers(0, 2**32),
+)
 
 
 def vector(*numbers: float) -> np.ndarray:
@@ -24,7 +28,8 @@ def test_documents_become_inputs_and_class_numbers() -> None:
         ]
     )
     assert data.classes == ("ant", "zebra")
-    assert data.labels.tolist() == [1, UNLABELLED, 0]
+    assert data.tags.tolist() == [[False, True], [False, False], [True, False]]
+    assert not data.is_multi_label
     assert data.take(np.array([2, 0])) == ["z", "x"]
     found = data.labelled(np.array([0, 1]))
     assert (found.inputs, found.labels) == (["x", "y"], [("zebra",), ()])
@@ -43,7 +48,6 @@ def test_vectors_become_one_array() -> None:
     [
         ([], "no documents"),
         ([Document(id="a", code="00")], "'a' is a code"),
-        ([Document(id="a", text="x", labels=("l", "m"))], "'a' has 2 labels"),
         ([Document(id="a", text="x"), Document(id="b", vector=vector(1))], "train on one kind"),
         (
             [Document(id="a", vector=vector(1)), Document(id="b", vector=vector(1, 2))],
@@ -56,21 +60,30 @@ def test_documents_that_do_not_make_a_corpus(documents: list[Document], message:
         gather(documents)
 
 
-@given(label_arrays, st.floats(0, 1), st.integers(0, 2**32))
+def test_documents_can_have_several_classes() -> None:
+    data = gather(
+        [Document(id="1", text="x", labels=("b", "a")), Document(id="2", text="y", labels=("b",))]
+    )
+    assert data.is_multi_label
+    assert data.tags.tolist() == [[True, True], [False, True]]
+    assert data.labelled().labels == [("a", "b"), ("b",)]
+
+
+@given(tag_tables, st.floats(0, 1), st.integers(0, 2**32))
 def test_held_out_rows_are_labelled_and_the_rest_is_trained_on(
-    labels: np.ndarray, share: float, seed: int
+    tags: np.ndarray, share: float, seed: int
 ) -> None:
-    training, held = hold_out(labels, share, np.random.default_rng(seed))
-    assert sorted([*training, *held]) == list(range(len(labels)))
-    assert (labels[held] != UNLABELLED).all()
-    assert len(held) == round(share * (labels != UNLABELLED).sum())
+    training, held = hold_out(tags, share, np.random.default_rng(seed))
+    assert sorted([*training, *held]) == list(range(len(tags)))
+    assert tags[held].any(axis=1).all()
+    assert len(held) == round(share * tags.any(axis=1).sum())
 
 
-@given(label_arrays, st.floats(0, 1), st.integers(0, 2**32))
+@given(tag_tables, st.floats(0, 1), st.integers(0, 2**32))
 def test_masking_keeps_a_share_of_the_labels_as_they_are(
-    labels: np.ndarray, supervision: float, seed: int
+    tags: np.ndarray, supervision: float, seed: int
 ) -> None:
-    masked = mask_labels(labels, supervision, np.random.default_rng(seed))
-    kept = masked != UNLABELLED
-    assert np.array_equal(masked[kept], labels[kept])
-    assert kept.sum() == round(supervision * (labels != UNLABELLED).sum())
+    masked = mask_labels(tags, supervision, np.random.default_rng(seed))
+    kept = masked.any(axis=1)
+    assert np.array_equal(masked[kept], tags[kept])
+    assert kept.sum() == round(supervision * tags.any(axis=1).sum())

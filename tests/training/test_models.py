@@ -6,7 +6,14 @@ import torch
 from scipy import sparse
 
 from training.batches import SparseBatch, word_distribution
-from training.models import BernoulliAutoencoder, TextDecoder, VectorDecoder, relaxed_bernoulli
+from training.models import (
+    BernoulliAutoencoder,
+    GaussianAutoencoder,
+    Shape,
+    TextDecoder,
+    VectorDecoder,
+    relaxed_bernoulli,
+)
 
 
 def random_counts(seed: int = 0) -> sparse.csr_array:
@@ -51,26 +58,42 @@ def test_the_vector_decoder_is_half_the_squared_error() -> None:
     np.testing.assert_allclose(decoder(b, x).detach().numpy(), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("text", [True, False])
-def test_a_forward_pass_gives_a_relaxed_code_and_class_logits(text: bool) -> None:
-    torch.manual_seed(0)
-    model = BernoulliAutoencoder(
-        inputs=11, hidden=7, n_bits=8, classes=3, temperature=0.67, text=text
+def shape(*, text: bool = True, batch_norm: bool = False) -> Shape:
+    return Shape(
+        inputs=11, hidden=7, n_bits=8, classes=3, text=text, batch_norm=batch_norm, input_scale=5.0
     )
+
+
+@pytest.mark.parametrize("batch_norm", [True, False])
+@pytest.mark.parametrize("text", [True, False])
+def test_a_forward_pass_gives_a_relaxed_code_and_class_logits(text: bool, batch_norm: bool) -> None:
+    torch.manual_seed(0)
+    model = BernoulliAutoencoder(shape(text=text, batch_norm=batch_norm), temperature=0.67)
     counts = random_counts()
     x = batch_of(counts) if text else torch.from_numpy(counts.toarray())
     out = model(x, torch.Generator().manual_seed(0))
-    assert out.logits_NB.shape == out.b_NB.shape == (5, 8)
+    assert out.b_NB.shape == (5, 8)
     assert out.class_logits_NC.shape == (5, 3)
     assert ((out.b_NB > 0) & (out.b_NB < 1)).all()
+    assert out.kl_loss.item() > 0
 
 
-def test_the_sparse_first_layer_equals_the_dense_product() -> None:
+def test_gaussian_codes_scatter_around_the_logits() -> None:
     torch.manual_seed(0)
-    model = BernoulliAutoencoder(
-        inputs=11, hidden=7, n_bits=8, classes=3, temperature=0.67, text=True
-    )
-    counts, first = random_counts(), model.encoder.first
+    model, x = GaussianAutoencoder(shape()), batch_of(random_counts())
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.stack([model(x, generator).b_NB for _ in range(2000)])
+    h_NH, mean_NB = model.encoder(x)
+    deviation = torch.exp(0.5 * model.latent.log_variance(h_NH))
+    # Five standard errors of means and deviations over 2,000 draws.
+    torch.testing.assert_close(draws.mean(dim=0), mean_NB, atol=0.2, rtol=0)
+    torch.testing.assert_close(draws.std(dim=0), deviation, atol=0, rtol=0.1)
+
+
+def test_the_sparse_first_layer_equals_the_scaled_dense_product() -> None:
+    torch.manual_seed(0)
+    first = BernoulliAutoencoder(shape(), temperature=0.67).encoder.first
+    counts = random_counts()
     assert isinstance(first.weight, torch.Tensor)
     assert isinstance(first.bias, torch.Tensor)
     expected = 5 * torch.from_numpy(counts.toarray()) @ first.weight + first.bias

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from training.recipe import Recipe, RecipeError, setting_help
+from training.recipe import Recipe, RecipeError
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,14 @@ def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
         replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("setting", ["method", "features", "threshold"])
+def test_a_setting_that_is_not_one_of_its_choices(setting: str) -> None:
+    with pytest.raises(RecipeError, match=f"{setting} is 'other'; it must be one of "):
+        replace(Recipe(), **{setting: "other"})  # type: ignore[arg-type]
+
+
 def test_every_setting_is_explained() -> None:
-    assert all(len(setting_help(one.name)) > 10 for one in fields(Recipe))
+    assert all(len(one.metadata["help"]) > 10 for one in fields(Recipe))
 
 
 def test_the_settings_can_be_read_without_torch() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,15 @@ import torch
 
 from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
+from encoder.codes import unpack_codes
 from evaluation.evaluate import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 from training.batches import SparseBatch
 from training.data import TrainingDataError, gather
 from training.export import to_encoder
-from training.models import BernoulliAutoencoder
 from training.recipe import Recipe
-from training.semi_supervised import train_ssb_vae
+from training.semi_supervised import build_model, train
 
 RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
@@ -25,7 +26,7 @@ RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24,
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("encoders") / "topics"
-    train_ssb_vae(gather(topic_documents(400)), RECIPE, out, progress=False)
+    train(gather(topic_documents(400)), RECIPE, out, progress=False)
     return out
 
 
@@ -52,7 +53,7 @@ def test_text_codes_find_documents_of_the_same_topic(trained: Path) -> None:
 
 
 def test_vector_codes_find_documents_of_the_same_topic(tmp_path: Path) -> None:
-    train_ssb_vae(gather(topic_vectors(400)), RECIPE, tmp_path / "v", progress=False)
+    train(gather(topic_vectors(400)), RECIPE, tmp_path / "v", progress=False)
     assert p_at_10(tmp_path / "v", topic_vectors(400), topic_vectors(100, seed=1)) > 0.9
 
 
@@ -73,7 +74,7 @@ def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
 
 
 def test_a_run_repeats_bit_for_bit(trained: Path, tmp_path: Path) -> None:
-    again = train_ssb_vae(gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False)
+    again = train(gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False)
     assert again.encoder.fingerprint == load_encoder(trained).fingerprint
 
 
@@ -81,15 +82,13 @@ def test_an_interrupted_run_ends_in_the_same_artifact(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr("training.semi_supervised.validate", _interrupt)
+    monkeypatch.setattr("training.pipeline.validate", _interrupt)
     with pytest.raises(KeyboardInterrupt):
-        train_ssb_vae(gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False)
+        train(gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False)
     assert (tmp_path / "again.checkpoint").exists()
     assert not (tmp_path / "again").exists()
     monkeypatch.undo()
-    resumed = train_ssb_vae(
-        gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False
-    )
+    resumed = train(gather(topic_documents(400)), RECIPE, tmp_path / "again", progress=False)
     assert resumed.encoder.fingerprint == load_encoder(trained).fingerprint
     assert not (tmp_path / "again.checkpoint").exists()
 
@@ -100,21 +99,79 @@ def _interrupt(*_: object, **__: object) -> None:
 
 def test_an_existing_encoder_is_kept_unless_overwritten(trained: Path) -> None:
     with pytest.raises(ArtifactError, match="already exists"):
-        train_ssb_vae(gather(topic_documents(400)), RECIPE, trained, progress=False)
+        train(gather(topic_documents(400)), RECIPE, trained, progress=False)
 
 
-def test_the_exported_forward_pass_equals_the_networks() -> None:
-    torch.manual_seed(0)
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_the_exported_forward_pass_equals_the_networks(batch_norm: bool) -> None:
     features = text_encoder().features
-    model = BernoulliAutoencoder(
-        inputs=features.dimension, hidden=7, n_bits=8, classes=2, temperature=0.67, text=True
-    ).eval()
-    texts = random_texts(50)
-    x = SparseBatch.of_rows(features.transform(texts), np.arange(50))  # type: ignore[arg-type]
+    model = build_model(replace(RECIPE, batch_norm=batch_norm, n_bits=8), features, classes=2)
+    x = SparseBatch.of_rows(features.transform(random_texts(50)), np.arange(50))  # type: ignore[arg-type]
+    for _ in range(20):  # so that the running statistics are something
+        model.encoder(x)
+    model.eval()
     with torch.no_grad():
         expected = model.encoder(x)[1].numpy()
-    found = to_encoder(model.encoder, features, {}).logits(texts)
+    found = to_encoder(model.encoder, features, {}).logits(random_texts(50))
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["psh-gs", "vdsh-s"])
+def test_the_other_methods_learn_from_labels(method: str, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, method=method)
+    trained = train(gather(topic_documents(400)), recipe, tmp_path / "e", progress=False)
+    assert trained.encoder.metadata["method"] == method
+    assert p_at_10(tmp_path / "e", topic_documents(400), topic_documents(100, seed=1)) > 0.85
+
+
+def test_the_method_without_labels_ignores_them(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, method="b-vae", epochs=5)
+    labelled = topic_documents(200)
+    some = train(gather(labelled), recipe, tmp_path / "some", progress=False)
+    swapped = [
+        replace(d, labels=("food",) if d.labels != ("food",) else ("sea",)) for d in labelled
+    ]
+    other = train(gather(swapped), recipe, tmp_path / "other", progress=False)
+    texts = [d.text or "" for d in labelled]
+    assert np.array_equal(some.encoder.encode(texts), other.encoder.encode(texts))
+
+
+def test_a_corpus_without_labels_trains_without_figures(tmp_path: Path) -> None:
+    bare = [replace(d, labels=()) for d in topic_documents(200)]
+    recipe = replace(RECIPE, method="b-vae", epochs=5)
+    trained = train(gather(bare), recipe, tmp_path / "e", progress=False)
+    assert trained.validation == {}
+    assert len(np.unique(trained.encoder.encode([d.text or "" for d in bare]), axis=0)) > 3
+
+
+def test_documents_of_several_classes(tmp_path: Path) -> None:
+    def doubled(documents: list[Document], seed: int) -> list[Document]:
+        partners = np.random.default_rng(seed).permutation(np.array(documents, dtype=object))
+        return [
+            replace(a, text=f"{a.text} {b.text}", labels=tuple({*a.labels, *b.labels}))
+            for a, b in zip(documents, partners, strict=True)
+        ]
+
+    database, queries = doubled(topic_documents(400), 0), doubled(topic_documents(100, seed=1), 1)
+    train(gather(database), RECIPE, tmp_path / "e", progress=False)
+    # Two documents of two of three topics share one more often than not.
+    chance = np.mean([bool({*a.labels} & {*b.labels}) for a in database for b in queries])
+    assert p_at_10(tmp_path / "e", database, queries) > (1 + chance) / 2
+
+
+def test_median_thresholds_balance_every_bit(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, threshold="median", supervision=1.0)
+    data = gather(topic_documents(400))
+    encoder = train(data, recipe, tmp_path / "e", progress=False).encoder
+    balance = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
+    assert np.abs(balance - 0.5).max() < 0.1
+
+
+def test_the_papers_settings_train(tmp_path: Path) -> None:
+    recipe = RECIPE.as_in_the_paper()
+    trained = train(gather(topic_documents(400)), recipe, tmp_path / "e", progress=False)
+    assert trained.encoder.metadata["recipe"]["batch_norm"] is True
+    assert trained.validation["expected"]["P@100"] > 0.5
 
 
 @pytest.mark.parametrize(
@@ -132,5 +189,5 @@ def test_corpora_without_enough_labels_are_refused(
     documents: list[Document], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TrainingDataError, match=message):
-        train_ssb_vae(gather(documents), RECIPE, tmp_path / "e", progress=False)
+        train(gather(documents), RECIPE, tmp_path / "e", progress=False)
     assert not (tmp_path / "e").exists()

@@ -1,4 +1,4 @@
-"""The evidence lower bound of a Bernoulli code, as two losses.
+"""The evidence lower bound of an autoencoder: how far its code is from the prior.
 
 Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
 (2020), section 3. The reconstruction term is computed by the decoders, which know their likelihood.
@@ -26,3 +26,13 @@ def kl_loss(logits_NB: Tensor) -> Tensor:
         + math.log(2)
     )
     return per_bit.sum(dim=1).mean()
+
+
+def gaussian_kl_loss(mean_NB: Tensor, log_variance_NB: Tensor) -> Tensor:
+    """Return the mean over rows of KL(N(μ, σ²) ‖ N(0, 1)), summed over the entries; a scalar.
+
+    For one entry: ½ (μ² + σ² − 1 − ln σ²). Source: Kingma and Welling, "Auto-Encoding Variational
+    Bayes" (2014), appendix B.
+    """
+    per_entry = mean_NB.square() + log_variance_NB.exp() - 1 - log_variance_NB
+    return 0.5 * per_entry.sum(dim=1).mean()

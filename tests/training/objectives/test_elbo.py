@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from training.objectives.elbo import kl_loss
+from training.objectives.elbo import gaussian_kl_loss, kl_loss
 
 
 def test_hand_computed_values() -> None:
@@ -37,3 +37,18 @@ def test_saturated_bits_cost_ln_2_and_have_a_finite_gradient() -> None:
 def test_gradient_by_finite_differences() -> None:
     logits = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.autograd.gradcheck(kl_loss, (logits.requires_grad_(),))
+
+
+def test_the_gaussian_divergence_equals_torchs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, log_variance = (torch.randn(5, 3, generator=generator) for _ in range(2))
+    q = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))
+    p = torch.distributions.Normal(torch.zeros(5, 3), torch.ones(5, 3))
+    expected = torch.distributions.kl_divergence(q, p).sum(dim=1).mean()
+    torch.testing.assert_close(gaussian_kl_loss(mean, log_variance), expected)
+
+
+def test_the_gaussian_gradient_by_finite_differences() -> None:
+    generator = torch.Generator().manual_seed(0)
+    draws = [torch.randn(3, 4, dtype=torch.float64, generator=generator) for _ in range(2)]
+    assert torch.autograd.gradcheck(gaussian_kl_loss, [one.requires_grad_() for one in draws])

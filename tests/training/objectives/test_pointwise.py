@@ -7,32 +7,49 @@ import torch
 from training.objectives.pointwise import pointwise_loss
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.5], [0.0, 3.0, 0.0]], dtype=torch.float64)
+ONE_CLASS = torch.tensor([[1, 0, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
+SEVERAL = torch.tensor([[1, 0, 1], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
 
 
-def test_labelled_rows_count_and_unlabelled_rows_do_not() -> None:
+def test_one_class_costs_its_cross_entropy_and_unlabelled_rows_nothing() -> None:
     probabilities = np.exp(LOGITS.numpy())
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     expected = -(np.log(probabilities[0, 0]) + np.log(probabilities[2, 1])) / 3
-    loss = pointwise_loss(LOGITS, torch.tensor([0, -1, 1]))
+    loss = pointwise_loss(LOGITS, ONE_CLASS, multi_label=False)
     assert loss.item() == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_a_batch_without_labels_costs_nothing() -> None:
+def test_several_classes_cost_a_binary_cross_entropy_each() -> None:
+    p = 1 / (1 + np.exp(-LOGITS.numpy()))
+    rows = [
+        np.log(p[0, 0] * (1 - p[0, 1]) * p[0, 2]),
+        np.log((1 - p[2, 0]) * p[2, 1] * (1 - p[2, 2])),
+    ]
+    loss = pointwise_loss(LOGITS, SEVERAL, multi_label=True)
+    assert loss.item() == pytest.approx(-sum(rows) / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_batch_without_labels_costs_nothing(multi_label: bool) -> None:
     logits = LOGITS.clone().requires_grad_()
-    loss = pointwise_loss(logits, torch.tensor([-1, -1, -1]))
+    loss = pointwise_loss(logits, torch.zeros_like(ONE_CLASS), multi_label=multi_label)
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == 0
     assert logits.grad is not None
     assert not logits.grad.any()
 
 
-def test_permuting_the_batch_changes_nothing() -> None:
-    labels, order = torch.tensor([0, -1, 1]), torch.tensor([2, 0, 1])
-    one, other = pointwise_loss(LOGITS, labels), pointwise_loss(LOGITS[order], labels[order])
+@pytest.mark.parametrize(("tags", "multi_label"), [(ONE_CLASS, False), (SEVERAL, True)])
+def test_permuting_the_batch_changes_nothing(tags: torch.Tensor, multi_label: bool) -> None:
+    order = torch.tensor([2, 0, 1])
+    one = pointwise_loss(LOGITS, tags, multi_label=multi_label)
+    other = pointwise_loss(LOGITS[order], tags[order], multi_label=multi_label)
     assert one.item() == pytest.approx(other.item(), rel=1e-12)
 
 
-def test_gradient_by_finite_differences() -> None:
-    labels = torch.tensor([0, -1, 1])
+@pytest.mark.parametrize(("tags", "multi_label"), [(ONE_CLASS, False), (SEVERAL, True)])
+def test_gradient_by_finite_differences(tags: torch.Tensor, multi_label: bool) -> None:
     logits = LOGITS.clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: pointwise_loss(x, labels), (logits,))
+    assert torch.autograd.gradcheck(
+        lambda x: pointwise_loss(x, tags, multi_label=multi_label), (logits,)
+    )

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from encoder.artifact import load_encoder
+from encoder.codes import unpack_codes
+from evaluation.evaluate import evaluate_encoder
+from tests.support.corpora import topic_documents, topic_vectors
+from training.data import TrainingDataError, gather
+from training.linear_codes import (
+    LINEAR_METHODS,
+    LinearRecipe,
+    fit_itq,
+    fit_lsh,
+    fit_pca,
+    train_linear,
+)
+
+
+def random_rows(seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(500, 12)) * np.linspace(3, 0.5, 12) + rng.normal(size=12)
+    return rows.astype(np.float32)
+
+
+def centred(rows: np.ndarray, weight: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    return np.asarray(rows @ weight - thresholds)
+
+
+def test_directions_are_principal_and_thresholds_the_means() -> None:
+    rows = random_rows() - random_rows().mean(axis=0)
+    weight, thresholds = fit_pca(rows, 8, seed=0)
+    reference = PCA(8).fit(rows).components_.T
+    cosines = np.abs((weight * reference).sum(axis=0))
+    np.testing.assert_allclose(cosines, 1, atol=1e-2)
+    np.testing.assert_allclose(thresholds, rows.mean(axis=0) @ weight, atol=1e-5)
+
+
+def test_itq_turns_the_principal_plane_and_loses_less_in_rounding() -> None:
+    rows = random_rows()
+    before, after = centred(rows, *fit_pca(rows, 8, seed=0)), centred(rows, *fit_itq(rows, 8, 0))
+    np.testing.assert_allclose(
+        np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1), rtol=1e-3
+    )
+
+    def loss(projected: np.ndarray) -> float:
+        return float(np.square(np.sign(projected) - projected).sum())
+
+    assert loss(after) < loss(before)
+
+
+def test_random_hyperplanes_split_as_angles_do() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 600)).astype(np.float32)
+    rows[:20] += 2 * rows[20:40]  # so that some angles are not right ones
+    rows -= rows.mean(axis=0)
+    weight, thresholds = fit_lsh(rows, 512, seed=0)
+    bits = centred(rows[:40], weight, thresholds) > 0
+    unit = rows[:40] / np.linalg.norm(rows[:40], axis=1, keepdims=True)
+    angles = np.arccos(np.clip(unit @ unit.T, -1, 1)) / np.pi
+    differing = (bits[:, None] != bits[None]).mean(axis=2)
+    assert angles[np.arange(20), np.arange(20, 40)].max() < 0.25
+    # Five standard errors of a share of 512 hyperplanes.
+    np.testing.assert_allclose(differing, angles, atol=5 * 0.5 / np.sqrt(512))
+
+
+@pytest.mark.parametrize("method", LINEAR_METHODS)
+@pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
+def test_an_encoder_finds_documents_of_the_same_topic(
+    method: str, documents: object, tmp_path: Path
+) -> None:
+    data, queries = gather(documents(400)), gather(documents(80, seed=1))  # type: ignore[operator]
+    trained = train_linear(data, LinearRecipe(method, n_bits=8), tmp_path / "e")
+    encoder = load_encoder(tmp_path / "e")
+    assert encoder.fingerprint == trained.encoder.fingerprint
+    found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@10"])
+    # A third is chance; random hyperplanes see little more than that in short texts.
+    assert found.expected["P@10"] > 0.4
+    assert unpack_codes(encoder.encode(data.inputs)).any(axis=0).all()
+    again = train_linear(data, LinearRecipe(method, n_bits=8), tmp_path / "again")
+    assert again.encoder.fingerprint == encoder.fingerprint
+
+
+def test_more_bits_than_features_are_refused(tmp_path: Path) -> None:
+    recipe = LinearRecipe("itq", n_bits=16)
+    with pytest.raises(TrainingDataError, match=r"n_bits is 16, more than .* 8 features can fill"):
+        train_linear(gather(topic_vectors(100)), recipe, tmp_path / "e")
+
+
+def test_labels_are_not_needed(tmp_path: Path) -> None:
+    bare = gather([replace(d, labels=()) for d in topic_documents(100)])
+    assert train_linear(bare, LinearRecipe("lsh", n_bits=16), tmp_path / "e").validation == {}

@@ -1,0 +1,117 @@
+"""Codes without a neural network: ITQ, PCA and random hyperplanes, from faiss and scikit-learn.
+
+Each is a linear map of the features and a threshold for every bit, so the encoder is one layer.
+Labels are not used; they only judge the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from encoder.encoder import Encoder
+from encoder.features import Floats
+from encoder.network import Layer
+from training.data import TrainingData, TrainingDataError
+from training.pipeline import Trained, check_out, choose_features, split, write_encoder
+
+
+@dataclass(frozen=True)
+class LinearRecipe:
+    """The settings of a linear method; they mean what they mean in :class:`Recipe`.
+
+    `supervision` only says whose labels the class-code baseline is given.
+    """
+
+    method: str
+    n_bits: int = 32
+    supervision: float = 1.0
+    seed: int = 0
+    max_terms: int = 10_000
+    validation_share: float = 0.1
+
+
+def train_linear(
+    data: TrainingData, recipe: LinearRecipe, out: Path, *, overwrite: bool = False
+) -> Trained:
+    """Fit a linear method to `data` and write the encoder to `out`.
+
+    Raises:
+        TrainingDataError: if there are fewer documents or features than bits.
+        ArtifactError: if `out` exists and `overwrite` is false.
+    """
+    check_out(out, overwrite=overwrite)
+    parts = split(
+        data,
+        supervision=recipe.supervision,
+        validation_share=recipe.validation_share,
+        seed=recipe.seed,
+    )
+    features = choose_features(data, parts.training, recipe.max_terms)
+    rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+    if min(rows.shape) < recipe.n_bits:
+        found = f"{rows.shape[0]:,} documents with {rows.shape[1]:,} features"
+        raise TrainingDataError(f"n_bits is {recipe.n_bits}, more than {found} can fill")
+    weight, thresholds = LINEAR_METHODS[recipe.method](rows, recipe.n_bits, recipe.seed)
+    layer = Layer(weight, np.zeros(recipe.n_bits, dtype=np.float32), "identity")
+    encoder = Encoder(features, [layer], thresholds, {})
+    return write_encoder(out, encoder, data, parts, settings=asdict(recipe), overwrite=overwrite)
+
+
+def fit_pca(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
+    """Return the first principal directions ``(F, B)`` and the means along them, the thresholds.
+
+    `rows` are not centred before the decomposition, so that sparse ones stay sparse; the means are
+    taken off afterwards.
+    """
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+
+    svd = TruncatedSVD(n_components=n_bits, random_state=seed).fit(rows)
+    weight = np.ascontiguousarray(svd.components_.T, dtype=np.float32)
+    return weight, _means(rows, weight)
+
+
+def fit_itq(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
+    """Return PCA's directions turned so that the bits lose least, and the thresholds.
+
+    Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
+    """
+    import faiss  # noqa: PLC0415
+
+    weight, means = fit_pca(rows, n_bits, seed)
+    projected = np.ascontiguousarray(np.asarray(rows @ weight) - means, dtype=np.float32)
+    itq = faiss.ITQMatrix(n_bits)
+    itq.seed = seed + 1
+    itq.train(projected)
+    # faiss keeps y = A x with A of shape (B, B), row by row.
+    rotation = faiss.vector_to_array(itq.A).reshape(n_bits, n_bits).T
+    turned = np.ascontiguousarray(weight @ rotation, dtype=np.float32)
+    return turned, np.asarray(means @ rotation, dtype=np.float32)
+
+
+def fit_lsh(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
+    """Return random directions through the mean of the rows.
+
+    Source: Charikar, "Similarity Estimation Techniques from Rounding Algorithms" (2002); the
+    directions are scikit-learn's.
+    """
+    from sklearn.random_projection import GaussianRandomProjection  # noqa: PLC0415
+
+    projection = GaussianRandomProjection(n_bits, random_state=seed).fit(rows)
+    weight = np.ascontiguousarray(projection.components_.T, dtype=np.float32)
+    return weight, _means(rows, weight)
+
+
+LINEAR_METHODS: Mapping[str, Callable[[Any, int, int], tuple[Floats, Floats]]] = {
+    "itq": fit_itq,
+    "pca-sign": fit_pca,
+    "lsh": fit_lsh,
+}
+
+
+def _means(rows: Any, weight: Floats) -> Floats:
+    return np.asarray((rows @ weight).mean(axis=0), dtype=np.float32)

@@ -1,0 +1,156 @@
+"""What every method does around its training: split, choose features, judge, write the encoder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from encoder.artifact import ArtifactError, write_artifact
+from encoder.encoder import Encoder
+from encoder.features import Features, Floats, VectorFeatures
+from encoder.manifest import LABELLED_IDS, METRICS
+from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
+from training.validation import validate
+from training.vocabulary import fit_text_features
+
+# Golden inputs are chosen among the first so many documents trained on.
+_EXAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to train on, rows held out, and the labels that are shown."""
+
+    training: Rows
+    validation: Rows
+    shown: Tags
+
+    @property
+    def labelled(self) -> Rows:
+        """The rows whose labels are shown."""
+        return np.flatnonzero(self.shown.any(axis=1))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """An encoder as it was written, and what was measured on the way."""
+
+    encoder: Encoder
+    labelled_ids: tuple[str, ...]
+    validation: Mapping[str, Any]
+
+
+def split(data: TrainingData, *, supervision: float, validation_share: float, seed: int) -> Split:
+    """Hold out a share of the labelled documents, and show the labels of a share of the others."""
+    rng = np.random.default_rng(seed)
+    training, validation = hold_out(data.tags, validation_share, rng)
+    tags = data.tags.copy()
+    tags[validation] = False
+    return Split(training, validation, mask_labels(tags, supervision, rng))
+
+
+def check_labels(data: TrainingData, parts: Split) -> None:
+    """Check that there is something to learn from labels.
+
+    Raises:
+        TrainingDataError: if fewer than two classes are shown or no document is held out.
+    """
+    if len(data.classes) < 2:
+        found = f"the documents carry {len(data.classes)} distinct labels"
+        raise TrainingDataError(f"label: {found}; semi-supervised training needs at least two")
+    shown = int(parts.shown.any(axis=0).sum())
+    if shown < 2 or not len(parts.validation):
+        found = f"{shown} of the classes are shown, {len(parts.validation)} documents held out"
+        raise TrainingDataError(f"label: {found}; more labelled documents are needed")
+
+
+def choose_features(
+    data: TrainingData, training: Rows, max_terms: int, weighting: str = "tf-idf"
+) -> Features:
+    """Return the features of the documents trained on: terms of texts, or vectors as they are.
+
+    Raises:
+        TrainingDataError: if no term occurs in two texts.
+    """
+    inputs = data.take(training)
+    if isinstance(inputs, np.ndarray):
+        return VectorFeatures(dimension=inputs.shape[1])
+    return fit_text_features(inputs, max_terms, weighting)
+
+
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Raise :class:`ArtifactError` where an encoder cannot be written, before it is trained."""
+    if out.exists() and not overwrite:
+        raise ArtifactError(f"{out} already exists; choose another place, or overwrite it")
+
+
+def with_median_thresholds(encoder: Encoder, inputs: Any) -> Encoder:
+    """Return `encoder` with each threshold at the median of its logit over `inputs`."""
+    medians: Floats = np.median(encoder.logits(inputs), axis=0).astype(np.float32)
+    return replace(encoder, thresholds=medians)
+
+
+def write_encoder(
+    out: Path,
+    encoder: Encoder,
+    data: TrainingData,
+    parts: Split,
+    *,
+    settings: Mapping[str, Any],
+    history: list[dict[str, float]] | None = None,
+    overwrite: bool = False,
+) -> Trained:
+    """Judge `encoder` on the documents held out and write it, with what it was trained on."""
+    figures = validate(
+        encoder,
+        shown=data.labelled(parts.labelled),
+        database=data.labelled(parts.training),
+        queries=data.labelled(parts.validation),
+    )
+    metadata = {
+        "method": settings["method"],
+        "recipe": dict(settings),
+        "trained_on": {
+            "documents": len(data),
+            "labelled": len(parts.labelled),
+            "classes": list(data.classes),
+            "sha256": content_hash(data),
+        },
+        "validation": figures,
+    }
+    labelled_ids = tuple(data.ids[row] for row in parts.labelled)
+    written = write_artifact(
+        out,
+        replace(encoder, metadata=metadata),
+        data.take(parts.training[:_EXAMPLES]),
+        extra_files={
+            LABELLED_IDS: json.dumps(labelled_ids, ensure_ascii=False, indent=0) + "\n",
+            METRICS: json.dumps({"validation": figures, "epochs": history or []}, indent=2) + "\n",
+        },
+        overwrite=overwrite,
+    )
+    return Trained(written, labelled_ids, figures)
+
+
+def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:
+    """Return whether `encoder` is what training on `data` with `settings` would give."""
+    about = encoder.metadata
+    same_data = about.get("trained_on", {}).get("sha256") == content_hash(data)
+    return bool(same_data and about.get("recipe") == dict(settings))
+
+
+def content_hash(data: TrainingData) -> str:
+    """Return the sha256 of ids, labels and contents, in order."""
+    digest = hashlib.sha256()
+    for row, name in enumerate(data.ids):
+        content = data.inputs[row]
+        raw = content.encode() if isinstance(content, str) else content.tobytes()
+        head = json.dumps([name, np.flatnonzero(data.tags[row]).tolist(), len(raw)])
+        digest.update(head.encode() + raw)
+    return digest.hexdigest()
