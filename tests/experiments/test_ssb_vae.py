@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from corpus.document import Document
+from experiments.ssb_vae import DATASETS, preset
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents
+from training.recipe import Recipe
 
 
 def write_split(path: Path, documents: Sequence[Document]) -> None:
@@ -51,7 +53,7 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
             (method, supervision, seed)
             for supervision in (0.1, 1.0)
             for seed in (0, 1)
-            for method in ("class code", "ssb-vae")
+            for method in ("ssb-vae", "class code")
         ),
         ("tf-idf cosine", None, None),
     ]
@@ -60,12 +62,44 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
     assert min(trained[2:]) > 0.9
     assert "| snippets | 32   | 0.1 | ssb-vae" in first.out
     assert "| 0.565 |" in first.out
+    assert "32 bits, ρ = 0.1: ssb-vae against the others" in first.out
     assert first.err.count("training ") == 4
 
     assert main([*command, *map(str, options)]) == 0
     again = capsys.readouterr()
     assert again.out == first.out
     assert "training " not in again.err
+
+
+def test_methods_side_by_side_in_several_processes(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "ssb-vae", "--supervision", "0.5", "1.0", "--seeds", "1", "--jobs", "2"]
+    methods = ["--methods", "ssb-vae", "psh-gs", "itq", "--data-root", data_root]
+    places = ["--work-dir", data_root / "w", "--plot", data_root / "curve.svg"]
+    assert main([*command, *map(str, methods), *map(str, places)]) == 0
+    printed = capsys.readouterr().out
+    for method in ("ssb-vae", "class code", "psh-gs", "itq", "tf-idf cosine"):
+        assert f"| {method}" in printed
+    assert printed.count("Friedman p = ") == 2
+    picture = (data_root / "curve.svg").read_text()
+    assert picture.startswith("<?xml")
+    assert "DejaVuSans" in picture
+
+
+def test_the_papers_settings_are_another_run(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "ssb-vae", "--supervision", "1.0", "--seeds", "1", "--paper"]
+    places = ["--data-root", data_root, "--work-dir", data_root / "w"]
+    assert main([*command, *map(str, places)]) == 0
+    assert (data_root / "w" / "snippets-ssb-vae-paper-32-1-0").is_dir()
+    assert "| ssb-vae" in capsys.readouterr().out
+
+
+def test_every_preset_is_a_recipe() -> None:
+    for dataset in DATASETS:
+        assert Recipe(**preset(dataset)).method == "ssb-vae"
 
 
 def test_a_missing_data_set_is_explained(

@@ -1,0 +1,129 @@
+"""The first layer of training: sparse gradients with SparseAdam beside dense Adam, in one run.
+
+Both train the same network on the same batches. The peer differs in one thing: the gradient of its
+first layer is dense, and Adam moves every row of it in every step. Epochs alternate, so that what
+else the machine does falls on both; figures are medians over the rounds, in CPU seconds. With
+``--synthetic N`` a corpus of N random documents over 50,000 terms is trained on for one epoch
+instead, and the peak of the process's memory is printed.
+
+Run as ``python -m benchmarks.training``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+from torch import Tensor, nn
+from torch.nn import functional
+
+from corpus.readers import ReadError, read_documents
+from training.batches import SparseBatch
+from training.data import TrainingData, gather
+from training.loop import Schedule, fit
+from training.models import SparseLinear
+from training.recipe import Recipe
+from training.semi_supervised import AutoencoderLoss, build_model
+from training.vocabulary import fit_text_features
+
+Epoch = Callable[[], object]
+
+SYNTHETIC_TERMS = 50_000
+SYNTHETIC_WORDS = 20
+
+
+class DenseGradient(nn.Module):
+    """The same layer as a SparseLinear, its weight moved by dense Adam."""
+
+    def __init__(self, layer: SparseLinear) -> None:
+        super().__init__()
+        self.scale = layer.scale
+        self.weight = nn.Parameter(layer.weight.detach().clone())
+        self.bias = nn.Parameter(layer.bias.detach().clone())
+
+    def forward(self, x: SparseBatch) -> Tensor:
+        """Return ``(N, outputs)``."""
+        product: Tensor = functional.embedding_bag(
+            x.columns, self.weight, x.starts, mode="sum", per_sample_weights=x.values
+        )
+        return self.scale * product + self.bias
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="snippets", help="texts (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--synthetic", type=int, metavar="N", help="documents of random words")
+    args = parser.parse_args()
+    if args.synthetic:
+        report_memory(args.synthetic)
+    else:
+        compare(read(args.data), args.rounds)
+
+
+def compare(data: TrainingData, rounds: int) -> None:
+    epochs = {name: epoch_of(data, Recipe(), dense=name == "dense") for name in ("sparse", "dense")}
+    times: dict[str, list[float]] = {name: [] for name in epochs}
+    for _ in range(rounds):
+        for name, epoch in epochs.items():
+            began = time.process_time()
+            epoch()
+            times[name].append(time.process_time() - began)
+    print(f"{len(data):,} documents, medians of {rounds} epochs")
+    for name, found in times.items():
+        seconds = median(found)
+        print(f"{name:<7} {seconds:6.2f} CPU s an epoch, {len(data) / seconds:>7,.0f} documents/s")
+    ratios = [slow / fast for slow, fast in zip(times["dense"], times["sparse"], strict=True)]
+    print(f"sparse is {median(ratios):.1f} times as fast")
+
+
+def report_memory(documents: int) -> None:
+    epoch = epoch_of(synthetic(documents), Recipe(max_terms=SYNTHETIC_TERMS))
+    began = time.process_time()
+    epoch()
+    seconds = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(f"{documents:,} documents: {seconds:,.0f} CPU s an epoch, peak memory {peak:.2f} GiB")
+
+
+def epoch_of(data: TrainingData, recipe: Recipe, *, dense: bool = False) -> Epoch:
+    """Return a function that trains for one epoch more."""
+    texts = [str(text) for text in data.inputs]
+    features = fit_text_features(texts, recipe.max_terms)
+    model = build_model(recipe, features, len(data.classes))
+    if dense and isinstance(model.encoder.first, SparseLinear):
+        model.encoder.add_module("first", DenseGradient(model.encoder.first))
+    loss = AutoencoderLoss(model, recipe, features, texts, data.tags, multi_label=False)
+    schedule = Schedule(1, recipe.batch_size, recipe.learning_rate, recipe.seed)
+    return lambda: fit(model, loss, len(data), schedule, progress=False)
+
+
+def read(source: str) -> TrainingData:
+    try:
+        return gather(read_documents(source))
+    except ReadError as error:
+        print(f"{error}\nusing the docstring corpus instead")
+        return gather(read_documents("docstrings"))
+
+
+def synthetic(documents: int) -> TrainingData:
+    """Return documents of random words, frequent ones and rare ones, a tenth of them labelled."""
+    rng = np.random.default_rng(0)
+    words = np.array([f"word{i}" for i in range(SYNTHETIC_TERMS)])
+    draws = (SYNTHETIC_TERMS * rng.random((documents, SYNTHETIC_WORDS)) ** 3).astype(np.int64)
+    tags = np.eye(10, dtype=np.bool_)[rng.integers(0, 10, documents)]
+    tags[rng.random(documents) > 0.1] = False
+    return TrainingData(
+        ids=tuple(map(str, range(documents))),
+        inputs=[" ".join(words[row]) for row in draws],
+        classes=tuple(map(str, range(10))),
+        tags=tags,
+    )
+
+
+if __name__ == "__main__":
+    main()

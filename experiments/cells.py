@@ -1,0 +1,139 @@
+"""One cell of a retrieval table: a method trained on a data set, and what it scores."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpus.readers import read_documents
+from encoder.artifact import load_encoder, read_labelled_ids
+from encoder.codes import unpack_codes
+from encoder.encoder import Encoder
+from evaluation.baselines import class_code_baseline, tfidf_cosine
+from evaluation.evaluate import evaluate_encoder
+from evaluation.result import Evaluation
+from experiments.records import Record
+from training.data import Rows, TrainingData, gather
+from training.linear_codes import LinearRecipe, train_linear
+from training.pipeline import is_trained_on
+from training.recipe import Recipe
+from training.semi_supervised import train
+
+CLASS_CODE = "class code"
+TFIDF = "tf-idf cosine"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method's recipe on a data set; its encoder is kept in `folder`."""
+
+    dataset: str
+    recipe: Recipe | LinearRecipe
+    folder: Path
+    data_root: Path | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The records of a cell and, by method, the precision of every query."""
+
+    records: list[Record]
+    p100: dict[str, Any]
+
+
+def run_cells(cells: list[Cell], jobs: int) -> list[Result]:
+    """Run all cells, `jobs` at a time, and return their results in the order of the cells."""
+    if jobs == 1:
+        return [run_cell(cell) for cell in cells]
+    results: dict[int, Result] = {}
+    # Processes that are spawned start clean: a forked one would inherit torch's threads.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(run_cell, cell): i for i, cell in enumerate(cells)}
+        for done in as_completed(futures):
+            results[futures[done]] = done.result()
+    return [results[i] for i in range(len(cells))]
+
+
+def run_cell(cell: Cell) -> Result:
+    """Train the encoder, unless it is there already, and measure it beside the class code."""
+    data, queries = read_split(cell.dataset, cell.data_root)
+    encoder, shown = _trained(data, cell)
+    found = {cell.recipe.method: evaluate_encoder(encoder, data.labelled(), queries.labelled())}
+    bits = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
+    # The class code knows the labels only; it is the same for every method of one split.
+    if cell.recipe.method == "ssb-vae":
+        shown_documents = data.labelled(shown)
+        found[CLASS_CODE] = class_code_baseline(
+            shown_documents, data.labelled(), queries.labelled()
+        )
+    records = [_record(cell, method, one) for method, one in found.items()]
+    records[0]["bit_balance_least"] = float(bits.min())
+    records[0]["bit_balance_most"] = float(bits.max())
+    return Result(records, {method: one.per_query["P@100"] for method, one in found.items()})
+
+
+def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
+    """Measure TF-IDF cosine, which has neither bits nor labels; None where there are no texts."""
+    data, queries = read_split(dataset, data_root)
+    if not data.is_text:
+        return None
+    found = tfidf_cosine(data.labelled(), queries.labelled())
+    return {"dataset": dataset, "method": TFIDF, **_UNTRAINED, **_figures(found)}
+
+
+@cache
+def read_split(dataset: str, data_root: Path | None) -> tuple[TrainingData, TrainingData]:
+    """Return the documents to train on and search, and the queries."""
+    names = (f"{dataset}:train", f"{dataset}:test")
+    train_data, test_data = (gather(read_documents(name, data_root=data_root)) for name in names)
+    return train_data, test_data
+
+
+def _trained(data: TrainingData, cell: Cell) -> tuple[Encoder, Rows]:
+    """Return the cell's encoder and the rows of `data` whose labels it was shown."""
+    encoder = load_encoder(cell.folder) if cell.folder.exists() else None
+    if encoder is None or not is_trained_on(encoder, data, asdict(cell.recipe)):
+        print(f"training {cell.folder}", file=sys.stderr, flush=True)
+        if isinstance(cell.recipe, Recipe):
+            trained = train(data, cell.recipe, cell.folder, overwrite=True)
+        else:
+            trained = train_linear(data, cell.recipe, cell.folder, overwrite=True)
+        encoder = trained.encoder
+    return encoder, data.rows_of(read_labelled_ids(cell.folder, encoder))
+
+
+_UNTRAINED = {"n_bits": None, "supervision": None, "seed": None}
+
+
+def _record(cell: Cell, method: str, found: Evaluation) -> Record:
+    recipe = cell.recipe
+    return {
+        "dataset": cell.dataset,
+        "method": method,
+        "n_bits": recipe.n_bits,
+        "supervision": recipe.supervision,
+        "seed": recipe.seed,
+        **_figures(found),
+    }
+
+
+def _figures(found: Evaluation) -> Record:
+    return {
+        "p100": found.metrics["P@100"],
+        "map100": found.metrics["mAP@100"],
+        "p100_expected": found.expected["P@100"],
+        "map100_expected": found.expected["mAP@100"],
+        "distinct_codes": found.distinct_codes,
+    }
+
+
+def mean_per_query(results: list[Result], method: str) -> Any:
+    """Return the mean over runs of each query's precision, ``float64[Q]``."""
+    return np.mean([one.p100[method] for one in results if method in one.p100], axis=0)

@@ -1,0 +1,41 @@
+"""Figures against the share of labels shown, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+
+from experiments.records import Record, group
+
+
+def plot_curves(path: Path, records: Sequence[Record], figure: str, title: str) -> None:
+    """Draw `figure` against supervision, a line for each method and width, with deviations.
+
+    A record without supervision, as of a method that uses no labels, is a level line. The format
+    is that of the suffix of `path`.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    drawing = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(drawing)
+    axes = drawing.subplots()
+    for (method, n_bits), runs in group(records, "method", "n_bits").items():
+        if n_bits is None:
+            axes.axhline(mean(run[figure] for run in runs), ls=":", color="grey", label=method)
+            continue
+        shares = group(sorted(runs, key=lambda run: float(run["supervision"])), "supervision")
+        means = [mean(run[figure] for run in cell) for cell in shares.values()]
+        spread = [_deviation([run[figure] for run in cell]) for cell in shares.values()]
+        x = [supervision for (supervision,) in shares]
+        axes.errorbar(x, means, spread, marker="o", capsize=3, label=f"{method}, {n_bits} bits")
+    axes.set(xlabel="share of labels shown, ρ", ylabel=title, ylim=(0, 1))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _deviation(values: list[float]) -> float:
+    return stdev(values) if len(values) > 1 else 0.0
