@@ -44,9 +44,10 @@ test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/python -m pytest
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Time encoding and search side by side with their alternatives
+bench: $(VENV)/.dev ## Time encoding, search and training side by side with their alternatives
 	$(BIN)/python -m benchmarks.encoding
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.training
 
 .PHONY: faults
 faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of upserts
