@@ -1,4 +1,4 @@
-"""How many documents lie at each distance from a query, and how many of them are relevant."""
+"""How many documents lie at each distance from a query, and of which grades."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from encoder.codes import Codes
+from encoder.codes import Codes, hamming_distance
 from evaluation.blocks import row_blocks
-from evaluation.relevance import Ids, Relevance
+from evaluation.relevance import Ids, Relevance, SparseTable
+from evaluation.ties import TieGroups
 
 Counts = npt.NDArray[np.int64]
 
@@ -26,6 +27,8 @@ class DistanceCounts:
         self._n_bits = codes.shape[1] * 8
         self._words = _as_words(distinct)
         self._relevance = relevance
+        self._codes = codes
+        self._code_of_document = code_of_document
         self._sizes = np.bincount(code_of_document).astype(np.float64)
         one_each = np.ones(len(codes), dtype=np.int64)
         places = (relevance.document_sets, code_of_document)
@@ -33,29 +36,53 @@ class DistanceCounts:
         # Documents by label set and code; converting to csr adds up the ones of a place.
         self._sizes_by_set = sparse.csr_array((one_each, places), shape=shape)
 
-    def count(self, query_codes: Codes, query_sets: Ids) -> tuple[Counts, Counts]:
-        """Count the documents, and the relevant ones, at each distance from each query.
+    def count(self, query_codes: Codes, query_sets: Ids, self_rows: Ids | None = None) -> TieGroups:
+        """Count the documents, and those of each grade, at each distance from each query.
 
-        `query_codes` is uint8[Q, code_size] and `query_sets`, int64[Q], the label sets of the
-        queries as the relevance numbers them. Both results are int64[Q, n_bits + 1].
+        `query_codes` is uint8[Q, code_size] and `query_sets`, int64[Q], the sets of the queries as
+        the relevance numbers them. Group d of the result holds what is at distance d, 0 to n_bits.
+        `self_rows`, int64[Q], is the document that is the query itself and does not count, -1 where
+        there is none.
         """
         words = _as_words(query_codes)
-        shape = (len(query_codes), self._n_bits + 1)
-        counts, relevant_counts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        levels = self._relevance.levels
+        counts = np.zeros((len(query_codes), self._n_bits + 1), np.int64)
+        by_grade = np.zeros((*counts.shape, len(levels)), np.int64)
         width = max(self.n_distinct, self._relevance.n_document_sets)
         for block in row_blocks(len(query_codes), width):
             distances = _distances(words[block], self._words)
-            relevant_sizes = self._relevant_sizes(query_sets[block])
             counts[block] = _sum_by_distance(distances, self._sizes, self._n_bits)
-            relevant_counts[block] = _sum_by_distance(distances, relevant_sizes, self._n_bits)
-        return counts, relevant_counts
+            grades = self._relevance.grades(query_sets[block])
+            for number, level in enumerate(levels):
+                sizes = self._sizes_of_grade(grades, int(level))
+                by_grade[block, :, number] = _sum_by_distance(distances, sizes, self._n_bits)
+        if self_rows is not None:
+            self._leave_out(self_rows, query_codes, query_sets, (counts, by_grade))
+        relevant_from = self._relevance.relevant_from
+        return TieGroups(counts, by_grade, levels, by_grade.sum(axis=1), relevant_from)
 
-    def _relevant_sizes(self, query_sets: Ids) -> npt.NDArray[np.float64]:
-        """Return how many documents of each distinct code are relevant, float64[Q, distinct]."""
-        wanted, place = np.unique(query_sets, return_inverse=True)
-        rows = sparse.csr_array(self._relevance.rows(wanted).astype(np.int64))
-        sizes: npt.NDArray[np.float64] = (rows @ self._sizes_by_set).toarray().astype(np.float64)
-        return sizes[place]
+    def _sizes_of_grade(self, grades: SparseTable, level: int) -> npt.NDArray[np.float64]:
+        """Return how many documents of each distinct code have a grade, float64[Q, distinct]."""
+        held = (grades == level).astype(np.int64)
+        sizes: npt.NDArray[np.float64] = (held @ self._sizes_by_set).toarray().astype(np.float64)
+        return sizes
+
+    def _leave_out(
+        self, rows: Ids, query_codes: Codes, query_sets: Ids, counts: tuple[Counts, Counts]
+    ) -> None:
+        """Take the document `rows` of each query out of the counts, in place."""
+        asked = np.flatnonzero(rows >= 0)
+        distances = hamming_distance(query_codes[asked], self._codes[rows[asked]])
+        grades = self._relevance.grade_pairs(query_sets[asked], rows[asked])
+        counts[0][asked, distances] -= 1
+        counts[1][asked, distances] -= grades[:, None] == self._relevance.levels
+
+    def rank_all(self, query_codes: Codes) -> Ids:
+        """Return all documents in the order (distance, row) for each query, int64[Q, N]."""
+        distances = _distances(_as_words(query_codes), self._words)
+        # Sixteen bits hold every distance, and a stable sort of those counts instead of comparing.
+        small = distances.astype(np.uint16)[:, self._code_of_document]
+        return np.argsort(small, axis=1, kind="stable")
 
 
 def _distinct_codes(codes: Codes) -> tuple[Codes, Ids]:

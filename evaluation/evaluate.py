@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from corpus.document import Document
-from encoder.codes import Codes
+from encoder.codes import Codes, code_from_hex
 from encoder.encoder import Encoder
-from evaluation.blocks import row_blocks
-from evaluation.distance_counts import DistanceCounts
-from evaluation.metrics import DEFAULT_METRICS, Metric, measure, parse_metrics
-from evaluation.relevance import Ids, Labelled, LabelSet, Relevance, check_labels
-from evaluation.result import Evaluation, EvaluationError, PerQuery
-from evaluation.ties import expect
+from evaluation.judgements import duplicates, name_some, relevance_by_qrels
+from evaluation.metrics import DEFAULT_METRICS, parse_metrics
+from evaluation.ranking import check_rows, evaluate_ranking
+from evaluation.relevance import (
+    Ids,
+    Labelled,
+    LabelSet,
+    Relevance,
+    check_labels,
+    relevance_by_hierarchy,
+    relevance_by_label,
+)
+from evaluation.result import Evaluation, EvaluationError
 from index.collection import Collection
-from index.distinct import DistinctIndex
 from index.labels import labels_of
-from index.protocol import Neighbours
 from index.records import Query
 
 
@@ -29,40 +34,32 @@ def evaluate_codes(
     database_codes: Codes,
     database_labels: Sequence[LabelSet],
     metrics: Iterable[str] = DEFAULT_METRICS,
+    *,
+    hierarchy: bool = False,
+    relevant_from: int = 1,
+    self_rows: Ids | None = None,
 ) -> Evaluation:
     """Rank the database for every query by (Hamming distance, row) and measure the lists.
 
     `query_codes` is uint8[Q, code_size] and `database_codes` uint8[N, code_size]; labels are
-    tuples of tags, one tuple a row. Relevance is as in :class:`evaluation.relevance.Relevance`.
-    A document of the database may be without labels: it is ranked, and relevant to nothing. A
-    query that also is a document of the database finds itself.
+    tuples of tags, one tuple a row. A document is relevant to a query when they share a tag or,
+    with `hierarchy`, by the depth of the common prefix of their tags, from the depth
+    `relevant_from` on; see :mod:`evaluation.relevance`. A document of the database may be without
+    labels: it is ranked, and relevant to nothing. `self_rows` is as in
+    :func:`evaluation.ranking.evaluate_ranking`; without it a query that also is a document of the
+    database finds itself.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
-        EvaluationError: if the shapes do not fit, there are no queries, a query has no label, or
-            no document has one.
+        EvaluationError: if the shapes do not fit, there are no queries, a query has no label, no
+            document has one, `relevant_from` is below 1 or set without `hierarchy`.
     """
-    chosen = parse_metrics(metrics)
-    _check_rows(query_codes, query_labels, "query")
-    _check_rows(database_codes, database_labels, "database")
+    chosen = [metric.name for metric in parse_metrics(metrics)]
+    check_rows(query_codes, query_labels, "query")
+    check_rows(database_codes, database_labels, "database")
     check_labels(query_labels, database_labels)
-    if query_codes.shape[1] != database_codes.shape[1]:
-        message = (
-            f"query codes have {query_codes.shape[1] * 8} bits and database codes"
-            f" {database_codes.shape[1] * 8}; they must come from one encoder"
-        )
-        raise EvaluationError(message)
-    relevance = Relevance(query_labels, database_labels)
-    counts = DistanceCounts(database_codes, relevance)
-    index = DistinctIndex(database_codes, np.arange(len(database_codes), dtype=np.int64))
-    return Evaluation(
-        per_query=_measure_served(chosen, index, query_codes, relevance),
-        expected_per_query=_measure_expected(chosen, counts, query_codes, relevance),
-        queries=len(query_codes),
-        documents=len(database_codes),
-        queries_without_relevant=relevance.count_queries_without_relevant(),
-        distinct_codes=counts.n_distinct,
-    )
+    relevance = _by_labels(query_labels, database_labels, hierarchy, relevant_from)
+    return evaluate_ranking(query_codes, database_codes, relevance, chosen, self_rows=self_rows)
 
 
 def evaluate_encoder(
@@ -70,6 +67,9 @@ def evaluate_encoder(
     database: Labelled,
     queries: Labelled,
     metrics: Iterable[str] = DEFAULT_METRICS,
+    *,
+    hierarchy: bool = False,
+    relevant_from: int = 1,
 ) -> Evaluation:
     """Encode `database` and `queries` with `encoder` and evaluate their codes.
 
@@ -80,7 +80,15 @@ def evaluate_encoder(
     chosen = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
     query_codes, codes = encoder.encode(queries.inputs), encoder.encode(database.inputs)
-    return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
+    return evaluate_codes(
+        query_codes,
+        queries.labels,
+        codes,
+        database.labels,
+        chosen,
+        hierarchy=hierarchy,
+        relevant_from=relevant_from,
+    )
 
 
 def evaluate_collection(
@@ -88,29 +96,60 @@ def evaluate_collection(
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     label_field: str = "label",
+    *,
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    hierarchy: bool = False,
+    relevant_from: int = 1,
+    exclude_self: bool = False,
 ) -> Evaluation:
-    """Evaluate the codes of `collection` against `queries`, documents whose labels are known.
+    """Evaluate the codes of `collection` against `queries`.
 
-    The labels of the collection's documents are those of their payload's `label_field`; see
-    :meth:`index.collection.Collection.labelled_codes`. A query's labels are its own or, where it
-    has none, those of the same field of its payload. Its text, vector or code is searched with;
-    its id is not looked at. The rest is as in :func:`evaluate_codes`.
+    Documents are relevant by label as in :func:`evaluate_codes` or, with `qrels` (grades by query
+    id and document id), as judged; then labels are not looked at. The labels of the collection's
+    documents are those of their payload's `label_field`; a query's labels are its own or, where it
+    has none, those of the same field of its payload. Its text, vector or code is searched with.
+
+    With `exclude_self` a query does not find the stored document that has its id.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
-        EvaluationError: if there are no queries, a query has no label, the collection is empty or
-            none of its documents has a label.
+        EvaluationError: if there are no queries, the collection is empty, by label a query has no
+            label or none of the documents has one, by qrels as
+            :func:`evaluation.judgements.relevance_by_qrels`, or `hierarchy` is set beside `qrels`.
         InputError: if a query is nothing that the collection's encoder takes, or `label_field`
             holds something else than labels in some document.
     """
     chosen = [metric.name for metric in parse_metrics(metrics)]
-    asked_labels = query_labels(queries, label_field)
-    codes, labels = collection.labelled_codes(label_field)
-    check_labels(asked_labels, labels)
+    query_ids = [query.id for query in queries]
+    twice = duplicates(query_ids)
+    notes = [f"{len(twice):,} ids of queries come more than once: {name_some(twice)}"]
+    stored = _read_stored(collection, label_field, ids=qrels is not None or exclude_self)
+    if qrels is None:
+        asked_labels = query_labels(queries, label_field)
+        check_labels(asked_labels, stored.labels)
+        relevance = _by_labels(asked_labels, stored.labels, hierarchy, relevant_from)
+        notes = notes if twice else []
+    elif hierarchy:
+        message = "hierarchy is set beside qrels; relevance is by one of the two"
+        raise EvaluationError(message)
+    else:
+        relevance, notes = relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
     query_codes = collection.encode_queries(
         [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
     )
-    return evaluate_codes(query_codes, asked_labels, codes, labels, chosen)
+    self_rows = None
+    if exclude_self:
+        place = {id_: row for row, id_ in enumerate(stored.ids)}
+        self_rows = np.array([place.get(id_, -1) for id_ in query_ids], dtype=np.int64)
+    return evaluate_ranking(
+        query_codes,
+        stored.codes,
+        relevance,
+        chosen,
+        self_rows=self_rows,
+        query_ids=query_ids,
+        notes=notes,
+    )
 
 
 def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
@@ -122,41 +161,33 @@ def query_labels(queries: Sequence[Document], label_field: str = "label") -> lis
     return [query.labels or labels_of(query.payload, label_field) for query in queries]
 
 
-def _measure_served(
-    metrics: list[Metric], index: DistinctIndex, query_codes: Codes, relevance: Relevance
-) -> dict[str, PerQuery]:
-    depth = min(max(metric.k for metric in metrics), len(index))
-    values = {metric.name: np.empty(len(query_codes)) for metric in metrics}
-    for block in row_blocks(len(query_codes), max(depth, relevance.n_document_sets)):
-        lists = _as_table(index.search(query_codes[block], depth))
-        relevant = relevance.relevant(relevance.query_sets[block], lists)
-        for metric in metrics:
-            values[metric.name][block] = measure(metric, relevant)
-    return values
+class _Stored(NamedTuple):
+    """The documents of a collection by row; `ids` may be left out."""
+
+    codes: Codes
+    labels: list[LabelSet]
+    ids: list[str]
 
 
-def _measure_expected(
-    metrics: list[Metric], counts: DistanceCounts, query_codes: Codes, relevance: Relevance
-) -> dict[str, PerQuery]:
-    values = {metric.name: np.empty(len(query_codes)) for metric in metrics}
-    depth = max(metric.k for metric in metrics)
-    for block in row_blocks(len(query_codes), depth + query_codes.shape[1] * 8):
-        at_distance = counts.count(query_codes[block], relevance.query_sets[block])
-        for metric in metrics:
-            values[metric.name][block] = expect(metric, *at_distance)
-    return values
+def _read_stored(collection: Collection, label_field: str, *, ids: bool) -> _Stored:
+    if not ids:
+        return _Stored(*collection.labelled_codes(label_field), [])
+    documents = collection.contents()
+    held = [code_from_hex(document.code, collection.n_bits) for document in documents]
+    codes = np.stack(held) if held else np.empty((0, collection.n_bits // 8), dtype=np.uint8)
+    labels = [labels_of(document.payload, label_field) for document in documents]
+    return _Stored(codes, labels, [document.id for document in documents])
 
 
-def _as_table(found: list[Neighbours]) -> Ids:
-    """Stack lists of one length, which lists without a radius have; int64[Q, k]."""
-    table: npt.NDArray[np.int64] = np.stack([neighbours.rows for neighbours in found])
-    return table
-
-
-def _check_rows(codes: Codes, labels: Sequence[LabelSet], whose: str) -> None:
-    if codes.dtype != np.uint8 or codes.ndim != 2:
-        message = f"{whose} codes are {codes.dtype}{codes.shape}; they must be uint8[N, code_size]"
+def _by_labels(
+    query_labels: Sequence[LabelSet],
+    database_labels: Sequence[LabelSet],
+    hierarchy: bool,
+    relevant_from: int,
+) -> Relevance:
+    if hierarchy:
+        return relevance_by_hierarchy(query_labels, database_labels, relevant_from)
+    if relevant_from != 1:
+        message = f"relevant_from is {relevant_from}; labels that are shared or not have grade 1"
         raise EvaluationError(message)
-    if len(codes) != len(labels):
-        message = f"{whose}: {len(codes):,} codes and {len(labels):,} labels; there must be as many"
-        raise EvaluationError(message)
+    return relevance_by_label(query_labels, database_labels)

@@ -1,9 +1,4 @@
-"""Metrics of ranked lists as pure functions, and the names they go by.
-
-Every function takes `relevant`, bool[Q, L]: for each query, which of the documents of its list are
-relevant, best first. A list longer than `k` is cut there; a shorter one counts as filled up with
-documents that are not relevant.
-"""
+"""The names of metrics, each with its dialect; what they compute is in `evaluation/served.py`."""
 
 from __future__ import annotations
 
@@ -12,15 +7,34 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 MAX_K = 10_000
+MAX_RADIUS = 1024
 DEFAULT_METRICS = ("P@100", "mAP@100")
 
-_NAME = re.compile(r"(p|map)@([1-9][0-9]{0,4})", re.IGNORECASE | re.ASCII)
+Kind = Literal["P", "Recall", "Success", "MRR", "nDCG", "mAP", "mAP-trec", "mAP-11pt", "P@radius"]
 
-Relevant = npt.NDArray[np.bool_]
+_WITH_CUT: dict[str, Kind] = {
+    "p": "P",
+    "recall": "Recall",
+    "success": "Success",
+    "mrr": "MRR",
+    "ndcg": "nDCG",
+    "map": "mAP",
+    "map-trec": "mAP-trec",
+    "ap-trec": "mAP-trec",
+}
+_WITHOUT_CUT: dict[str, Kind] = {
+    "mrr": "MRR",
+    "map-trec": "mAP-trec",
+    "ap-trec": "mAP-trec",
+    "map-11pt": "mAP-11pt",
+}
+# What the literature on text hashing calls R@1 and R@3. Other R@k mean recall elsewhere, so they
+# are not taken: the name must say which of the two is wanted.
+_ALIASES = {"r@1": "success@1", "r@3": "success@3"}
+
+_CUT = re.compile(r"([a-z-]+)@([1-9][0-9]{0,4})", re.ASCII)
+_RADIUS = re.compile(r"p@radius(0|[1-9][0-9]{0,3})", re.ASCII)
 
 
 class MetricError(ValueError):
@@ -29,31 +43,56 @@ class MetricError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric and the length of the list it looks at."""
+    """A metric and how much of the ranking it looks at.
 
-    kind: Literal["P", "mAP"]
-    k: int
+    `k` is the length of the list, None for the whole ranking; for ``P@radius`` it is the radius.
+    """
+
+    kind: Kind
+    k: int | None = None
 
     @property
     def name(self) -> str:
         """The name in its one canonical spelling, such as ``mAP@100``."""
-        return f"{self.kind}@{self.k}"
+        if self.kind == "P@radius":
+            return f"{self.kind}{self.k}"
+        return self.kind if self.k is None else f"{self.kind}@{self.k}"
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether it is defined by Hamming distances, so that other rankings have no value."""
+        return self.kind == "P@radius"
+
+    def depth(self, n_documents: int) -> int:
+        """Return how many documents of a ranking of `n_documents` it looks at."""
+        if self.kind == "P@radius":
+            return 0
+        return n_documents if self.k is None else min(self.k, n_documents)
 
 
 def parse_metric(name: str) -> Metric:
-    """Read a metric's name: ``P@k`` or ``mAP@k``, in capitals or not, k from 1 to 10,000.
+    """Read a metric's name, in capitals or not; `k` is from 1 to 10,000.
+
+    ``P@k``, ``Recall@k``, ``Success@k``, ``MRR``, ``MRR@k``, ``nDCG@k``, ``mAP@k`` (of the hashing
+    papers), ``mAP-trec``, ``mAP-trec@k``, ``mAP-11pt`` and ``P@radius`` followed by a radius from 0
+    to 1024, such as ``P@radius2``. ``AP-trec`` is read as ``mAP-trec``, and ``R@1`` and ``R@3`` as
+    ``Success@1`` and ``Success@3``.
 
     Raises:
         MetricError: if `name` is anything else.
     """
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if match is None or int(match[2]) > MAX_K:
+    metric = _parse(name.lower()) if isinstance(name, str) else None
+    if metric is None:
         message = (
-            f"{_show(name)} is not a metric; those are P@k (precision) and mAP@k (mean average"
-            f" precision) with k from 1 to {MAX_K:,}, such as P@100"
+            f"{_show(name)} is not a metric; those are P@k (precision), Recall@k, Success@k (a"
+            " relevant document among the first k; R@1 and R@3 mean this), MRR and MRR@k, nDCG@k,"
+            " mAP@k (mean average precision of the hashing papers), mAP-trec and mAP-trec@k (over"
+            " all relevant documents), mAP-11pt, with k from 1 to"
+            f" {MAX_K:,}, such as P@100, and P@radius2 (precision within a Hamming radius, 0 to"
+            f" {MAX_RADIUS})"
         )
         raise MetricError(message)
-    return Metric("P" if match[1].lower() == "p" else "mAP", int(match[2]))
+    return metric
 
 
 def parse_metrics(names: Iterable[str]) -> list[Metric]:
@@ -72,39 +111,16 @@ def parse_metrics(names: Iterable[str]) -> list[Metric]:
     return metrics
 
 
-def precision_at_k(relevant: Relevant, k: int) -> npt.NDArray[np.float64]:
-    """Return the precision of each list, ``P@k = (relevant documents in the first k) / k``.
-
-    It divides by k, also where the list or the database is shorter than that. float64[Q].
-    """
-    precision: npt.NDArray[np.float64] = relevant[:, :k].sum(axis=1, dtype=np.float64) / k
-    return precision
-
-
-def average_precision(relevant: Relevant, k: int) -> npt.NDArray[np.float64]:
-    """Return the average precision of each list in the dialect of the hashing papers.
-
-    ``AP@k = (1 / R_k) Σ_{i ≤ k} rel_i · P@i`` with ``R_k = Σ_{i ≤ k} rel_i``: the mean of P@i over
-    the ranks of the relevant documents *found in the list*, 0 where there is none. float64[Q];
-    their mean over the queries is mAP@k. As in Ñanculef et al. 2020, "Self-Supervised Bernoulli
-    Autoencoders for Semi-Supervised Hashing".
-
-    TREC's AP divides by all the relevant documents there are. This one does not, so it rewards
-    order alone: a list with a single relevant document at its head scores 1.
-    """
-    found = relevant[:, :k]
-    hits = found.cumsum(axis=1, dtype=np.float64)
-    ranks = np.arange(1, found.shape[1] + 1)
-    total = np.where(found, hits / ranks, 0.0).sum(axis=1)
-    average: npt.NDArray[np.float64] = total / np.maximum(found.sum(axis=1), 1)
-    return average
-
-
-def measure(metric: Metric, relevant: Relevant) -> npt.NDArray[np.float64]:
-    """Return the value of `metric` for each list, float64[Q]."""
-    if metric.kind == "P":
-        return precision_at_k(relevant, metric.k)
-    return average_precision(relevant, metric.k)
+def _parse(name: str) -> Metric | None:
+    name = _ALIASES.get(name, name)
+    if name in _WITHOUT_CUT:
+        return Metric(_WITHOUT_CUT[name])
+    if (match := _RADIUS.fullmatch(name)) and int(match[1]) <= MAX_RADIUS:
+        return Metric("P@radius", int(match[1]))
+    match = _CUT.fullmatch(name)
+    if match is None or match[1] not in _WITH_CUT or int(match[2]) > MAX_K:
+        return None
+    return Metric(_WITH_CUT[match[1]], int(match[2]))
 
 
 def _show(value: object) -> str:

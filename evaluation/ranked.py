@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.metrics import DEFAULT_METRICS, measure, parse_metrics
-from evaluation.relevance import Ids, LabelSet, Relevance, check_labels
+from evaluation.metrics import DEFAULT_METRICS, MetricError, parse_metrics
+from evaluation.relevance import Ids, LabelSet, Relevance, check_labels, relevance_by_label
 from evaluation.result import Evaluation, EvaluationError
-from evaluation.ties import Counts, expect
+from evaluation.served import RankedLists, measure
+from evaluation.ties import Counts, TieGroups, best, expect, worst
 
 Scores = npt.NDArray[np.floating]
 
@@ -28,38 +29,49 @@ def evaluate_scores(
     exactly equal similarity are tied.
 
     Raises:
-        MetricError: if a name in `metrics` is not that of a metric.
+        MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
         EvaluationError: if the blocks do not add up to [Q, N], a similarity is NaN, there are no
             queries, a query has no label, or no document has one.
     """
     chosen = parse_metrics(metrics)
+    for metric in chosen:
+        if metric.needs_codes:
+            message = f"{metric.name} is defined by Hamming distances; similarities have none"
+            raise MetricError(message)
     check_labels(query_labels, database_labels)
-    relevance = Relevance(query_labels, database_labels)
+    relevance = relevance_by_label(query_labels, database_labels)
     n_queries, n_documents = len(query_labels), len(database_labels)
-    depth = min(max(metric.k for metric in chosen), n_documents)
-    served = {metric.name: np.empty(n_queries) for metric in chosen}
-    expected = {metric.name: np.empty(n_queries) for metric in chosen}
-    start = 0
+    depth = max(metric.depth(n_documents) for metric in chosen)
+    kinds = ("served", "expected", "best", "worst")
+    values = {kind: {metric.name: np.empty(n_queries) for metric in chosen} for kind in kinds}
+    lost = start = 0
     for scores in score_blocks:
         block = slice(start, start + len(scores))
         _check_block(scores, block, n_queries, n_documents)
         sets = relevance.query_sets[block]
         rankings = [_rank(row, depth) for row in scores]
-        relevant = relevance.relevant(sets, np.stack([ranking[:depth] for ranking in rankings]))
         ties = _count_ties(scores, rankings, sets, relevance)
+        rows = np.stack([ranking[:depth] for ranking in rankings])
+        grades = relevance.grade_lists(sets, rows)
+        lists = RankedLists(grades, ties.totals, ties.levels, ties.relevant_from)
+        lost += int((ties.n_relevant == 0).sum())
         for metric in chosen:
-            served[metric.name][block] = measure(metric, relevant)
-            expected[metric.name][block] = expect(metric, *ties)
+            values["served"][metric.name][block] = measure(metric, lists)
+            values["expected"][metric.name][block] = expect(metric, ties)
+            values["best"][metric.name][block] = best(metric, ties)
+            values["worst"][metric.name][block] = worst(metric, ties)
         start = block.stop
     if start != n_queries:
         message = f"similarities of {start:,} queries were given; there are {n_queries:,} queries"
         raise EvaluationError(message)
     return Evaluation(
-        per_query=served,
-        expected_per_query=expected,
+        per_query=values["served"],
+        expected_per_query=values["expected"],
+        best_per_query=values["best"],
+        worst_per_query=values["worst"],
         queries=n_queries,
         documents=n_documents,
-        queries_without_relevant=relevance.count_queries_without_relevant(),
+        queries_without_relevant=lost,
     )
 
 
@@ -74,10 +86,10 @@ def _rank(scores: Scores, depth: int) -> Ids:
 
 def _count_ties(
     scores: Scores, rankings: list[Ids], query_sets: Ids, relevance: Relevance
-) -> tuple[Counts, Counts]:
+) -> TieGroups:
     """Count the documents, and the relevant ones, in each group of ties, best group first.
 
-    Every ranking ends with a whole group. Both results are int64[Q, groups].
+    Every ranking ends with a whole group.
     """
     rows = relevance.rows(query_sets)
     counts, relevant_counts = [], []
@@ -86,7 +98,12 @@ def _count_ties(
         relevant = relevant_set[relevance.document_sets[ranking]]
         counts.append(np.bincount(group))
         relevant_counts.append(np.bincount(group[relevant], minlength=len(counts[-1])))
-    return _stack(counts), _stack(relevant_counts)
+    return TieGroups(
+        n=_stack(counts),
+        by_grade=_stack(relevant_counts)[..., None],
+        levels=relevance.levels,
+        totals=relevance.totals(query_sets),
+    )
 
 
 def _stack(lists: list[Counts]) -> Counts:

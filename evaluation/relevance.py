@@ -1,9 +1,10 @@
-"""Which documents are relevant to a query: those that share a tag with it."""
+"""Which documents are relevant to a query, and how much: by labels or by their hierarchy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ LabelSet = tuple[str, ...]
 """The tags of one query or document; one for a single-label corpus, none where it has no label."""
 
 Ids = npt.NDArray[np.int64]
+
+SparseTable = Any
+"""scipy.sparse.csr_array, whose stubs do not know that comparing one gives another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,59 +45,155 @@ class Labelled:
 
 
 class Relevance:
-    """Relevance of every document to every query, by label.
+    """How relevant every document is to every query: a grade, 0 where it is not relevant.
 
-    A query and a document are relevant to each other when their label sets share a tag; where
-    each has a single label, when it is the same. What has no label is relevant to nothing.
+    A corpus has few distinct label sets, so grades are kept between *sets*: `query_sets` (int64[Q])
+    and `document_sets` (int64[N]) number the set of each query and document from 0, and a grade
+    holds between all their members. :func:`relevance_by_label`, :func:`relevance_by_hierarchy` and
+    :func:`evaluation.judgements.relevance_by_qrels` make one.
 
-    Corpora have few distinct label sets, so everything is kept by label set: `query_sets`
-    (int64[Q]) and `document_sets` (int64[N]) number the label set of each query and document from
-    0, and relevance is a table of query sets by document sets. :meth:`rows` gives rows of it; the
-    whole would be too large where every document has a label of its own.
-
-    Raises:
-        EvaluationError: if the labels of a query or document are a string instead of a tuple.
+    `levels` (int64[G]) are the grades above 0 that can occur, ascending. A metric with gains (nDCG)
+    takes grades as they are; to all others a document is relevant from the grade `relevant_from`
+    on.
     """
 
     def __init__(
-        self, query_labels: Sequence[LabelSet], document_labels: Sequence[LabelSet]
+        self,
+        query_sets: Ids,
+        document_sets: Ids,
+        grades_of: Callable[[Ids], SparseTable],
+        levels: Ids,
+        relevant_from: int = 1,
     ) -> None:
-        self.query_sets, query_tuples = _number_label_sets(query_labels, "query")
-        self.document_sets, document_tuples = _number_label_sets(document_labels, "document")
-        tags: dict[str, int] = {}
-        for label_set in (*query_tuples, *document_tuples):
-            for tag in label_set:
-                tags.setdefault(tag, len(tags))
-        self.n_document_sets = len(document_tuples)
-        self._query_tags = _incidence(query_tuples, tags)
-        self._document_tags = _incidence(document_tuples, tags)
+        """Take the numbering and `grades_of`, which gives rows of the table of grades.
 
-    def rows(self, query_sets: Ids) -> npt.NDArray[np.bool_]:
-        """Return the rows of the relevance table for `query_sets`, bool[len(query_sets), S].
+        Called with query sets, int64[n], `grades_of` returns int64[n, document sets].
+        """
+        if relevant_from < 1:
+            message = f"relevant_from is {relevant_from}; it must be at least 1"
+            raise EvaluationError(message)
+        self.query_sets, self.document_sets = query_sets, document_sets
+        self.set_sizes: Ids = np.bincount(document_sets)
+        self.n_document_sets = len(self.set_sizes)
+        self.levels, self.relevant_from = levels, relevant_from
+        self._grades_of = grades_of
+
+    def grades(self, query_sets: Ids) -> SparseTable:
+        """Return the rows of the table of grades for `query_sets`, int64[len(query_sets), S].
 
         S is the number of document sets, `n_document_sets`. A set may occur more than once.
         """
         wanted, place = np.unique(query_sets, return_inverse=True)
-        shared = self._query_tags[wanted] @ self._document_tags.T
-        rows: npt.NDArray[np.bool_] = shared.toarray() > 0
-        return rows[place]
+        return self._grades_of(wanted)[place]
+
+    def rows(self, query_sets: Ids) -> npt.NDArray[np.bool_]:
+        """Tell which document sets are relevant to `query_sets`, bool[len(query_sets), S]."""
+        relevant: npt.NDArray[np.bool_] = self.grades(query_sets).toarray() >= self.relevant_from
+        return relevant
+
+    def grade_lists(self, query_sets: Ids, rows: Ids) -> Ids:
+        """Return the grades of the documents of ranked lists.
+
+        `query_sets` (int64[Q]) holds the set of each query, `rows` (int64[Q, k]) its list:
+        documents by their position. Returns int64[Q, k].
+        """
+        table: Ids = self.grades(query_sets).toarray()
+        return np.take_along_axis(table, self.document_sets[rows], axis=1)
+
+    def grade_pairs(self, query_sets: Ids, rows: Ids) -> Ids:
+        """Return the grade of one document, `rows` (int64[Q]), to each query, int64[Q]."""
+        grades = np.empty(len(rows), dtype=np.int64)
+        for block in row_blocks(len(rows), self.n_document_sets):
+            grades[block] = self.grade_lists(query_sets[block], rows[block, None])[:, 0]
+        return grades
+
+    def totals(self, query_sets: Ids) -> Ids:
+        """Count the documents of each grade in the whole database, int64[Q, G]."""
+        grades = self.grades(query_sets)
+        counts = [(grades == level).astype(np.int64) @ self.set_sizes for level in self.levels]
+        return np.stack(counts, axis=1)
 
     def relevant(self, query_sets: Ids, rows: Ids) -> npt.NDArray[np.bool_]:
-        """Tell which documents of ranked lists are relevant to their queries.
+        """Tell which documents of ranked lists are relevant, bool[Q, k]; see `grade_lists`."""
+        return self.grade_lists(query_sets, rows) >= self.relevant_from
 
-        `query_sets` (int64[Q]) holds the label set of each query, `rows` (int64[Q, k]) its list:
-        documents by their position. Returns bool[Q, k].
-        """
-        return np.take_along_axis(self.rows(query_sets), self.document_sets[rows], axis=1)
 
-    def count_queries_without_relevant(self) -> int:
-        """Count the queries that no document is relevant to."""
-        queries_of_set = np.bincount(self.query_sets)
-        lost = 0
-        for block in row_blocks(len(queries_of_set), self.n_document_sets):
-            found = self.rows(np.arange(block.start, block.stop)).any(axis=1)
-            lost += int(queries_of_set[block][~found].sum())
-        return lost
+def relevance_by_label(
+    query_labels: Sequence[LabelSet], document_labels: Sequence[LabelSet]
+) -> Relevance:
+    """Call a document relevant to a query, with grade 1, when their label sets share a tag.
+
+    Where each has a single label, that is when it is the same. What has no label is relevant to
+    nothing.
+
+    Raises:
+        EvaluationError: if the labels of a query or document are not a tuple.
+    """
+    return _relevance_by_prefix(query_labels, document_labels, 1, 1, separator=None)
+
+
+def relevance_by_hierarchy(
+    query_labels: Sequence[LabelSet],
+    document_labels: Sequence[LabelSet],
+    relevant_from: int = 1,
+    separator: str = ".",
+) -> Relevance:
+    """Grade a document by how many levels of a hierarchy its label shares with the query's.
+
+    Labels are paths from the root, such as ``rec.sport.hockey``; the grade is the depth of the
+    longest common prefix: 3 for the same label, 2 for ``rec.sport.baseball``, 1 for ``rec.autos``,
+    0 for ``sci.space``. With several tags the best pair counts.
+
+    Raises:
+        EvaluationError: if the labels of a query or document are not a tuple, or `relevant_from`
+            is below 1.
+    """
+    paths = (*query_labels, *document_labels)
+    depth = max((tag.count(separator) + 1 for one in paths for tag in one), default=1)
+    return _relevance_by_prefix(
+        query_labels, document_labels, depth, relevant_from, separator=separator
+    )
+
+
+def _relevance_by_prefix(
+    query_labels: Sequence[LabelSet],
+    document_labels: Sequence[LabelSet],
+    depth: int,
+    relevant_from: int,
+    *,
+    separator: str | None,
+) -> Relevance:
+    """Grade by the levels, 1 to `depth`, at which some tags have the same prefix."""
+    query_sets, query_tuples = _number_label_sets(query_labels, "query")
+    document_sets, document_tuples = _number_label_sets(document_labels, "document")
+    layers = []
+    for level in range(1, depth + 1):
+        tags: dict[str, int] = {}
+        sides = [
+            _incidence([_prefixes(one, level, separator) for one in tuples], tags)
+            for tuples in (query_tuples, document_tuples)
+        ]
+        # The documents' tags come last and may be more than the queries'.
+        sides[0].resize((sides[0].shape[0], len(tags)))
+        layers.append((sides[0], sides[1].T.tocsr()))
+
+    def grades_of(query_sets: Ids) -> SparseTable:
+        # To share a prefix is to share all that are shorter, so levels add up to the depth.
+        return sum(
+            ((query_side[query_sets] @ document_side) > 0).astype(np.int64)
+            for query_side, document_side in layers
+        )
+
+    levels = np.arange(1, depth + 1, dtype=np.int64)
+    return Relevance(query_sets, document_sets, grades_of, levels, relevant_from)
+
+
+def _prefixes(tags: LabelSet, level: int, separator: str | None) -> LabelSet:
+    """Return the distinct prefixes of `level` parts that the tags have."""
+    if separator is None:
+        return tags
+    parts = (tag.split(separator) for tag in tags)
+    return tuple({separator.join(one[:level]): None for one in parts if len(one) >= level})
 
 
 def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[LabelSet]) -> None:
@@ -139,9 +239,9 @@ def _number_label_sets(labels: Sequence[LabelSet], whose: str) -> tuple[Ids, lis
     return ids, list(numbers)
 
 
-def _incidence(label_sets: list[LabelSet], tags: dict[str, int]) -> sparse.csr_array:
-    """Return int32[sets, tags], above 0 where a set holds a tag."""
-    columns = [tags[tag] for label_set in label_sets for tag in label_set]
+def _incidence(label_sets: list[LabelSet], tags: dict[str, int]) -> SparseTable:
+    """Return int32[sets, tags], above 0 where a set holds a tag; `tags` numbers them and grows."""
+    columns = [tags.setdefault(tag, len(tags)) for label_set in label_sets for tag in label_set]
     ends = np.cumsum([0, *(len(label_set) for label_set in label_sets)])
     ones = np.ones(len(columns), dtype=np.int32)
     return sparse.csr_array((ones, columns, ends), shape=(len(label_sets), len(tags)))

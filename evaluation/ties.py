@@ -1,127 +1,149 @@
-"""Metrics in expectation over ties, in closed form.
+"""What ties could have made of a metric: its expectation, its best and its worst.
 
-Documents at the same distance from a query have no order of their own. Each function here gives
-the mean of a metric over all orders of the documents within every group of ties, each order being
-as likely as any other. The input is what is at each distance (or other rank of groups, best
-first): `n_at_distance`, int[Q, D], counts the documents and `relevant_at_distance`, int[Q, D], the
-relevant ones among them.
+Documents at the same distance from a query have no order of their own. For each metric there is,
+in closed form and for each query, the mean over all orders of the documents within every group of
+ties, each order being as likely as any other; and the greatest and the least value that an order
+can give. The input is not the lists but what is at each distance (or other rank of groups, best
+first), so a million documents cost no more than their distances.
 
 Source: F. McSherry and M. Najork 2008, "Computing Information Retrieval Performance Measures
-Efficiently in the Presence of Tied Scores"; the treatment of the group that the cut at k goes
-through is extended to an average precision that divides by what was found.
+Efficiently in the Presence of Tied Scores". What goes beyond it: the average precision that divides
+by what was found (:mod:`evaluation.tied_average_precision`), and 11-point interpolation, whose
+expectation has no closed form (:mod:`evaluation.tied_interpolation`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.metrics import Metric
+from evaluation.metrics import Kind, Metric
+from evaluation.served import count_relevant
+from evaluation.tied_average_precision import (
+    expected_average_precision_at_k,
+    expected_average_precision_trec,
+    extreme_average_precision_at_k,
+)
+from evaluation.tied_interpolation import expected_interpolated_average_precision
+from evaluation.tied_sums import (
+    expected_ndcg_at_k,
+    expected_precision_at_k,
+    expected_recall_at_k,
+    expected_reciprocal_rank,
+    expected_success_at_k,
+)
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def expected_precision_at_k(
-    n_at_distance: Counts, relevant_at_distance: Counts, k: int
-) -> npt.NDArray[np.float64]:
-    """Return the expectation of :func:`evaluation.metrics.precision_at_k`, float64[Q].
+@dataclass(frozen=True, slots=True, eq=False)
+class TieGroups:
+    """Groups of tied documents of each query, best group first.
 
-    A group of n documents, r of them relevant, that has m slots of the list adds ``m · r / n``.
+    `n`, int64[Q, D], counts the documents of each group and `by_grade`, int64[Q, D, G], those of
+    each grade above 0; `levels`, int64[G], are these grades, ascending. A document is relevant from
+    the grade `relevant_from` on. `totals`, int64[Q, G], counts by grade over the whole database, of
+    which the groups may be only the first.
     """
-    n, r = _as_counts(n_at_distance, relevant_at_distance)
-    _, slots = _place(n, k)
-    found: Floats = (slots * r / np.maximum(n, 1)).sum(axis=1)
-    return found / k
+
+    n: Counts
+    by_grade: Counts
+    levels: Counts
+    totals: Counts
+    relevant_from: int = 1
+
+    @property
+    def relevant(self) -> Counts:
+        """How many documents of each group are relevant, int64[Q, D]."""
+        return count_relevant(self.by_grade, self.levels, self.relevant_from)
+
+    @property
+    def n_relevant(self) -> Counts:
+        """How many documents of the database are relevant, int64[Q]."""
+        return count_relevant(self.totals, self.levels, self.relevant_from)
 
 
-def expected_average_precision_at_k(
-    n_at_distance: Counts, relevant_at_distance: Counts, k: int
-) -> npt.NDArray[np.float64]:
-    """Return the expectation of :func:`evaluation.metrics.average_precision`, float64[Q].
+def expect(metric: Metric, groups: TieGroups) -> Floats:
+    """Return the expectation of `metric` over random orders of ties for each query, float64[Q]."""
+    k = int(groups.n.sum(axis=1).max(initial=1)) if metric.k is None else metric.k
+    return _EXPECTED[metric.kind](groups, k)
 
-    That metric is a sum over relevant ranks divided by the number h' of relevant documents found.
-    Only the group which the list's end cuts through makes h' vary: of its n documents, r relevant,
-    m are in the list, and the number h of relevant ones among those is hypergeometric. Given h the
-    divisor is fixed, and the m documents behave as a group of their own, h of m relevant. So
 
-        ``E[AP@k] = Σ_h P(h) · (Σ_complete S(n, r, n0, r0) + S(m, h, n0, r0)) / (r_complete + h)``
+def best(metric: Metric, groups: TieGroups) -> Floats:
+    """Return the greatest value of `metric` that an order of ties gives each query, float64[Q]."""
+    return _extreme(metric, groups, largest=True)
 
-    with ``S`` as in :func:`_expected_sum` and 0/0 = 0. Needs memory for a few arrays [Q, D + k].
+
+def worst(metric: Metric, groups: TieGroups) -> Floats:
+    """Return the least value of `metric` that an order of ties gives each query, float64[Q]."""
+    return _extreme(metric, groups, largest=False)
+
+
+def precision_within_radius(n: Counts, r: Counts, radius: int) -> Floats:
+    """Return the share of relevant documents among those within Hamming distance `radius`.
+
+    Column d of `n` and `r`, int64[Q, D], counts the documents, and the relevant ones, at distance
+    d. An empty ball scores 0. There are no ties in a ball, so nothing depends on their order.
+    Source: as "precision within Hamming radius 2" in R. Salakhutdinov and G. Hinton 2009,
+    "Semantic Hashing".
     """
-    n, r = _as_counts(n_at_distance, relevant_at_distance)
-    start, slots = _place(n, k)
-    relevant_before = r.cumsum(axis=1) - r
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, k + 1))])
-
-    whole = slots == n
-    whole_n, whole_r = np.where(whole, n, 0), np.where(whole, r, 0)
-    sums = _expected_sum(whole_n, whole_r, np.minimum(start, k), relevant_before, harmonic)
-    complete_sum = sums.sum(axis=1, keepdims=True)
-    complete_relevant = whole_r.sum(axis=1, keepdims=True)
-
-    cut = (slots > 0) & ~whole  # at most one group of each query
-    m, n_cut, r_cut = (np.where(cut, x, 0).sum(axis=1, keepdims=True) for x in (slots, n, r))
-    h, probability = _hypergeometric(n_cut, r_cut, m)
-    n_before = np.where(m > 0, k - m, 0)
-    cut_sum = _expected_sum(m, h, n_before, complete_relevant, harmonic)
-    average = (complete_sum + cut_sum) / np.maximum(complete_relevant + h, 1)
-    expectation: Floats = (probability * average).sum(axis=1)
-    return expectation
+    inside = n[:, : radius + 1].sum(axis=1)
+    found: Floats = r[:, : radius + 1].sum(axis=1) / np.maximum(inside, 1)
+    return found
 
 
-def expect(
-    metric: Metric, n_at_distance: Counts, relevant_at_distance: Counts
-) -> npt.NDArray[np.float64]:
-    """Return the expectation of `metric` over ties for each query, float64[Q]."""
-    if metric.kind == "P":
-        return expected_precision_at_k(n_at_distance, relevant_at_distance, metric.k)
-    return expected_average_precision_at_k(n_at_distance, relevant_at_distance, metric.k)
+def _extreme(metric: Metric, groups: TieGroups, *, largest: bool) -> Floats:
+    if metric.kind == "P@radius":
+        return expect(metric, groups)
+    if metric.kind == "mAP" and metric.k is not None:
+        # One more hit within the cut adds to the sum and to what it is divided by, so relevant
+        # documents at the head are not always best.
+        return extreme_average_precision_at_k(groups.n, groups.relevant, metric.k, largest=largest)
+    # All others never lose when a better document moves ahead of a worse one: within each group
+    # the documents are best in falling order of grades and worst in rising order.
+    return expect(metric, _ordered(groups, falling=largest))
 
 
-def _as_counts(n: Counts, r: Counts) -> tuple[Counts, Counts]:
-    # Unsigned counts would wrap around in the differences below.
-    return np.asarray(n, dtype=np.int64), np.asarray(r, dtype=np.int64)
+def _ordered(groups: TieGroups, *, falling: bool) -> TieGroups:
+    """Cut each group into groups of one grade, in falling or rising order of grades."""
+    ungraded = groups.n - groups.by_grade.sum(axis=-1)
+    sizes = np.concatenate([ungraded[..., None], groups.by_grade], axis=-1)
+    # Entry 0 of the last axis is what has no grade above 0.
+    by_grade = np.zeros((*sizes.shape, len(groups.levels)), dtype=np.int64)
+    for place in range(len(groups.levels)):
+        by_grade[..., place + 1, place] = groups.by_grade[..., place]
+    if falling:
+        sizes, by_grade = sizes[..., ::-1], by_grade[..., ::-1, :]
+    n_queries, n_levels = len(groups.n), len(groups.levels)
+    return TieGroups(
+        n=sizes.reshape(n_queries, -1),
+        by_grade=by_grade.reshape(n_queries, -1, n_levels),
+        levels=groups.levels,
+        totals=groups.totals,
+        relevant_from=groups.relevant_from,
+    )
 
 
-def _place(n: Counts, k: int) -> tuple[Counts, Counts]:
-    """Return how many documents come before each group, and its slots among the first k."""
-    start = n.cumsum(axis=1) - n
-    return start, np.clip(k - start, 0, n)
-
-
-def _expected_sum(n: Counts, r: Counts, n0: Counts, r0: Counts, harmonic: Floats) -> Floats:
-    """Return the expectation of ``Σ rel_i · P@i`` over the ranks of whole groups of ties.
-
-    A group has n documents, r relevant, after n0 documents, r0 relevant. The document in its j-th
-    place is relevant with probability r/n, and then (j-1)(r-1)/(n-1) of those before it in the
-    group are expected to be:
-
-        ``S(n, r, n0, r0) = Σ_{j=1..n} (r/n) · (r0 + 1 + (j-1)(r-1)/(n-1)) / (n0 + j)``
-
-    The sum over j is closed by ``A = H(n0 + n) - H(n0)``, H being the harmonic numbers, since
-    ``Σ (j-1)/(n0+j) = n - (n0 + 1) A``. Arguments broadcast.
-    """
-    a = harmonic[n0 + n] - harmonic[n0]
-    slope = (r - 1) / np.maximum(n - 1, 1)
-    sums: Floats = r / np.maximum(n, 1) * ((r0 + 1) * a + slope * (n - (n0 + 1) * a))
-    return sums
-
-
-def _hypergeometric(n: Counts, r: Counts, m: Counts) -> tuple[Counts, Floats]:
-    """Return the numbers h of relevant documents among m drawn from n, r relevant, and P(h).
-
-    Arguments are [Q, 1], results [Q, T] with T the longest support; P is 0 beyond a support. It is
-    built from the ratio of neighbours, ``P(h+1)/P(h) = (r-h)(m-h) / ((h+1)(n-r-m+h+1))``, and
-    normalised, which keeps 12 digits where log-factorials of a million documents would lose them.
-    """
-    lowest, highest = np.maximum(0, m - (n - r)), np.minimum(m, r)
-    h = lowest + np.arange(int((highest - lowest).max(initial=0)) + 1)
-    last = h[:, :-1]
-    inside = last < highest
-    up = np.where(inside, (r - last) * (m - last), 1)
-    down = np.where(inside, (last + 1) * (n - r - m + last + 1), 1)
-    log_p = np.zeros(h.shape)
-    np.cumsum(np.where(inside, np.log(up / down), -np.inf), axis=1, out=log_p[:, 1:])
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    return np.minimum(h, highest), p / p.sum(axis=1, keepdims=True)
+_EXPECTED: dict[Kind, Callable[[TieGroups, int], Floats]] = {
+    "P": lambda groups, k: expected_precision_at_k(groups.n, groups.relevant, k),
+    "Recall": lambda groups, k: expected_recall_at_k(
+        groups.n, groups.relevant, groups.n_relevant, k
+    ),
+    "Success": lambda groups, k: expected_success_at_k(groups.n, groups.relevant, k),
+    "MRR": lambda groups, k: expected_reciprocal_rank(groups.n, groups.relevant, k),
+    "nDCG": lambda groups, k: expected_ndcg_at_k(
+        groups.n, groups.by_grade, groups.levels, groups.totals, k
+    ),
+    "mAP": lambda groups, k: expected_average_precision_at_k(groups.n, groups.relevant, k),
+    "mAP-trec": lambda groups, k: expected_average_precision_trec(
+        groups.n, groups.relevant, groups.n_relevant, k
+    ),
+    "mAP-11pt": lambda groups, _: expected_interpolated_average_precision(
+        groups.n, groups.relevant, groups.n_relevant
+    ),
+    "P@radius": lambda groups, radius: precision_within_radius(groups.n, groups.relevant, radius),
+}

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.metrics import (
+from evaluation.metrics import Metric, MetricError, parse_metric, parse_metrics
+from evaluation.served import (
     Metric,
     MetricError,
     average_precision,
