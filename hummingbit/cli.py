@@ -19,6 +19,8 @@ COMMANDS = {
     "search": "search a collection from the command line",
     "serve": "serve a data folder over REST",
     "evaluate": "measure a collection with labelled queries, as a job of your CI",
+    "evaluate compare": "compare collections or encoders on the same queries",
+    "evaluate curve": "train at several shares of the labels: how many are worth buying",
     "reproduce": "rerun an experiment of a paper, ours beside the printed figures",
 }
 PACKAGES = (
@@ -68,9 +70,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--version", action="version", version=f"hummingbit {version('hummingbit')}"
     )
+    if " ".join(arguments[:2]) in COMMANDS:
+        arguments = [" ".join(arguments[:2]), *arguments[2:]]
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         sub_parser = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
         if name in arguments:
-            importlib.import_module(f"hummingbit.commands.{name}").configure(sub_parser)
+            module = importlib.import_module(f"hummingbit.commands.{name.replace(' ', '_')}")
+            module.configure(sub_parser)
     return parser.parse_args(arguments)

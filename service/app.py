@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from index.data_folder import DataFolder
-from service import collections, health, searches
+from service import collections, evaluations, health, searches
 from service.handlers import add_handlers
 from service.middleware import BodyLimit, RequestId
 from service.openapi import describe
@@ -33,15 +33,17 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if isinstance(data, DataFolder):
-            app.state.folder = data
-            yield
-            return
-        app.state.folder = await run_in_threadpool(DataFolder, data, writable=True)
+        app.state.evaluations = evaluations.Evaluations(settings.kept_evaluations)
+        opened = None
+        if not isinstance(data, DataFolder):
+            opened = await run_in_threadpool(DataFolder, data, writable=True)
+        app.state.folder = data if opened is None else opened
         try:
             yield
         finally:
-            await run_in_threadpool(app.state.folder.close)
+            await run_in_threadpool(app.state.evaluations.close)
+            if opened is not None:
+                await run_in_threadpool(opened.close)
 
     app = FastAPI(
         title="hummingbit",
@@ -56,7 +58,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.settings = settings
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
-    routers = (health.router, collections.router, searches.router)
+    routers = (health.router, collections.router, searches.router, evaluations.router)
     for router in routers:
         app.include_router(router)
     add_handlers(app, [route for router in routers for route in router.routes])

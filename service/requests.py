@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Semaphore
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -55,10 +55,13 @@ WRITE = [Depends(_write_slot)]
 LONG_READ = [Depends(_long_read_slot)]
 
 
-def render(body: BaseModel, status: int = 200) -> Response:
+def render(
+    body: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """Write an answer. Fields that were never set are left out."""
     # Done here, in the thread of the route; FastAPI would do it on the event loop.
-    return Response(body.model_dump_json(exclude_unset=True), status, media_type="application/json")
+    text = body.model_dump_json(exclude_unset=True)
+    return Response(text, status, headers, media_type="application/json")
 
 
 def encoder_name(collection: Collection) -> EncoderName | None:

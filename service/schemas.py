@@ -6,9 +6,11 @@ What a document may hold is decided in :mod:`corpus.document`, and what a collec
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from evaluation.report import Report
 
 
 class _Request(BaseModel):
@@ -90,8 +92,12 @@ class EncodeRequest(_Request):
 
 
 class LabelledQuery(_Request):
-    """A query by exactly one of text, vector and code, and its label or labels."""
+    """A query by exactly one of text, vector and code, and its label or labels.
 
+    The id is what judgements and reports know it by; without one it is its position from 0.
+    """
+
+    id: str | None = None
     text: Text = None
     vector: Vector = None
     code: Code = None
@@ -104,9 +110,21 @@ class EvaluateRequest(_Request):
 
     queries: list[LabelledQuery] = Field(min_length=1)
     metrics: list[str] = Field(
-        ["P@100", "mAP@100"], min_length=1, max_length=20, description="P@k and mAP@k."
+        ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
     )
     label_field: str = Field("label", description="Where the documents' payloads have the label.")
+    qrels: dict[str, dict[str, int]] | None = Field(
+        None,
+        description="Grades by the ids of query and document, in place of labels; above 0 is"
+        " relevant.",
+    )
+    hierarchy: bool = Field(
+        False, description="Labels are paths such as a.b.c: grade by the levels in common."
+    )
+    relevant_from: int = Field(1, ge=1, description="The grade from which a document is relevant.")
+    exclude_self: bool = Field(
+        False, description="A query does not find the stored document that has its id."
+    )
 
 
 class EncoderName(_Response):
@@ -212,17 +230,32 @@ class EncodeResponse(_Response):
 
 
 class EvaluateResponse(_Response):
-    """Means over the queries: as served, and expected where ties are in random order."""
+    """Means over the queries: as served, and what the order of ties could make of it.
+
+    `expected` is over random orders, `best` and `worst` are the extremes.
+    """
 
     metrics: dict[str, float]
     expected: dict[str, float]
+    best: dict[str, float]
+    worst: dict[str, float]
     queries: int
     documents: int
     queries_without_relevant: int
     distinct_codes: int | None
+    notes: list[str]
     n_bits: int
     encoder: EncoderName | None
     took_ms: float
+
+
+class EvaluationStatus(_Response):
+    """An evaluation in the background: `report` is there once it is done, `error` if it failed."""
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+    report: Report | None
 
 
 class EncoderSummary(_Response):

@@ -5,19 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
-from corpus.document import parse_vector
+from corpus.document import Document, parse_vector
 from encoder.codes import code_to_hex
+from evaluation.asked import RelevanceSettings
 from evaluation.evaluate import evaluate_collection
+from evaluation.job import run_job, shown_ids
 from index.collection import Collection
 from index.records import Hit, Query
 from service.body import JSONRoute
 from service.collections import parse_item
 from service.errors import invalid_field
+from service.evaluations import EvaluationsOf, wants_async
 from service.requests import (
     LONG_READ,
     CollectionOf,
+    Folder,
     Limits,
     check_count,
     check_text,
@@ -30,6 +34,7 @@ from service.schemas import (
     EncodeResponse,
     EvaluateRequest,
     EvaluateResponse,
+    EvaluationStatus,
     SearchBatch,
     SearchBatchResponse,
     SearchHit,
@@ -90,21 +95,40 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
 
 
 @router.post(
-    "/evaluate", response_model=EvaluateResponse, dependencies=LONG_READ, summary="Evaluate"
+    "/evaluate",
+    response_model=EvaluateResponse,
+    dependencies=LONG_READ,
+    responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
+    summary="Evaluate",
 )
-def post_evaluate(collection: CollectionOf, body: EvaluateRequest, limits: Limits) -> Response:
-    """Measure how well the collection finds documents with the labels of the queries."""
-    check_count(body.queries, limits.max_queries, "queries")
+def post_evaluate(
+    *,
+    request: Request,
+    collection: CollectionOf,
+    body: EvaluateRequest,
+    limits: Limits,
+    folder: Folder,
+    evaluations: EvaluationsOf,
+) -> Response:
+    """Measure how well the collection finds documents with the labels of the queries.
+
+    With the header ``Prefer: respond-async`` it is done in the background, and the answer says
+    where the report will be.
+    """
+    queries, settings = _parse_evaluation(body, limits)
+    if wants_async(request):
+        id_ = evaluations.start(
+            lambda: run_job(
+                collection, queries, body.metrics, settings, shown_ids(folder, collection)
+            )
+        )
+        status = EvaluationStatus(id=id_, status="running", error=None, report=None)
+        return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
     began = time.perf_counter()
-    queries = [
-        parse_item(item, limits, "queries", position, id=str(position))
-        for position, item in enumerate(body.queries)
-    ]
-    for position, query in enumerate(queries):
-        if not query.labels:
-            raise invalid_field("must have a label or labels", "queries", position)
     with located("queries"):
-        found = evaluate_collection(collection, queries, body.metrics, body.label_field)
+        found = evaluate_collection(
+            collection, queries, body.metrics, body.label_field, **settings.relevance
+        )
     return render(
         EvaluateResponse(
             **found.to_dict(),
@@ -113,6 +137,21 @@ def post_evaluate(collection: CollectionOf, body: EvaluateRequest, limits: Limit
             took_ms=_milliseconds_since(began),
         )
     )
+
+
+def _parse_evaluation(
+    body: EvaluateRequest, limits: Settings
+) -> tuple[list[Document], RelevanceSettings]:
+    check_count(body.queries, limits.max_queries, "queries")
+    queries = [
+        parse_item(item, limits, "queries", position, id=item.id or str(position))
+        for position, item in enumerate(body.queries)
+    ]
+    for position, query in enumerate(queries):
+        if not query.labels and body.qrels is None:
+            raise invalid_field("must have a label or labels", "queries", position)
+    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
+    return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
 
 
 def _search(

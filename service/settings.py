@@ -18,6 +18,8 @@ class Settings:
 
     At most `concurrent_writes` requests that write and `concurrent_long_reads` that evaluate,
     encode or search in batches run at a time; the others wait, and single searches overtake them.
+    Evaluations in the background run one after the other; the last `kept_evaluations` are kept, in
+    memory.
     """
 
     max_body_bytes: int = 1 << 20
@@ -31,3 +33,4 @@ class Settings:
     max_queries: int = 10_000
     concurrent_writes: int = 8
     concurrent_long_reads: int = 8
+    kept_evaluations: int = 16

@@ -5,75 +5,121 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from evaluation.baselines import class_code_of_collection
-from evaluation.evaluate import evaluate_collection
-from evaluation.gate import check_gate
-from evaluation.metrics import DEFAULT_METRICS
-from evaluation.result import Evaluation
-from hummingbit.commands.options import SOURCE_HELP, add_data_dir, add_reading, read
-from hummingbit.commands.tables import print_figures
-from index.collection import Collection
-from index.data_folder import DataFolder
+from evaluation.formats import write_folder
+from evaluation.gate import Rule, read_gate
+from evaluation.job import Job
+from evaluation.judge import judge
+from evaluation.report import MetricFigures, Report, read_report
+from hummingbit.commands.measuring import Measuring, add_measuring
+from hummingbit.commands.options import OptionError
+from hummingbit.commands.tables import print_report
+
+EPILOG = (
+    "Two more commands: evaluate compare, evaluate curve. A collection of one of these names is"
+    " given with --collection. Exit status: 0 passed, 1 the gate failed, 2 bad input."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("collection", metavar="COLLECTION")
-    parser.add_argument("--queries", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.epilog = EPILOG
+    parser.add_argument("positional", nargs="?", metavar="COLLECTION")
     parser.add_argument(
-        "--metrics",
-        nargs="+",
-        default=list(DEFAULT_METRICS),
-        metavar="NAME",
-        help="P@k and mAP@k (default: %(default)s)",
+        "--collection", metavar="NAME", help="the same, also where it is named compare or curve"
     )
-    parser.add_argument("--label-field", default="label", metavar="NAME", help="of the payload")
+    add_measuring(parser)
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="the report.json of an earlier run with the same queries, to compare with",
+    )
+    parser.add_argument(
+        "--gate",
+        metavar="FILE",
+        help="TOML with min, max_drop, alpha and level for each metric; exit 1 where it fails",
+    )
     parser.add_argument("--min-p100", type=float, metavar="X", help="fail if P@100 is below")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write report.json, report.md, junit.xml, index.html and run.trec there",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    add_data_dir(parser)
-    add_reading(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the figures; return 1 if one is below its minimum."""
-    minimums = {} if args.min_p100 is None else {"P@100": args.min_p100}
-    metrics = list(dict.fromkeys([*args.metrics, *minimums]))
-    queries = list(read(args, args.queries))
-    with DataFolder(args.data_dir, writable=False) as folder:
-        collection = folder.collection(args.collection)
-        found = evaluate_collection(collection, queries, metrics, args.label_field)
-        failures = check_gate(found, minimums)
-        shown_ids = _shown_ids(folder, collection)
-        class_code = (
-            class_code_of_collection(collection, shown_ids, queries, metrics, args.label_field)
-            if shown_ids
-            else None
-        )
+    """Print the figures; return 1 if the gate fails."""
+    name = _collection(args)
+    rules = _rules(args)
+    metrics = list(dict.fromkeys([*args.metrics, *(rule.metric for rule in rules)]))
+    baseline = None if args.baseline is None else read_report(args.baseline)
+    job = Measuring(args, metrics).measure([name])[name]
+    report = judge(job.report, rules, baseline)
+    if args.out is not None:
+        _write(Job(report, job.run), args.out, baseline)
     if args.json:
-        baseline = class_code and class_code.to_dict()
-        figures = {**found.to_dict(), "class_code": baseline, "failures": failures}
-        print(json.dumps(figures, indent=2))
+        print(json.dumps(_figures(report), indent=2))
     else:
-        _print(found, class_code)
-    for failure in failures:
-        print(f"gate: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+        print_report(report)
+    for one in report.gate or []:
+        if one.status != "passed":
+            kind = "gate" if one.status == "failed" else "gate, warning only"
+            print(f"{kind}: {one.sentence}", file=sys.stderr)
+    return 0 if report.passed else 1
 
 
-def _shown_ids(folder: DataFolder, collection: Collection) -> list[str]:
-    """Return the ids whose labels trained the collection's encoder; none are known for others."""
-    name = collection.encoder_name
-    return [] if name is None else folder.labelled_ids(name)
+def _collection(args: argparse.Namespace) -> str:
+    given = [name for name in (args.positional, args.collection) if name is not None]
+    if len(given) != 1:
+        raise OptionError("COLLECTION: give one collection, as an argument or by --collection")
+    return str(given[0])
 
 
-def _print(found: Evaluation, class_code: Evaluation | None) -> None:
-    print(f"{found.queries:,} queries, {found.documents:,} documents")
-    if found.queries_without_relevant:
-        print(f"{found.queries_without_relevant:,} queries have no relevant document and score 0")
-    if class_code is None:
-        print("no class-code baseline: the encoder has no record of labels it was trained with")
-        print_figures({"codes": found})
-    else:
-        print_figures({"codes": found, "class code": class_code})
+def _rules(args: argparse.Namespace) -> list[Rule]:
+    """Return the rules of --gate and the one of --min-p100."""
+    rules: list[Rule] = []
+    if args.gate is not None:
+        try:
+            rules += read_gate(args.gate)
+        except OSError as error:
+            raise OptionError(f"{args.gate}: {error.strerror or error}") from error
+    if args.min_p100 is not None:
+        if not 0 <= args.min_p100 <= 1:
+            raise OptionError(f"--min-p100 is {args.min_p100:g}; it must be from 0 to 1")
+        rules.append(Rule("P@100", minimum=args.min_p100))
+    return rules
+
+
+def _write(job: Job, folder: Path, baseline: Report | None) -> None:
+    try:
+        write_folder(job, folder, baseline)
+    except OSError as error:
+        raise OptionError(f"--out: {folder}: {error.strerror or error}") from error
+
+
+def _figures(report: Report) -> dict[str, Any]:
+    """Return the figures of a report without those of single queries and what is plotted."""
+    return {
+        **_means(report.metrics),
+        "queries": report.queries,
+        "documents": report.subject.documents,
+        "queries_without_relevant": report.queries_without_relevant,
+        "distinct_codes": report.subject.distinct_codes,
+        "notes": report.notes,
+        "class_code": None if report.class_code is None else _means(report.class_code),
+        "changes": [one.model_dump() for one in report.changes or []],
+        "gate": [one.model_dump() for one in report.gate or []],
+        "failures": [one.sentence for one in report.gate or [] if one.status == "failed"],
+    }
+
+
+def _means(metrics: Sequence[MetricFigures]) -> dict[str, dict[str, float | None]]:
+    kinds = {"metrics": "served", "expected": "expected", "best": "best", "worst": "worst"}
+    return {name: {one.name: getattr(one, kind) for one in metrics} for name, kind in kinds.items()}

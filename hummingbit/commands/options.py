@@ -16,6 +16,10 @@ SOURCE_HELP = (
 )
 
 
+class OptionError(ValueError):
+    """An option cannot be followed, or not beside another; the message names it."""
+
+
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
     """Add ``--data-dir``."""
     parser.add_argument(
@@ -48,6 +52,18 @@ def read(args: argparse.Namespace, source: str) -> Iterator[Document]:
     return read_documents(
         source, on_error=args.on_error, data_root=args.data_root, report=_report_bad_line
     )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that an option names.
+
+    Raises:
+        OptionError: if it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from error
 
 
 def _report_bad_line(bad: BadLine) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from evaluation.figures import format_interval, format_p_value
+from evaluation.report import MetricFigures, Report
 from evaluation.result import Evaluation
 from training.pipeline import Trained
 
@@ -36,3 +38,31 @@ def print_trained(out: Path, trained: Trained) -> None:
         if found:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
             print(f"  {title:<11} {shown}  {found['distinct_codes']:,} distinct codes")
+
+
+def print_report(report: Report) -> None:
+    """Print what was evaluated, a line for each metric, what changed and what is odd."""
+    subject = report.subject
+    print(f"{report.queries:,} queries, {subject.documents:,} documents")
+    for note in report.notes:
+        print(note)
+    if subject.distinct_codes is not None:
+        print(f"{subject.n_bits} bits, {subject.distinct_codes:,} distinct codes")
+    title = f"{report.confidence:.0%} interval"
+    width = max(22, *(len(one.name) + 12 for one in report.metrics))
+    print(f"{'':<{width}}{'as served':>10}{title:>17}{'over ties':>11}{'worst':>8}{'best':>8}")
+    for one in report.metrics:
+        _print_metric(one.name, one, width)
+    for one in report.class_code or []:
+        _print_metric(f"{one.name}, class code", one, width)
+    for change in report.changes or []:
+        moved = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
+        interval = format_interval(change.interval)
+        p_value = format_p_value(change.adjusted)
+        print(f"{change.metric}: {moved} ({interval}), p = {p_value} after Holm")
+
+
+def _print_metric(name: str, one: MetricFigures, width: int) -> None:
+    interval = "" if one.interval is None else f"{one.interval[0]:.3f} – {one.interval[1]:.3f}"
+    ends = "".join("" if end is None else f"{end:>8.3f}" for end in (one.worst, one.best))
+    print(f"{name:<{width}}{one.served:>10.3f}{interval:>17}{one.expected:>11.3f}{ends}")

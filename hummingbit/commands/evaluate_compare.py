@@ -1,0 +1,100 @@
+"""``hummingbit evaluate compare``: several collections or encoders on the same queries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from evaluation.evaluate import evaluate_encoder
+from evaluation.figures import format_p_value
+from evaluation.judge import to_evaluation
+from evaluation.result import Evaluation
+from evaluation.systems import SystemComparison, compare_systems
+from hummingbit.commands.measuring import Measuring, add_measuring
+from hummingbit.commands.options import SOURCE_HELP, OptionError, read, write_text
+from hummingbit.commands.tables import print_figures
+from index.data_folder import DataFolder
+from training.data import gather
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="collections, or encoders where --data is given"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="SOURCE",
+        help="documents that each encoder NAME of the data folder encodes: " + SOURCE_HELP,
+    )
+    add_measuring(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the figures of each system, and which differences are more than chance."""
+    names = list(dict.fromkeys(args.names))
+    if len(names) < 2:
+        raise OptionError(f"NAME: only {names[0]!a} is given; a comparison needs two or more")
+    if args.data is None:
+        jobs = Measuring(args, args.metrics).measure(names)
+        systems = {name: to_evaluation(job.report) for name, job in jobs.items()}
+    else:
+        systems = _evaluate_encoders(args, names)
+    compared = compare_systems(systems)
+    print_figures(systems)
+    for one in compared.values():
+        _print_comparison(one)
+    if args.json is not None:
+        write_text(args.json, json.dumps(_to_json(systems, compared), indent=2) + "\n")
+    return 0
+
+
+def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
+    if args.qrels is not None or args.url is not None or args.exclude_self:
+        raise OptionError("--data: goes with none of --qrels, --url and --exclude-self")
+    database = gather(read(args, args.data)).labelled()
+    queries = gather(read(args, args.queries)).labelled()
+    with DataFolder(args.data_dir, writable=False) as folder:
+        encoders = {name: folder.encoder(name) for name in names}
+    return {
+        name: evaluate_encoder(
+            encoder,
+            database,
+            queries,
+            args.metrics,
+            hierarchy=args.hierarchy,
+            relevant_from=args.relevant_from,
+        )
+        for name, encoder in encoders.items()
+    }
+
+
+def _print_comparison(found: SystemComparison) -> None:
+    print(f"\n{found.metric}, over ties:")
+    for one in found.pairs:
+        chance = f"p = {format_p_value(one.adjusted)} (permutation test, Holm)"
+        print(f"  {one.a} − {one.b}: {one.difference:+.4f}, {chance}")
+    if found.ranks is None:
+        return
+    ranks = found.ranks
+    print(f"  Friedman: χ² = {ranks.statistic:.2f}, p = {format_p_value(ranks.p_value)}")
+    order = sorted(ranks.mean_ranks.items(), key=lambda item: item[1])
+    shown = ", ".join(f"{name} {rank:.2f}" for name, rank in order)
+    apart = f"{ranks.critical_difference:.2f} apart at {ranks.alpha:g}"
+    print(f"  mean ranks: {shown}; Nemenyi: those differ that are {apart}")
+    for (a, b), p_value in ranks.pairs.items():
+        print(f"  {a} and {b}: p = {format_p_value(p_value)} (Nemenyi)")
+
+
+def _to_json(
+    systems: Mapping[str, Evaluation], compared: Mapping[str, SystemComparison]
+) -> dict[str, object]:
+    return {
+        "schema_version": 1,
+        "systems": {name: one.to_dict() for name, one in systems.items()},
+        "metrics": {name: one.to_dict() for name, one in compared.items()},
+    }

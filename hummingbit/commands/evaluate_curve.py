@@ -1,0 +1,108 @@
+"""``hummingbit evaluate curve``: how many labels are worth buying for a corpus of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from evaluation.baselines import class_code_baseline
+from evaluation.evaluate import evaluate_encoder
+from evaluation.metrics import parse_metric
+from evaluation.plots import draw_label_curve
+from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
+from training.data import TrainingData, gather
+from training.recipe import Recipe
+
+SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: how many labels it was shown, and what its codes and the class code score."""
+
+    supervision: float
+    labels: int
+    served: float
+    expected: float
+    class_code: float
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument("--queries", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--supervision",
+        nargs="+",
+        type=float,
+        default=[0.01, 0.03, 0.1, 0.3, 1.0],
+        metavar="X",
+        help="shares of the labels to train with (default: 0.01 0.03 0.1 0.3 1.0)",
+    )
+    parser.add_argument("--metric", default="P@100", metavar="NAME", help="(default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curve as SVG")
+    add_reading(parser)
+    settings = parser.add_argument_group("recipe")
+    for one in fields(Recipe):
+        if one.name in SETTINGS:
+            flag = "--bits" if one.name == "n_bits" else "--" + one.name.replace("_", "-")
+            settings.add_argument(
+                flag,
+                dest=one.name,
+                type=type(one.default),
+                default=one.default,
+                metavar=one.name.upper(),
+                help=f"{one.metadata['help']} (default: %(default)s)",
+            )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train at each share of the labels, the smallest first, and print a line for each."""
+    metric = parse_metric(args.metric).name
+    chosen = {name: getattr(args, name) for name in SETTINGS}
+    recipes = [Recipe(supervision=share, **chosen) for share in sorted(set(args.supervision))]
+    data, asked = gather(read(args, args.data)), gather(read(args, args.queries))
+    print(f"{len(data):,} documents, {len(asked):,} queries, {recipes[0].n_bits} bits")
+    print(f"{'labels':>8} {'share':>7} {metric:>10} {'over ties':>10} {'class code over ties':>21}")
+    points = []
+    for recipe in recipes:
+        point = _measure(data, asked, recipe, metric)
+        points.append(point)
+        print(
+            f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
+            f" {point.expected:>10.3f} {point.class_code:>21.3f}",
+            flush=True,
+        )
+    if args.json is not None:
+        found = {"metric": metric, "recipe": chosen, "points": [asdict(one) for one in points]}
+        write_text(args.json, json.dumps({"schema_version": 1, **found}, indent=2) + "\n")
+    if args.plot is not None:
+        lines = {
+            "codes": [one.expected for one in points],
+            "class code": [one.class_code for one in points],
+        }
+        write_text(args.plot, draw_label_curve([one.labels for one in points], lines, metric))
+    return 0
+
+
+def _measure(data: TrainingData, asked: TrainingData, recipe: Recipe, metric: str) -> Point:
+    from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+
+    with tempfile.TemporaryDirectory() as folder:
+        trained = train(data, recipe, Path(folder) / "encoder", progress=False)
+    database, queries = data.labelled(), asked.labelled()
+    shown = data.labelled(data.rows_of(trained.labelled_ids))
+    codes = evaluate_encoder(trained.encoder, database, queries, [metric])
+    class_code = class_code_baseline(shown, database, queries, [metric])
+    return Point(
+        supervision=recipe.supervision,
+        labels=len(shown),
+        served=codes.metrics[metric],
+        expected=codes.expected[metric],
+        class_code=class_code.expected[metric],
+    )

@@ -1,0 +1,121 @@
+"""What the evaluating commands share: which collection, which queries, here or at a service."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from corpus.document import Document
+from evaluation.asked import RelevanceSettings
+from evaluation.evaluate import query_labels
+from evaluation.job import Job, run_job, shown_ids
+from evaluation.metrics import DEFAULT_METRICS
+from evaluation.trec import Qrels, read_qrels
+from hummingbit.commands.options import SOURCE_HELP, OptionError, add_data_dir, add_reading, read
+from hummingbit.remote import evaluate_remotely
+from index.data_folder import DataFolder
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Add what says where collections are, which queries they get and what is measured."""
+    parser.add_argument("--queries", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--qrels",
+        metavar="FILE",
+        help="judgements in TREC's format by the ids of queries and documents; without them a"
+        " document is relevant if it shares a label with the query",
+    )
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        default=list(DEFAULT_METRICS),
+        metavar="NAME",
+        help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100)",
+    )
+    parser.add_argument("--label-field", default="label", metavar="NAME", help="of the payload")
+    parser.add_argument(
+        "--hierarchy",
+        action="store_true",
+        help="labels are paths such as rec.sport.hockey: grade by the levels in common",
+    )
+    parser.add_argument(
+        "--relevant-from",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the grade from which a document is relevant (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--exclude-self",
+        action="store_true",
+        help="a query does not find the stored document that has its id",
+    )
+    add_data_dir(parser)
+    parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
+    add_reading(parser)
+
+
+class Measuring:
+    """Measures collections by name, with the queries and judgements that the options name."""
+
+    def __init__(self, args: argparse.Namespace, metrics: Sequence[str]) -> None:
+        """Read the queries and judgements; `metrics` may be more than the options have.
+
+        Raises:
+            ReadError, TrecError: if a file is not as it must be.
+            OptionError: if the judgements cannot be read.
+        """
+        self._args = args
+        self._metrics = list(metrics)
+        self._queries = list(read(args, args.queries))
+        self._qrels = None if args.qrels is None else _read_qrels(args.qrels)
+
+    def measure(self, names: Sequence[str]) -> dict[str, Job]:
+        """Evaluate collections and return what was found by name."""
+        if self._args.url is not None:
+            body = self._body()
+            return {name: evaluate_remotely(self._args.url, name, body) for name in names}
+        with DataFolder(self._args.data_dir, writable=False) as folder:
+            collections = {name: folder.collection(name) for name in names}
+            return {
+                name: run_job(
+                    collection,
+                    self._queries,
+                    self._metrics,
+                    RelevanceSettings(qrels=self._qrels, **self._choices()),
+                    shown_ids(folder, collection),
+                )
+                for name, collection in collections.items()
+            }
+
+    def _choices(self) -> dict[str, Any]:
+        names = ("label_field", "hierarchy", "relevant_from", "exclude_self")
+        return {name: getattr(self._args, name) for name in names}
+
+    def _body(self) -> dict[str, Any]:
+        body = {
+            "queries": [_query(one, self._args.label_field) for one in self._queries],
+            "metrics": self._metrics,
+            **self._choices(),
+        }
+        return body if self._qrels is None else {**body, "qrels": self._qrels}
+
+
+def _read_qrels(path: str) -> Qrels:
+    try:
+        return read_qrels(path)
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from error
+
+
+def _query(document: Document, label_field: str) -> dict[str, Any]:
+    """Return a query as the service takes it."""
+    (labels,) = query_labels([document], label_field)
+    given = {
+        "text": document.text,
+        "vector": None if document.vector is None else document.vector.tolist(),
+        "code": document.code,
+        "labels": list(labels) or None,
+    }
+    return {"id": document.id} | {key: value for key, value in given.items() if value is not None}
