@@ -95,7 +95,7 @@ def expected_average_precision_trec(
     start, slots = place(n, k)
     relevant_before = r.cumsum(axis=1) - r
     harmonic = _harmonic_numbers(k)
-    sums = _expected_sum(slots, n, r, np.minimum(start, k), relevant_before, harmonic)
+    sums = _expected_sum(slots, n, r, np.minimum(start, k), relevant_before, harmonic=harmonic)
     found: Floats = sums.sum(axis=1)
     return found / np.maximum(n_relevant, 1)
 

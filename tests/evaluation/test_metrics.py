@@ -1,77 +1,65 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from evaluation.metrics import Metric, MetricError, parse_metric, parse_metrics
-from evaluation.served import (
-    Metric,
-    MetricError,
-    average_precision,
-    measure,
-    parse_metric,
-    parse_metrics,
-    precision_at_k,
-)
-from tests.support.rankings import SLOW
-
-
-def lists(*rows: str) -> np.ndarray:
-    """Ranked lists written as strings, 1 for relevant."""
-    return np.array([[letter == "1" for letter in row] for row in rows])
-
-
-def test_precision_by_hand() -> None:
-    relevant = lists("10110", "00000", "11111")
-    assert precision_at_k(relevant, 1).tolist() == [1, 0, 1]
-    assert precision_at_k(relevant, 4).tolist() == [0.75, 0, 1]
-
-
-def test_precision_divides_by_k_where_the_list_is_shorter() -> None:
-    assert precision_at_k(lists("11", "10"), 100).tolist() == [0.02, 0.01]
-
-
-def test_average_precision_by_hand() -> None:
-    # (1/1 + 2/3 + 3/4) / 3; nothing found; a single relevant document at rank 4; all relevant.
-    relevant = lists("10110", "00000", "00010", "11111")
-    expected = [(1 + 2 / 3 + 3 / 4) / 3, 0, 1 / 4, 1]
-    assert average_precision(relevant, 5) == pytest.approx(expected, abs=1e-15)
-
-
-def test_average_precision_divides_by_what_was_found_not_by_what_there_is() -> None:
-    assert average_precision(lists("10000"), 5).tolist() == [1]
-    assert average_precision(lists("01111"), 1).tolist() == [0]
-
-
-def test_average_precision_of_a_list_shorter_than_k() -> None:
-    assert average_precision(lists("01"), 100).tolist() == [0.5]
-
-
-@given(
-    relevant=st.lists(st.lists(st.booleans(), min_size=9, max_size=9), min_size=1, max_size=5),
-    k=st.integers(1, 12),
-    kind=st.sampled_from(["P", "mAP"]),
-)
-def test_metrics_equal_their_definitions(relevant: list[list[bool]], k: int, kind: str) -> None:
-    found = measure(parse_metric(f"{kind}@{k}"), np.array(relevant))
-    assert found == pytest.approx([SLOW[kind](row, k) for row in relevant], abs=1e-12)
-    assert found.dtype == np.float64
+from evaluation.metrics import Kind, Metric, MetricError, parse_metric, parse_metrics
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "k"),
-    [("P@100", "P", 100), ("p@1", "P", 1), ("mAP@100", "mAP", 100), ("map@10000", "mAP", 10_000)],
+    ("name", "kind", "k", "canonical"),
+    [
+        ("P@100", "P", 100, "P@100"),
+        ("p@1", "P", 1, "P@1"),
+        ("map@10000", "mAP", 10_000, "mAP@10000"),
+        ("recall@5", "Recall", 5, "Recall@5"),
+        ("R@1", "Success", 1, "Success@1"),
+        ("r@3", "Success", 3, "Success@3"),
+        ("Success@7", "Success", 7, "Success@7"),
+        ("mrr", "MRR", None, "MRR"),
+        ("MRR@10", "MRR", 10, "MRR@10"),
+        ("ndcg@10", "nDCG", 10, "nDCG@10"),
+        ("mAP-trec", "mAP-trec", None, "mAP-trec"),
+        ("AP-trec@100", "mAP-trec", 100, "mAP-trec@100"),
+        ("map-11PT", "mAP-11pt", None, "mAP-11pt"),
+        ("P@radius0", "P@radius", 0, "P@radius0"),
+        ("p@Radius1024", "P@radius", 1024, "P@radius1024"),
+    ],
 )
-def test_names(name: str, kind: str, k: int) -> None:
+def test_names(name: str, kind: Kind, k: int | None, canonical: str) -> None:
     metric = parse_metric(name)
-    assert (metric.kind, metric.k, metric.name) == (kind, k, f"{kind}@{k}")
+    assert metric == Metric(kind, k)
+    assert metric.name == canonical
+    assert parse_metric(canonical) == metric
+
+
+def test_how_deep_a_metric_looks() -> None:
+    depths = {name: parse_metric(name).depth(50) for name in ("P@9", "P@90", "MRR", "P@radius2")}
+    assert depths == {"P@9": 9, "P@90": 50, "MRR": 50, "P@radius2": 0}
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "P", "P@", "P@0", "P@-1", "P@10001", "P@1e3", "P@007", " P@1", "P@1\n", "ap@5", "P@٣", 7],
+    [
+        "",
+        "P",
+        "P@",
+        "P@0",
+        "R@5",
+        "nDCG",
+        "mAP-11pt@5",
+        "P@radius",
+        "P@radius1025",
+        "P@radius02",
+        "P@-1",
+        "P@10001",
+        "P@1e3",
+        "P@007",
+        " P@1",
+        "P@1\n",
+        "ap@5",
+        "P@٣",
+        7,
+    ],
 )
 def test_what_is_no_name_is_refused_with_what_is(name: str) -> None:
     with pytest.raises(MetricError, match=r"P@k.*mAP@k.*1 to 10,000") as caught:
