@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,12 @@ def run_neural(args: argparse.Namespace) -> int:
     data = gather(read(args, args.data))
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
-    print_trained(args.out, train(data, recipe, args.out, overwrite=args.overwrite))
+    try:
+        trained = train(data, recipe, args.out, overwrite=args.overwrite)
+    except KeyboardInterrupt:
+        print("\nthe same command goes on from the last checkpoint", file=sys.stderr)
+        raise
+    print_trained(args.out, trained)
     return 0
 
 
