@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from index.errors import InputError
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.rankings import SLOW, slow_expectation
+from tests.support.rankings import SLOW, distinct_lists, slow_expectation
 
 LabelSets = list[tuple[str, ...]]
 
@@ -108,6 +109,63 @@ def test_expected_values_equal_the_mean_over_all_orders(
     assert found.expected_per_query[f"{kind}@{k}"] == pytest.approx(expected, abs=1e-9)
 
 
+EVERY = ["P", "Recall", "Success", "MRR", "nDCG", "mAP", "mAP-trec"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 24, 64]),
+    k=st.integers(1, 9),
+    exclude=st.booleans(),
+)
+def test_every_metric_equals_enumeration_with_and_without_the_query_itself(
+    seed: int, n_bits: int, k: int, exclude: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = clustered_codes(rng, 7, n_bits, centres=1, flips=0.5 / n_bits)
+    labels = [(str(rng.choice(["x.a.1", "x.a.2", "x.b", "y"])),) for _ in range(7)]
+    self_rows = np.array([0, 3, -1])
+    asked = codes[[0, 3, 5]]
+    asked_labels = [labels[0], labels[3], ("x.a.1",)]
+    names = [f"{kind}@{k}" for kind in EVERY] + ["mAP-trec", "MRR", "mAP-11pt", "P@radius1"]
+    found = evaluate_codes(
+        asked, asked_labels, codes, labels, names,
+        hierarchy=True, self_rows=self_rows if exclude else None,
+    )  # fmt: skip
+    for query, own in enumerate(self_rows if exclude else [-1, -1, -1]):
+        rows = [row for row in range(7) if row != own]
+        distances = [int(hamming_distance(asked[query], codes[row])) for row in rows]
+        grades = [common_depth(asked_labels[query][0], labels[row][0]) for row in rows]
+        order = sorted(range(len(rows)), key=lambda i: (distances[i], i))
+        served = [grades[i] for i in order]
+        groups = [
+            [grades[i] for i in order if distances[i] == distance]
+            for distance in sorted(set(distances))
+        ]
+        lists = distinct_lists(groups)
+        for name in names[:-1]:
+            kind = name.split("@")[0]
+            values = [(SLOW[kind](one, k if "@" in name else 7), weight) for one, weight in lists]
+            mean = sum(value * weight for value, weight in values)
+            assert found.per_query[name][query] == pytest.approx(
+                SLOW[kind](served, k if "@" in name else 7), abs=1e-12
+            )
+            assert found.expected_per_query[name][query] == pytest.approx(mean, abs=1e-9)
+            assert found.best_per_query[name][query] == pytest.approx(max(values)[0], abs=1e-9)
+            assert found.worst_per_query[name][query] == pytest.approx(min(values)[0], abs=1e-9)
+        ball = [grade > 0 for grade, d in zip(grades, distances, strict=True) if d <= 1]
+        share = fmean(ball) if ball else 0
+        for values_of in (found.per_query, found.expected_per_query, found.worst_per_query):
+            assert values_of["P@radius1"][query] == pytest.approx(share)
+
+
+def common_depth(one: str, other: str) -> int:
+    """How many levels two paths share from the root."""
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_expectation_does_not_depend_on_the_order_of_the_database(seed: int) -> None:
@@ -151,14 +209,18 @@ def test_mean_over_shuffled_databases_approaches_the_expectation() -> None:
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     codes, labels = clustered_codes(rng, 330, 32), random_labels(rng, 330)
-    parts = (codes[:30], labels[:30], codes[30:], labels[30:], ["P@20", "mAP@20"])
+    names = ["P@20", "mAP@20", "MRR", "Success@1", "mAP-trec", "mAP-11pt"]
+    parts = (codes[:30], labels[:30], codes[30:], labels[30:], names)
     whole = evaluate_codes(*parts)
     monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 700)
     cut = evaluate_codes(*parts)
     for name in whole.metrics:
         assert cut.per_query[name].tolist() == whole.per_query[name].tolist()
-        assert cut.expected_per_query[name].tolist() == whole.expected_per_query[name].tolist()
-    assert cut.to_dict() == whole.to_dict()
+        assert cut.expected_per_query[name] == pytest.approx(
+            whole.expected_per_query[name], abs=1e-12
+        )
+        assert cut.best_per_query[name].tolist() == whole.best_per_query[name].tolist()
+        assert cut.worst_per_query[name].tolist() == whole.worst_per_query[name].tolist()
 
 
 def test_documents_without_labels_are_ranked_and_relevant_to_nothing() -> None:
@@ -194,6 +256,28 @@ def test_bad_input_is_refused() -> None:
         evaluate_codes(codes, labels, codes, labels, ["R@5"])
 
 
+def test_what_else_is_refused() -> None:
+    codes, labels = np.zeros((2, 1), dtype=np.uint8), [("a",), ("b",)]
+    with pytest.raises(EvaluationError, match="self_rows must hold a row"):
+        evaluate_codes(codes, labels, codes, labels, self_rows=np.array([0, 2]))
+    with pytest.raises(EvaluationError, match="self_rows must hold a row"):
+        evaluate_codes(codes, labels, codes, labels, self_rows=np.array([0]))
+    with pytest.raises(EvaluationError, match="relevant_from is 2; labels that are shared or not"):
+        evaluate_codes(codes, labels, codes, labels, relevant_from=2)
+
+
+def test_queries_without_relevant_documents_are_named() -> None:
+    codes = np.zeros((3, 1), dtype=np.uint8)
+    found = evaluate_codes(codes, [("a",), ("y",), ("z",)], codes[:1], [("a",)], ["P@1"])
+    assert found.queries_without_relevant == 2
+    assert found.notes == ("2 queries have no relevant document and score 0: 1, 2",)
+    # The only document of its class is the query itself.
+    found = evaluate_codes(
+        codes[:1], [("a",)], codes, [("a",), ("b",), ("b",)], ["P@1"], self_rows=np.array([0])
+    )
+    assert (found.metrics["P@1"], found.queries_without_relevant) == (0, 1)
+
+
 def labelled_documents(codes: Codes, labels: LabelSets, prefix: str) -> list[Document]:
     """Documents that bring their codes."""
     return [
@@ -212,6 +296,58 @@ def test_a_collection_scores_what_its_codes_score(tmp_path: Path) -> None:
     direct = evaluate_codes(codes[:20], labels[:20], codes[20:], labels[20:], ["P@10", "mAP@10"])
     collection.close()
     assert found.to_dict() == direct.to_dict()
+    assert found.query_ids == tuple(f"q{i}" for i in range(20))
+
+
+def test_a_collection_by_qrels_scores_what_its_labels_would(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    codes, labels = clustered_codes(rng, 120, 16), random_labels(rng, 120)
+    collection = code_collection(tmp_path)
+    collection.upsert(labelled_documents(codes[20:], labels[20:], "d"))
+    queries = labelled_documents(codes[:20], labels[:20], "q")
+    qrels = {
+        f"q{i}": {f"d{j - 20}": int(bool(set(labels[i]) & set(labels[j]))) for j in range(20, 120)}
+        for i in range(20)
+    }
+    names = ["P@10", "mAP@10", "nDCG@10", "mAP-trec"]
+    judged = evaluate_collection(collection, queries, names, qrels=qrels)
+    labelled = evaluate_collection(collection, queries, names)
+    assert judged.to_dict() == labelled.to_dict()
+    bare = [Document(id=query.id, code=query.code) for query in queries]
+    qrels["q0"], qrels["gone"] = {"d0": 1, "elsewhere": 1}, {"d0": 1}
+    found = evaluate_collection(collection, bare, names, qrels=qrels)
+    assert found.notes == (
+        "1 queries of the qrels are not asked and left out: gone",
+        "1 documents of the qrels are not stored and left out: elsewhere",
+    )
+    with pytest.raises(EvaluationError, match="come more than once: q0"):
+        evaluate_collection(collection, [*bare, bare[0]], names, qrels=qrels)
+    with pytest.raises(EvaluationError, match="hierarchy is set beside qrels"):
+        evaluate_collection(collection, bare, names, qrels=qrels, hierarchy=True)
+    collection.close()
+
+
+def test_a_stored_query_may_leave_itself_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(10)
+    codes, labels = clustered_codes(rng, 60, 16), random_labels(rng, 60)
+    collection = code_collection(tmp_path)
+    documents = labelled_documents(codes, labels, "d")
+    collection.upsert(documents)
+    stranger = Document(id="q", code=documents[7].code, labels=documents[7].labels)
+    queries = [documents[3], stranger, documents[50]]
+    names = ["P@10", "mAP-trec", "MRR"]
+    found = evaluate_collection(collection, queries, names, exclude_self=True)
+    kept = evaluate_collection(collection, queries, names)
+    direct = evaluate_codes(
+        codes[[3, 7, 50]], [labels[3], labels[7], labels[50]], codes, labels, names,
+        self_rows=np.array([3, -1, 50]),
+    )  # fmt: skip
+    assert found.to_dict() == direct.to_dict()
+    assert found.per_query["P@10"][1] == kept.per_query["P@10"][1]
+    assert (kept.expected_per_query["mAP-trec"] >= found.expected_per_query["mAP-trec"]).all()
+    twice = evaluate_collection(collection, [stranger, stranger], names)
+    assert twice.notes == ("1 ids of queries come more than once: q",)
+    collection.close()
 
 
 def test_labels_may_stand_in_another_field_of_the_payload(tmp_path: Path) -> None:

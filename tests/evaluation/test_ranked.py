@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.metrics import MetricError
 from evaluation.ranked import evaluate_scores
 from evaluation.result import EvaluationError
 from tests.support.rankings import SLOW, slow_expectation
@@ -53,6 +54,23 @@ def test_values_equal_a_full_sort_and_all_orders(
         expected.append(slow_expectation(SLOW[kind], groups, k))
     assert found.per_query[f"{kind}@{k}"] == pytest.approx(served, abs=1e-12)
     assert found.expected_per_query[f"{kind}@{k}"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_whole_ranking_and_the_order_of_ties() -> None:
+    scores = np.array([[0.1, 0.9, 0.5, 0.5]])
+    labels = [("b",), ("b",), ("b",), ("a",)]
+    found = evaluate_scores([scores], [("a",)], labels, ["mAP-trec", "mAP-11pt", "nDCG@2"])
+    # The one relevant document is second or third.
+    for name in ("mAP-trec", "mAP-11pt"):
+        assert (found.worst[name], found.best[name]) == (pytest.approx(1 / 3), 0.5)
+        assert found.metrics[name] == pytest.approx(1 / 3)
+        assert found.expected[name] == pytest.approx(5 / 12)
+    assert found.expected["nDCG@2"] == pytest.approx(0.5 / np.log2(3))
+
+
+def test_similarities_have_no_radius() -> None:
+    with pytest.raises(MetricError, match="P@radius2 is defined by Hamming distances"):
+        evaluate_scores([np.zeros((1, 1))], [("a",)], [("a",)], ["P@radius2"])
 
 
 @pytest.mark.parametrize(
