@@ -80,8 +80,9 @@ class DistanceCounts:
     def rank_all(self, query_codes: Codes) -> Ids:
         """Return all documents in the order (distance, row) for each query, int64[Q, N]."""
         distances = _distances(_as_words(query_codes), self._words)
-        # Sixteen bits hold every distance, and a stable sort of those counts instead of comparing.
-        small = distances.astype(np.uint16)[:, self._code_of_document]
+        # A stable sort of so short integers counts instead of comparing.
+        short = np.uint8 if self._n_bits < 256 else np.uint16
+        small = distances.astype(short)[:, self._code_of_document]
         return np.argsort(small, axis=1, kind="stable")
 
 

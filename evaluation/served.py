@@ -74,7 +74,8 @@ def precision_at_k(relevant: Relevant, k: int) -> Floats:
 def recall_at_k(relevant: Relevant, n_relevant: Counts, k: int) -> Floats:
     """Return ``Recall@k = (relevant documents in the first k) / (all relevant documents)``."""
     found: Floats = relevant[:, :k].sum(axis=1, dtype=np.float64)
-    return found / np.maximum(n_relevant, 1)
+    recall: Floats = found / np.maximum(n_relevant, 1)
+    return recall
 
 
 def success_at_k(relevant: Relevant, k: int) -> Floats:
@@ -152,7 +153,8 @@ def hits_needed(n_relevant: Counts) -> Counts:
     Recall 0 is reached by any rank; the best precision from rank 1 on is that from the first hit.
     """
     tenths = np.arange(RECALL_LEVELS)
-    return np.maximum(1, -(-n_relevant[:, None] * tenths // 10))
+    needed: Counts = np.maximum(1, -(-n_relevant[:, None] * tenths // 10))
+    return needed
 
 
 def ndcg_at_k(gains: Floats, levels: Counts, totals: Counts, k: int) -> Floats:

@@ -54,6 +54,7 @@ def _of_whole_groups(n: Counts, r: Counts, n_relevant: Counts) -> Floats:
 
 def _mean_over_orders(groups: list[tuple[int, int, int]], n_relevant: int) -> float:
     """Return the mean over orders of groups (documents before, documents, relevant ones)."""
+    lists: Iterator[Counts]
     patterns = [math.comb(n, r) for _, n, r in groups]
     if math.prod(patterns) <= MAX_LISTS:
         choices = itertools.product(

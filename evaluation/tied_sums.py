@@ -121,7 +121,8 @@ def _expected_hits(n_at_distance: Counts, relevant_at_distance: Counts, k: int) 
 
 def _miss(n: Counts, r: Counts, i: Counts) -> Floats:
     """Return the probability that place i + 1 of a group holds no hit if none before it does."""
-    return np.maximum(n - r - i, 0) / np.maximum(n - i, 1)
+    chance: Floats = np.maximum(n - r - i, 0) / np.maximum(n - i, 1)
+    return chance
 
 
 def _horizon(n: Counts, r: Counts, m: Counts) -> Counts:

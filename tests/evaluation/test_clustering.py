@@ -79,7 +79,8 @@ def test_codes_that_fall_into_their_classes() -> None:
     noise = np.packbits(rng.random((150, 64)) < 0.02, axis=1)
     codes = np.repeat(centres, 50, axis=0) ^ noise
     found = evaluate_clustering(codes, classes)
-    assert (found.nmi, found.f1, found.n_clusters) == (pytest.approx(1), 1, 3)
+    assert found.nmi == pytest.approx(1)
+    assert (found.f1, found.n_clusters) == (1, 3)
     assert evaluate_clustering(codes, rng.permutation(classes)).nmi < 0.1
 
 

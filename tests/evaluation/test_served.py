@@ -102,6 +102,6 @@ def test_metrics_equal_their_definitions(grades: list[list[int]], k: int, kind: 
 
 
 def test_a_metric_of_distances_has_no_value_for_a_list() -> None:
-    empty = RankedLists(np.zeros((1, 1), dtype=np.int64), np.zeros((1, 3)), LEVELS)
+    empty = RankedLists(np.zeros((1, 1), dtype=np.int64), np.zeros((1, 3), dtype=np.int64), LEVELS)
     with pytest.raises(ValueError, match="P@radius2 is not a metric of lists"):
         measure(parse_metric("P@radius2"), empty)
