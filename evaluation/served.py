@@ -83,7 +83,8 @@ def success_at_k(relevant: Relevant, k: int) -> Floats:
 
     What the metric-learning and text-hashing papers write R@1 and R@3.
     """
-    return relevant[:, :k].any(axis=1).astype(np.float64)
+    success: Floats = np.any(relevant[:, :k], axis=1).astype(np.float64)
+    return success
 
 
 def reciprocal_rank(relevant: Relevant, k: int) -> Floats:
