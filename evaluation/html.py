@@ -8,7 +8,7 @@ from string import Template
 
 from evaluation.figures import format_interval, format_p_value, format_share
 from evaluation.plots import draw_plots
-from evaluation.report import GateResult, Report, WorstQuery
+from evaluation.report import GateResult, MetricFigures, Report, WorstQuery
 
 SHOWN_CLASSES = 100
 
@@ -149,32 +149,31 @@ def _head(report: Report) -> str:
 
 def _metrics(report: Report) -> str:
     changes = {one.metric: one for one in report.changes or []}
-    head = ["metric", "as served", f"{report.confidence:.0%} interval", "over ties", "worst order",
-            "best order"]  # fmt: skip
+    interval = f"{report.confidence:.0%} interval"
+    head = ["metric", "as served", interval, "over ties", "worst order", "best order"]
     if changes:
         head += ["baseline", "change", "p (Holm)"]
     rows = []
     for one in report.metrics:
-        cells = [
-            format_share(one.served), format_interval(one.interval), format_share(one.expected),
-            format_share(one.worst), format_share(one.best),
-        ]  # fmt: skip
-        if changes:
-            change = changes.get(one.name)
-            cells += (
-                [format_share(change.baseline), f"{change.difference:+.4f}",
-                 format_p_value(change.adjusted)]
-                if change else ["–"] * 3
-            )  # fmt: skip
+        cells = _cells(one)
+        if change := changes.get(one.name):
+            cells += [
+                format_share(change.baseline),
+                f"{change.difference:+.4f}",
+                format_p_value(change.adjusted),
+            ]
+        cells += ["–"] * (len(head) - 1 - len(cells))
         rows.append(_row(f'<td class="big">{escape(one.name)}</td>', cells))
-    rows += [
-        _row(
-            f'<td class="soft">{escape(one.name)}, class code</td>',
-            [format_share(one.served), "–", format_share(one.expected)] + ["–"] * (len(head) - 4),
-        )
-        for one in report.class_code or []
-    ]
+    for one in report.class_code or []:
+        cells = _cells(one)
+        cells += [""] * (len(head) - 1 - len(cells))
+        rows.append(_row(f'<td class="soft">{escape(one.name)}, class code</td>', cells))
     return f'<section id="metrics"><h2>Metrics</h2>\n{_table(head, rows)}</section>'
+
+
+def _cells(one: MetricFigures) -> list[str]:
+    shares = (one.expected, one.worst, one.best)
+    return [format_share(one.served), format_interval(one.interval), *map(format_share, shares)]
 
 
 def _gate(results: list[GateResult]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.figures import format_interval, format_p_value, format_share
-from evaluation.report import Report
+from evaluation.report import MetricFigures, Report
 
 SHOWN_CLASSES = 10
 MARKS = {"passed": "✅", "failed": "❌", "warned": "⚠️"}
@@ -40,17 +40,23 @@ def _metrics(report: Report) -> str:
         head += ["baseline", "change", "p (Holm)"]
     rows = []
     for one in report.metrics:
-        shares = [one.expected, one.worst, one.best]
-        row = [one.name, format_share(one.served), format_interval(one.interval)]
-        row += [format_share(share) for share in shares]
+        row = [one.name, *_cells(one)]
         if change := changes.get(one.name):
-            row += [format_share(change.baseline), f"{change.difference:+.4f}",
-                    format_p_value(change.adjusted)]  # fmt: skip
+            row += [
+                format_share(change.baseline),
+                f"{change.difference:+.4f}",
+                format_p_value(change.adjusted),
+            ]
         rows.append(row + ["–"] * (len(head) - len(row)))
     for one in report.class_code or []:
-        row = [f"{one.name}, class code", format_share(one.served), "–", format_share(one.expected)]
-        rows.append(row + ["–"] * (len(head) - len(row)))
+        row = [f"{one.name}, class code", *_cells(one)]
+        rows.append(row + [""] * (len(head) - len(row)))
     return _table(head, rows)
+
+
+def _cells(one: MetricFigures) -> list[str]:
+    shares = (one.expected, one.worst, one.best)
+    return [format_share(one.served), format_interval(one.interval), *map(format_share, shares)]
 
 
 def _gate(report: Report) -> str:

@@ -1,0 +1,51 @@
+"""Collections of labelled codes to evaluate: good ones, and ones whose codes were dealt out anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from corpus.document import Document
+from encoder.codes import Codes, code_to_hex
+from index.data_folder import DataFolder
+
+LABELS = ("boats", "bread", "matrices", "tides")
+
+
+def class_codes(
+    rng: np.random.Generator, classes: np.ndarray, n_bits: int, *, flips: float
+) -> Codes:
+    """Codes near one centre a class, each bit flipped with a probability."""
+    centres = np.random.default_rng(7).integers(0, 2, (len(LABELS), n_bits), dtype=np.uint8)
+    return np.packbits(centres[classes] ^ (rng.random((len(classes), n_bits)) < flips), axis=1)
+
+
+def labelled_codes(
+    count: int, seed: int, prefix: str, *, n_bits: int = 16, flips: float = 0.15
+) -> list[Document]:
+    """Documents with a code near that of their class, which is their label."""
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, len(LABELS), count)
+    codes = class_codes(rng, classes, n_bits, flips=flips)
+    return [
+        Document(id=f"{prefix}{i}", code=code_to_hex(code), labels=(LABELS[one],))
+        for i, (code, one) in enumerate(zip(codes, classes, strict=True))
+    ]
+
+
+def shuffled(documents: list[Document], seed: int = 0) -> list[Document]:
+    """The same documents with each other's codes."""
+    order = np.random.default_rng(seed).permutation(len(documents))
+    return [
+        Document(id=one.id, code=documents[other].code, labels=one.labels)
+        for one, other in zip(documents, order, strict=True)
+    ]
+
+
+def make_collections(path: Path, **contents: list[Document]) -> Path:
+    """Make a data folder with a collection of 16-bit codes for each list of documents."""
+    with DataFolder(path, writable=True) as folder:
+        for name, documents in contents.items():
+            folder.create_collection(name, n_bits=16).upsert(documents)
+    return path
