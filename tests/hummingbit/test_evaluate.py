@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from corpus.document import Document
+from evaluation.report import read_report
+from hummingbit.cli import main
+from tests.support.corpora import topic_documents
+from tests.support.evaluations import labelled_codes, make_collections, shuffled
+from tests.support.service import served
+
+FIGURES = ("metrics", "expected", "best", "worst")
+
+
+def hummingbit(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def write_lines(path: Path, documents: list[Document]) -> Path:
+    fields = ("id", "text", "code")
+    with path.open("w") as file:
+        for one in documents:
+            given = {name: getattr(one, name) for name in fields if getattr(one, name) is not None}
+            file.write(json.dumps(given | {"label": one.labels[0]}) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with good codes, shuffled ones and better ones, and 200 queries beside it."""
+    path = tmp_path_factory.mktemp("data")
+    good = labelled_codes(600, 0, "d")
+    better = labelled_codes(600, 0, "d", flips=0.05)
+    make_collections(path, good=good, shuffled=shuffled(good), better=better, compare=good)
+    write_lines(path / "queries.jsonl", labelled_codes(200, 1, "q"))
+    (path / "gate.toml").write_text('[metrics."P@100"]\nmin = 0.5\nmax_drop = 0.01\n')
+    return path
+
+
+@pytest.fixture(scope="module")
+def evaluate(data: Path) -> list[object]:
+    return ["evaluate", "--data-dir", data, "--queries", data / "queries.jsonl"]
+
+
+@pytest.fixture(scope="module")
+def baseline(data: Path, evaluate: list[object]) -> Path:
+    """The folder of a report of the good collection."""
+    out = data / "baseline"
+    assert hummingbit(*evaluate, "good", "--out", out) == 0
+    return out
+
+
+def test_a_gate_that_must_pass_passes(
+    data: Path, evaluate: list[object], baseline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = ["--gate", data / "gate.toml", "--baseline", baseline / "report.json"]
+    assert hummingbit(*evaluate, "good", *gate) == 0
+    printed = capsys.readouterr()
+    assert "P@100: " in printed.out
+    assert "p = 1.000 after Holm" in printed.out
+    assert printed.err == ""
+
+
+def test_a_gate_that_must_fail_fails(
+    data: Path,
+    evaluate: list[object],
+    baseline: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gate = ["--gate", data / "gate.toml", "--baseline", baseline / "report.json"]
+    assert hummingbit(*evaluate, "shuffled", *gate, "--out", tmp_path / "report") == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    assert all(line.startswith("gate: P@100 ") for line in errors)
+    report = read_report(tmp_path / "report" / "report.json")
+    assert not report.passed
+    (suite,) = ET.parse(tmp_path / "report" / "junit.xml").getroot()
+    assert suite.get("failures") == "1"
+    assert "❌ failed" in (tmp_path / "report" / "report.md").read_text()
+    assert "gate failed" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_the_metrics_of_a_gate_are_measured(
+    data: Path, evaluate: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = tmp_path / "gate.toml"
+    gate.write_text('[metrics."nDCG@10"]\nmin = 1.0\nlevel = "warn"\n')
+    assert hummingbit(*evaluate, "good", "--gate", gate, "--metrics", "P@5", "--json") == 0
+    printed = capsys.readouterr()
+    assert list(json.loads(printed.out)["metrics"]) == ["P@5", "nDCG@10"]
+    assert printed.err.startswith("gate, warning only: nDCG@10 is ")
+
+
+def test_judgements_of_a_file(
+    data: Path, evaluate: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hummingbit(*evaluate, "good", "--json") == 0
+    by_label = json.loads(capsys.readouterr().out)
+    documents, queries = labelled_codes(600, 0, "d"), labelled_codes(200, 1, "q")
+    lines = [
+        f"{query.id} 0 {one.id} 1\n"
+        for query in queries
+        for one in documents
+        if one.labels == query.labels
+    ]
+    (tmp_path / "qrels").write_text("".join(lines))
+    assert hummingbit(*evaluate, "good", "--qrels", tmp_path / "qrels", "--json") == 0
+    judged = json.loads(capsys.readouterr().out)
+    assert {one: judged[one] for one in FIGURES} == {one: by_label[one] for one in FIGURES}
+
+
+def test_a_collection_of_the_name_of_a_command(
+    evaluate: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hummingbit(*evaluate, "--collection", "compare") == 0
+    assert "200 queries, 600 documents" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        hummingbit("evaluate", "--help")
+    assert stopped.value.code == 0
+    assert "--collection" in capsys.readouterr().out
+
+
+def test_comparing_collections(
+    data: Path, evaluate: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["good", "shuffled", "better"]
+    command = ["evaluate", "compare", *names, *evaluate[1:], "--metrics", "P@50"]
+    assert hummingbit(*command, "--json", tmp_path / "compared.json") == 0
+    printed = capsys.readouterr().out
+    assert "Friedman: χ² = " in printed
+    assert "Nemenyi" in printed
+    found = json.loads((tmp_path / "compared.json").read_text())
+    assert list(found["systems"]) == names
+    for pair in found["metrics"]["P@50"]["pairs"]:
+        assert pair["adjusted"] < 0.01
+    ranks = found["metrics"]["P@50"]["nemenyi"]["mean_ranks"]
+    assert ranks["better"] < ranks["good"] < ranks["shuffled"]
+    two = [*evaluate[1:], "--json", tmp_path / "two.json"]
+    assert hummingbit("evaluate", "compare", "good", "compare", *two) == 0
+    found = json.loads((tmp_path / "two.json").read_text())["metrics"]["P@100"]
+    assert found["nemenyi"] is None
+    assert found["pairs"][0]["p_value"] == 1
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("topics")
+    write_lines(folder / "train.jsonl", topic_documents(200))
+    write_lines(folder / "test.jsonl", topic_documents(40, seed=1, prefix="query"))
+    return folder
+
+
+TRAINING = ["--bits", "16", "--epochs", "3", "--hidden", "16", "--batch-size", "32"]
+
+
+def test_the_curve_over_labels(topics: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    curve = ["evaluate", "curve", "--data", topics / "train.jsonl"]
+    curve += ["--queries", topics / "test.jsonl", "--supervision", "1.0", "0.1", *TRAINING]
+    files = ["--json", topics / "curve.json", "--plot", topics / "curve.svg"]
+    assert hummingbit(*curve, *files, "--metric", "P@20") == 0
+    assert "200 documents, 40 queries, 16 bits" in capsys.readouterr().out
+    found = json.loads((topics / "curve.json").read_text())
+    assert found["metric"] == "P@20"
+    assert [one["labels"] for one in found["points"]] == [18, 180]
+    assert all(0 < one["expected"] <= 1 for one in found["points"])
+    assert (topics / "curve.svg").read_text().startswith("<svg")
+
+
+def test_comparing_encoders_on_a_corpus(topics: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in ("0", "1"):
+        out = topics / "encoders" / f"seed{seed}"
+        train = ["train", "ssb-vae", "--data", topics / "train.jsonl", "--out", out]
+        assert hummingbit(*train, *TRAINING, "--seed", seed) == 0
+    compare = ["evaluate", "compare", "seed0", "seed1", "--data", topics / "train.jsonl"]
+    compare += ["--queries", topics / "test.jsonl", "--data-dir", topics]
+    assert hummingbit(*compare) == 0
+    assert "seed0 − seed1: " in capsys.readouterr().out
+    assert hummingbit(*compare, "--qrels", "x") == 2
+    assert "--data: goes with none of --qrels" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def service(data: Path) -> Iterator[str]:
+    with served(data) as client:
+        yield str(client.base_url)
+
+
+def test_a_service_gives_the_same_report(
+    data: Path, evaluate: list[object], baseline: Path, service: str, tmp_path: Path
+) -> None:
+    asked = ["evaluate", "good", "--url", service, "--queries", data / "queries.jsonl"]
+    gate = ["--gate", data / "gate.toml", "--baseline", baseline / "report.json"]
+    assert hummingbit(*asked, "--out", tmp_path) == 0
+    for name in ("report.json", "report.md", "junit.xml", "index.html", "run.trec"):
+        assert (tmp_path / name).read_bytes() == (baseline / name).read_bytes()
+    assert hummingbit(*asked, *gate) == 0
+    asked[1] = "shuffled"
+    assert hummingbit(*asked, *gate) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent"], "there is no collection 'absent'"),
+        ([], "COLLECTION: give one collection"),
+        (["good", "--collection", "good"], "COLLECTION: give one collection"),
+        (["good", "--qrels", "absent.qrels"], "absent.qrels: No such file"),
+        (["good", "--gate", "absent.toml"], "absent.toml: No such file"),
+        (["good", "--gate", "bad.toml"], "bad.toml: the gate is not TOML"),
+        (["good", "--baseline", "absent.json"], "absent.json: No such file"),
+        (["good", "--baseline", "bad.toml"], "bad.toml: is not a report"),
+        (["good", "--min-p100", "60"], "--min-p100 is 60; it must be from 0 to 1"),
+        (["good", "--metrics", "P@0"], "'P@0' is not a metric"),
+        (["good", "--qrels", "empty.qrels"], "there is no judgement in it"),
+        (["good", "--out", "bad.toml"], "--out: bad.toml: File exists"),
+        (["good", "--url", "file:///etc"], "must begin with http:// or https://"),
+        (["good", "--url", "http://127.0.0.1:9"], "cannot be reached"),
+    ],
+)
+def test_bad_input_is_explained_in_one_line(
+    arguments: list[str],
+    message: str,
+    evaluate: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.toml").write_text("= 3")
+    (tmp_path / "empty.qrels").write_text("\n")
+    assert hummingbit(*evaluate, *arguments) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.startswith("hummingbit: ")
+    assert printed.count("\n") == 1
+
+
+def test_a_service_that_refuses_is_quoted(
+    data: Path, service: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--url", service, "--queries", data / "queries.jsonl"]
+    assert hummingbit("evaluate", "absent", *asked) == 2
+    assert "there is no collection 'absent'" in capsys.readouterr().err
+    assert hummingbit("evaluate", "good", *asked, "--label-field", "topic") == 2
+    assert "none of the 600 documents of the database has a label" in capsys.readouterr().err
+
+
+def test_one_name_is_no_comparison(
+    evaluate: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hummingbit("evaluate", "compare", "good", *evaluate[1:]) == 2
+    assert "a comparison needs two or more" in capsys.readouterr().err

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import httpx
+import pytest
+
+from corpus.document import Document
+from evaluation.evaluate import evaluate_collection
+from evaluation.formats import FORMATS
+from evaluation.job import run_job
+from evaluation.report import parse_report
+from evaluation.trec import parse_run
+from index.data_folder import DataFolder
+from service.errors import ProblemError
+from service.evaluations import Evaluations
+from tests.support.evaluations import labelled_codes
+from tests.support.service import check_problem
+
+MakeCollection = Callable[..., str]
+ASYNC = {"Prefer": "wait=5, respond-async"}
+METRICS = ["P@10", "mAP@100", "nDCG@10"]
+DOCUMENTS = labelled_codes(300, 0, "d")
+QUERIES = labelled_codes(40, 1, "q")
+
+
+def as_json(documents: list[Document]) -> list[dict[str, Any]]:
+    return [{"id": one.id, "code": one.code, "label": one.labels[0]} for one in documents]
+
+
+@pytest.fixture(scope="module")
+def path(make_collection: MakeCollection) -> str:
+    return make_collection(as_json(DOCUMENTS), n_bits=16)
+
+
+@pytest.fixture(scope="module")
+def body() -> dict[str, Any]:
+    return {"queries": as_json(QUERIES), "metrics": METRICS}
+
+
+def finished(client: httpx.Client, response: httpx.Response) -> tuple[str, dict[str, Any]]:
+    """Wait for an evaluation; return its address and its status."""
+    assert response.status_code == 202
+    assert response.json()["status"] in {"running", "done"}
+    address = response.headers["location"]
+    assert address == f"/v1/evaluations/{response.json()['id']}"
+    deadline = time.monotonic() + 60
+    while (found := client.get(address).json())["status"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return address, found
+
+
+@pytest.fixture(scope="module")
+def done(client: httpx.Client, path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return finished(client, client.post(f"{path}/evaluate", json=body, headers=ASYNC))
+
+
+def test_the_figures_are_the_librarys_to_the_last_digit(
+    client: httpx.Client,
+    path: str,
+    body: dict[str, Any],
+    done: tuple[str, dict[str, Any]],
+    tmp_path: Path,
+) -> None:
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection(path.rpartition("/")[2], n_bits=16)
+        collection.upsert(DOCUMENTS)
+        expected = evaluate_collection(collection, QUERIES, METRICS).to_dict()
+        job = run_job(collection, QUERIES, METRICS)
+    at_once = client.post(f"{path}/evaluate", json=body).json()
+    assert {name: at_once[name] for name in expected} == expected
+    assert parse_report(json.dumps(done[1]["report"])) == job.report
+    assert {one.name: one.served for one in job.report.metrics} == at_once["metrics"]
+    assert job.run is not None
+    assert client.get(done[0], params={"format": "trec"}).text == job.run()
+
+
+def test_every_format_by_name_and_by_accept(
+    client: httpx.Client, done: tuple[str, dict[str, Any]]
+) -> None:
+    address, status = done
+    for name, one in FORMATS.items():
+        by_name = client.get(address, params={"format": name})
+        by_type = client.get(address, headers={"Accept": f"image/png, {one.media_type};q=0.9"})
+        assert by_name.status_code == by_type.status_code == 200
+        assert by_name.headers["content-type"].startswith(one.media_type)
+        assert by_name.text == by_type.text
+    assert status["status"] == "done"
+    assert client.get(address).json() == status
+    assert len(ET.fromstring(client.get(address, params={"format": "junit"}).content)[0]) == 3
+    assert len(parse_run(client.get(address, params={"format": "trec"}).text.splitlines())) == 40
+    browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    assert client.get(address, headers={"Accept": browser}).text.startswith("<!DOCTYPE html>")
+    assert client.get(address, headers={"Accept": "application/json;q=x, */*"}).json() == status
+
+
+def test_what_cannot_be_answered_is_a_problem(
+    client: httpx.Client, done: tuple[str, dict[str, Any]]
+) -> None:
+    address, _ = done
+    check_problem(client.get("/v1/evaluations/absent"), 404, "unknown_evaluation")
+    check_problem(client.get(address, params={"format": "pdf"}), 422, "invalid_request")
+    for accept in ("image/png", "application/json;q=0"):
+        response = client.get(address, headers={"Accept": accept})
+        check_problem(response, 406, "not_acceptable")
+
+
+def test_an_evaluation_that_fails_says_why(
+    client: httpx.Client, path: str, body: dict[str, Any]
+) -> None:
+    asked = {**body, "label_field": "nothing"}
+    address, status = finished(client, client.post(f"{path}/evaluate", json=asked, headers=ASYNC))
+    assert status["status"] == "failed"
+    assert "none of the 300 documents" in status["error"]
+    check_problem(client.get(address, params={"format": "html"}), 409, "evaluation_failed")
+
+
+def test_a_body_that_is_not_right_is_refused_at_once(client: httpx.Client, path: str) -> None:
+    for queries, pointer in (([{"code": "00"}], "/queries/0"), ([], "/queries")):
+        response = client.post(f"{path}/evaluate", json={"queries": queries}, headers=ASYNC)
+        problem = check_problem(response, 422, "invalid_request")
+        assert problem["errors"][0]["pointer"] == pointer
+
+
+def test_judgements_in_the_body(client: httpx.Client, path: str, body: dict[str, Any]) -> None:
+    qrels = {
+        query.id: {one.id: 1 for one in DOCUMENTS if one.labels == query.labels}
+        for query in QUERIES
+    }
+    unlabelled = [{"id": one.id, "code": one.code} for one in QUERIES]
+    by_label = client.post(f"{path}/evaluate", json=body).json()
+    asked = {"queries": unlabelled, "metrics": METRICS, "qrels": qrels}
+    judged = client.post(f"{path}/evaluate", json=asked).json()
+    for name in ("metrics", "expected", "best", "worst"):
+        assert judged[name] == by_label[name]
+    response = client.post(f"{path}/evaluate", json={**asked, "qrels": {"q0": {}}})
+    check_problem(response, 422, "cannot_evaluate")
+
+
+def test_an_id_that_trec_cannot_hold(client: httpx.Client, make_collection: MakeCollection) -> None:
+    path = make_collection([{"id": "two words", "code": "00", "label": "x"}], n_bits=8)
+    asked = {"queries": [{"code": "00", "label": "x"}], "metrics": ["P@1"]}
+    address, status = finished(client, client.post(f"{path}/evaluate", json=asked, headers=ASYNC))
+    assert "two words" in status["report"]["notes"][0]
+    check_problem(client.get(address, params={"format": "trec"}), 406, "format_unavailable")
+
+
+def test_the_last_ones_are_kept_and_no_more_than_those_run() -> None:
+    evaluations = Evaluations(2)
+    release = threading.Event()
+
+    def work() -> Any:
+        release.wait(60)
+
+    first, second = evaluations.start(work), evaluations.start(work)
+    with pytest.raises(ProblemError, match="2 evaluations are under way"):
+        evaluations.start(work)
+    release.set()
+    for id_ in (first, second):
+        evaluations.get(id_).result(60)
+    third = evaluations.start(work)
+    assert evaluations.get(second).done()
+    assert evaluations.get(third)
+    with pytest.raises(ProblemError, match="there is no evaluation"):
+        evaluations.get(first)
+    evaluations.close()
+
+
+def test_an_evaluation_that_runs_has_no_report_yet(client: httpx.Client, path: str) -> None:
+    asked = {"queries": as_json(labelled_codes(2000, 2, "many")), "metrics": METRICS}
+    response = client.post(f"{path}/evaluate", json=asked, headers=ASYNC)
+    address = response.headers["location"]
+    # It draws samples of 2,000 queries for its intervals; an answer takes a thousandth of that.
+    report = client.get(address, params={"format": "markdown"})
+    check_problem(report, 409, "evaluation_running")
+    found = client.get(address).json()
+    assert found == {"id": found["id"], "status": "running", "error": None, "report": None}
+    finished(client, response)
