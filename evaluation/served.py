@@ -126,9 +126,13 @@ def average_precision_trec(relevant: Relevant, n_relevant: Counts, k: int) -> Fl
 def interpolated_average_precision(relevant: Relevant, n_relevant: Counts) -> Floats:
     """Return the 11-point interpolated average precision of rankings of the whole database.
 
-    ``(1 / 11) Σ_{l = 0, 0.1, …, 1} max {P@i : recall at i ≥ l}``, the mAP of Passalis and Tefas
-    2018, "Learning Deep Representations with Probabilistic Knowledge Transfer"; the interpolation
-    is that of Manning, Raghavan and Schütze 2008, "Introduction to Information Retrieval", 8.4.
+    ``(1 / 11) Σ_{l = 0, 0.1, …, 1} max {P@i : recall at i ≥ l}``, the kind of mAP that Passalis and
+    Tefas 2018 report, "Learning Deep Representations with Probabilistic Knowledge Transfer". The
+    interpolation is that of Manning, Raghavan and Schütze 2008, "Introduction to Information
+    Retrieval", 8.4, and of trec_eval. The code published with the first paper takes the measured
+    recall that is *nearest* to l, which may be half a hit lower, and interpolates only over as many
+    ranks as a batch has queries: with few relevant documents it gives more, with hundreds the same
+    but for that.
     """
     hits = relevant.cumsum(axis=1, dtype=np.int64)
     return interpolate(hits, hits / np.arange(1, relevant.shape[1] + 1), n_relevant)

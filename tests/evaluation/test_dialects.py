@@ -96,6 +96,24 @@ def test_three_dialects_of_average_precision_disagree_on_one_list() -> None:
     assert average_precision(relevant, 10) == average_precision_trec(relevant, four, 10)
 
 
+def nearest_recall(relevant: np.ndarray, n_relevant: int) -> float:
+    """11 points as the code of Passalis and Tefas reads them: at the nearest measured recall."""
+    hits = relevant.cumsum()
+    precision = hits / np.arange(1, len(hits) + 1)
+    highest = np.maximum.accumulate(precision[::-1])[::-1]
+    levels = np.arange(11) / 10
+    nearest = np.abs(hits / n_relevant - levels[:, None]).argmin(axis=1)
+    return float(highest[nearest].mean())
+
+
+def test_the_nearest_recall_gives_more_where_few_are_relevant() -> None:
+    relevant = np.array([letter == "1" for letter in "1001000011"])
+    assert nearest_recall(relevant, 4) == pytest.approx(0.6455, abs=5e-5)
+    many = np.random.default_rng(0).random(4000) < 0.3
+    ours = interpolated_average_precision(many[None], np.array([many.sum()]))[0]
+    assert nearest_recall(many, int(many.sum())) == pytest.approx(ours, abs=0.002)
+
+
 def test_the_dialects_rank_two_systems_in_opposite_order() -> None:
     # One hit at the head and nothing else, or four hits from rank 2 on; four are relevant.
     timid, thorough = np.array([[True, *[False] * 4]]), np.array([[False, *[True] * 4]])
