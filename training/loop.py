@@ -25,8 +25,13 @@ _SECONDS_BETWEEN_CHECKPOINTS = 5.0
 class BatchLoss(Protocol):
     """The objective: the weighted loss terms of a batch, whose sum is minimised."""
 
-    def __call__(self, rows: Rows, generator: torch.Generator) -> Mapping[str, Tensor]:
-        """Return scalars by name for the batch made of `rows`; draw only from `generator`."""
+    def __call__(
+        self, rows: Rows, generator: torch.Generator, progress: float
+    ) -> Mapping[str, Tensor]:
+        """Return scalars by name for the batch made of `rows`; draw only from `generator`.
+
+        `progress` is the share of the run that is behind, from 0 to below 1.
+        """
 
 
 class DivergedError(RuntimeError):
@@ -119,8 +124,10 @@ def _run_epoch(
     rng = np.random.default_rng([schedule.seed, epoch])
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     sums: dict[str, float] = {}
+    done = 0
     for batch in shuffled_batches(rows, schedule.batch_size, rng):
-        terms = loss(batch, generator)
+        terms = loss(batch, generator, (epoch + done / rows) / schedule.epochs)
+        done += len(batch)
         total = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(total):
             shown = ", ".join(f"{name} {value.item():g}" for name, value in terms.items())

@@ -64,7 +64,14 @@ class Recipe:
     temperature: float = _setting(0.67, "temperature of the relaxed bits")
     kl_weight: float = _setting(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = _setting(1.0, "weight of the class loss on labelled documents")
-    pairwise_weight: float = _setting(1e-3, "weight of the loss on pairs of a batch")
+    pairwise_weight: float = _setting(3e-3, "weight of the loss on pairs of a batch")
+    pairwise_warmup: float = _setting(0.5, "share of the run over which that weight grows from 0")
+    likeness: str = _setting(
+        "probable",
+        "what pairs are alike: by probability and label, or by predicted class",
+        "probable",
+        "predicted",
+    )
     word_dropout: float = _setting(0.5, "mean share of a document's words left out of the input")
     features: str = _setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     idf_target: bool = _setting(True, "weigh the words to rebuild by their idf")
@@ -91,7 +98,8 @@ class Recipe:
         """Return the recipe with the settings of the authors' code in place of ours.
 
         Hidden layers are ReLU → BatchNorm, the input is ln(1 + tf) without dropout, the target
-        tf / Σ tf, and the pair loss weighs 10⁻⁴ of the class loss.
+        tf / Σ tf; the pair loss weighs 10⁻⁴ of the class loss from the start, and takes predicted
+        classes for certain.
         """
         return replace(
             self,
@@ -100,6 +108,8 @@ class Recipe:
             word_dropout=0.0,
             batch_norm=True,
             pairwise_weight=1e-4,
+            pairwise_warmup=0.0,
+            likeness="predicted",
         )
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
@@ -113,6 +123,7 @@ class Recipe:
             "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
             "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
+            "pairwise_warmup": (0 <= self.pairwise_warmup <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},

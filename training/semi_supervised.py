@@ -3,7 +3,8 @@
 Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
 Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length instead of
 ln(1 + tf); word dropout on it, so that the decoder must rebuild the words that the encoder was not
-shown; and idf in the target, so that telling words count for more than frequent ones.
+shown; idf in the target, so that telling words count for more than frequent ones; and pairs that
+are alike as probably as labels or else predictions tell, with a weight that grows as these improve.
 :meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
 """
 
@@ -26,7 +27,13 @@ from training.data import Rows, Tags, TrainingData
 from training.export import to_encoder
 from training.loop import Schedule, fit
 from training.models import Autoencoder, BernoulliAutoencoder, GaussianAutoencoder, Shape
-from training.objectives.pairwise import pairwise_loss, predicted_tags, sharing_a_tag
+from training.objectives.pairwise import (
+    class_probabilities,
+    pairwise_loss,
+    predicted_tags,
+    probably_sharing_a_tag,
+    sharing_a_tag,
+)
 from training.objectives.pointwise import pointwise_loss
 from training.pipeline import (
     Trained,
@@ -142,7 +149,9 @@ class AutoencoderLoss:
         else:
             self._x = self._targets = features.transform(np.asarray(inputs))
 
-    def __call__(self, rows: Rows, generator: torch.Generator) -> dict[str, Tensor]:
+    def __call__(
+        self, rows: Rows, generator: torch.Generator, progress: float
+    ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`."""
         x, targets = self._batch(rows, generator)
         out = self._model(x, generator)
@@ -156,7 +165,7 @@ class AutoencoderLoss:
             terms["pointwise_loss"] = self._recipe.pointwise_weight * pointwise
         if self._method.pairs != "none":
             pairwise = self._pairwise_loss(out.b_NB, out.class_logits_NC, tags)
-            terms["pairwise_loss"] = self._recipe.pairwise_weight * pairwise
+            terms["pairwise_loss"] = self._pairwise_weight(progress) * pairwise
         return terms
 
     def _batch(
@@ -174,8 +183,18 @@ class AutoencoderLoss:
             labelled_N = tags_NC.any(dim=1)
             counted_NN = labelled_N[:, None] & labelled_N[None, :]
             return pairwise_loss(b_NB, sharing_a_tag(tags_NC), margin, counted_NN)
-        predicted_NC = predicted_tags(class_logits_NC, multi_label=self._multi_label)
-        return pairwise_loss(b_NB, sharing_a_tag(predicted_NC), margin)
+        multi_label = self._multi_label
+        if self._recipe.likeness == "probable":
+            p_NC = class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)
+            alike_NN = probably_sharing_a_tag(p_NC, multi_label=multi_label)
+        else:
+            alike_NN = sharing_a_tag(predicted_tags(class_logits_NC, multi_label=multi_label))
+        return pairwise_loss(b_NB, alike_NN, margin)
+
+    def _pairwise_weight(self, progress: float) -> float:
+        # Early predictions are poor; pairs that they get wrong would be hard to part again.
+        warmup = self._recipe.pairwise_warmup
+        return self._recipe.pairwise_weight * (min(1.0, progress / warmup) if warmup else 1.0)
 
 
 def _texts(inputs: Inputs) -> list[str]:

@@ -31,10 +31,14 @@ class NoisyLoss:
     def __init__(self, model: Regression, interrupt_after: int | None = None) -> None:
         self.model = model
         self.calls = 0
+        self.progress: list[float] = []
         self.interrupt_after = interrupt_after
 
-    def __call__(self, rows: np.ndarray, generator: torch.Generator) -> dict[str, Tensor]:
+    def __call__(
+        self, rows: np.ndarray, generator: torch.Generator, progress: float
+    ) -> dict[str, Tensor]:
         self.calls += 1
+        self.progress.append(progress)
         if self.calls == self.interrupt_after:
             raise KeyboardInterrupt
         columns, starts = torch.from_numpy(rows), torch.arange(len(rows))
@@ -88,6 +92,14 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(
     assert all(torch.equal(a, b) for a, b in zip(weights(whole), weights(resumed), strict=True))
 
 
+def test_the_loss_is_told_how_far_the_run_is() -> None:
+    model = Regression()
+    loss = NoisyLoss(model)
+    fit(model, loss, 10, Schedule(2, 4, 0.05, seed=0), progress=False)
+    # Batches of 4, 4 and 2 of 10 rows, twice.
+    np.testing.assert_allclose(loss.progress, [0, 0.2, 0.4, 0.5, 0.7, 0.9])
+
+
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     model = Regression()
     Checkpoint(tmp_path / "c", "one").save(model, [], [{"loss": 1.0}])
@@ -104,7 +116,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_a_loss_that_is_not_a_number_stops_the_run() -> None:
     model = Regression()
 
-    def loss(rows: np.ndarray, generator: torch.Generator) -> dict[str, Tensor]:
+    def loss(rows: np.ndarray, generator: torch.Generator, progress: float) -> dict[str, Tensor]:
         return {"fit_loss": model.second.weight.sum() * torch.nan}
 
     with pytest.raises(DivergedError, match="diverged in epoch 1: fit_loss nan"):

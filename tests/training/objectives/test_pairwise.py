@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from training.objectives.pairwise import pairwise_loss, predicted_tags, sharing_a_tag
+from training.objectives.pairwise import (
+    class_probabilities,
+    pairwise_loss,
+    predicted_tags,
+    probably_sharing_a_tag,
+    sharing_a_tag,
+)
 
 
 def reference(b: np.ndarray, classes: list[int], margin: float) -> float:
@@ -80,3 +86,41 @@ def test_predicted_tags() -> None:
     logits = torch.tensor([[0.5, 2.0, -1.0], [-3.0, -1.0, -2.0]])
     assert predicted_tags(logits, multi_label=False).int().tolist() == [[0, 1, 0], [0, 1, 0]]
     assert predicted_tags(logits, multi_label=True).int().tolist() == [[1, 1, 0], [0, 0, 0]]
+
+
+def test_likeness_between_certain_and_uncertain_weighs_both_costs() -> None:
+    b, classes = random_batch(5)
+    certain, opposite = (pairwise_loss(b, one, 2.0) for one in (alike(classes), ~alike(classes)))
+    halfway = pairwise_loss(b, torch.full((7, 7), 0.5, dtype=torch.float64), 2.0)
+    assert halfway.item() == pytest.approx((certain.item() + opposite.item()) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_probability_of_a_common_class_equals_sampling(multi_label: bool) -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(3, 4)) * 2
+    draws = 200_000
+    if multi_label:
+        p = 1 / (1 + np.exp(-logits))
+        sampled = rng.random((draws, 3, 4)) < p
+    else:
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        sampled = (p.cumsum(axis=1) > rng.random((draws, 3, 1))).argmax(axis=2)[..., None] == range(
+            4
+        )
+    found = probably_sharing_a_tag(torch.from_numpy(p), multi_label=multi_label)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        share = (sampled[:, i] & sampled[:, j]).any(axis=1).mean()
+        assert abs(found[i, j].item() - share) < 5 * 0.5 / np.sqrt(draws)
+
+
+def test_labels_count_for_certain_and_predictions_for_what_they_are() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]], requires_grad=True)
+    tags = torch.tensor([[True, False, False], [False, False, False]])
+    for multi_label, p in (
+        (False, torch.softmax(logits[1], dim=0)),
+        (True, torch.sigmoid(logits[1])),
+    ):
+        found = class_probabilities(logits, tags, multi_label=multi_label)
+        torch.testing.assert_close(found, torch.stack([torch.tensor([1.0, 0, 0]), p]).detach())
+        assert not found.requires_grad
