@@ -43,6 +43,13 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/python -m pytest
 
+.PHONY: eval-gate
+eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the committed baseline
+	$(BIN)/hummingbit demo --no-serve
+	$(BIN)/hummingbit evaluate docstrings --data-dir demo-data --queries docstrings:test \
+	  --exclude-self --common-queries --baseline evaluation-baseline/report.json \
+	  --gate evaluation-baseline/gate.toml --out build/evaluation
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Time encoding, search and training side by side with their alternatives
 	$(BIN)/python -m benchmarks.encoding

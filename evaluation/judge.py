@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from evaluation.gate import Rule, apply_gate
 from evaluation.report import Change, GateResult, Report
-from evaluation.result import Evaluation, PerQuery
+from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.significance import compare, pair_queries
 
 
-def judge(report: Report, rules: Sequence[Rule] = (), baseline: Report | None = None) -> Report:
+def judge(
+    report: Report,
+    rules: Sequence[Rule] = (),
+    baseline: Report | None = None,
+    *,
+    common_queries: bool = False,
+) -> Report:
     """Return `report` with what changed since `baseline` and what the gate of `rules` found.
 
-    Values are compared as served, query by query; queries are known by their ids.
+    Values are compared as served, query by query; queries are known by their ids. With
+    `common_queries` those that only one of the two has are left out of what is compared and of the
+    gate, and a note says how many; otherwise they are refused.
 
     Raises:
         EvaluationError: if the baseline has other queries or no metric in common.
         GateError: if a metric of a rule was not measured, or a rule needs a baseline that is not
             there or lacks its metric.
     """
-    before = None if baseline is None else _paired(report, baseline)
-    changes = None if before is None else _changes(to_evaluation(report).per_query, before)
-    gate = None
+    evaluation = to_evaluation(report)
+    before, notes = None, []
+    if baseline is not None and common_queries:
+        evaluation, before, notes = _common(report, baseline)
+    elif baseline is not None:
+        place = pair_queries(report.query_ids, baseline.query_ids)
+        before = _take(to_evaluation(baseline).per_query, place)
+    update: dict[str, object] = {"notes": [*report.notes, *notes], "gate": None}
+    update["changes"] = None if before is None else _changes(evaluation.per_query, before)
     if rules:
-        gate = [
+        update["gate"] = [
             GateResult(
                 metric=check.metric,
                 condition=check.condition,
                 status=check.status,
                 sentence=check.sentence,
             )
-            for check in apply_gate(rules, to_evaluation(report), before)
+            for check in apply_gate(rules, evaluation, before)
         ]
-    return report.model_copy(update={"changes": changes, "gate": gate})
+    return report.model_copy(update=update)
 
 
 def to_evaluation(report: Report) -> Evaluation:
@@ -52,10 +68,37 @@ def to_evaluation(report: Report) -> Evaluation:
     )
 
 
-def _paired(report: Report, baseline: Report) -> dict[str, PerQuery]:
-    """Return the baseline's values as served, in the order of the report's queries."""
-    place = pair_queries(report.query_ids, baseline.query_ids)
-    return {name: np.array(one.served)[place] for name, one in baseline.per_query.items()}
+def _common(report: Report, baseline: Report) -> tuple[Evaluation, dict[str, PerQuery], list[str]]:
+    """Return both sides for the queries that both have, and what was left out."""
+    shared = set(report.query_ids) & set(baseline.query_ids)
+    ids = [id_ for id_ in report.query_ids if id_ in shared]
+    theirs = [id_ for id_ in baseline.query_ids if id_ in shared]
+    if not ids:
+        message = "the baseline has none of the queries; there is nothing to compare"
+        raise EvaluationError(message)
+    kept = np.flatnonzero([id_ in shared for id_ in report.query_ids])
+    place = np.flatnonzero([id_ in shared for id_ in baseline.query_ids])[pair_queries(ids, theirs)]
+    whole = to_evaluation(report)
+    evaluation = replace(
+        whole,
+        per_query=_take(whole.per_query, kept),
+        expected_per_query=_take(whole.expected_per_query, kept),
+        queries=len(kept),
+        query_ids=tuple(ids),
+    )
+    left_out = (
+        f"{report.queries - len(ids):,} queries that the baseline lacks and"
+        f" {baseline.queries - len(ids):,} that only it has"
+    )
+    notes = [f"the comparison and the gate leave out {left_out}"]
+    complete = report.queries == baseline.queries == len(ids)
+    return evaluation, _take(to_evaluation(baseline).per_query, place), [] if complete else notes
+
+
+def _take(
+    values: Mapping[str, PerQuery], places: npt.NDArray[np.int64] | npt.NDArray[np.intp]
+) -> dict[str, PerQuery]:
+    return {name: of_queries[places] for name, of_queries in values.items()}
 
 
 def _changes(current: Mapping[str, PerQuery], baseline: Mapping[str, PerQuery]) -> list[Change]:

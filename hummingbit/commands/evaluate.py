@@ -39,6 +39,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the report.json of an earlier run with the same queries, to compare with",
     )
     parser.add_argument(
+        "--common-queries",
+        action="store_true",
+        help="compare on the queries that the baseline has, too; others are refused without this",
+    )
+    parser.add_argument(
         "--gate",
         metavar="FILE",
         help="TOML with min, max_drop, alpha and level for each metric; exit 1 where it fails",
@@ -61,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys([*args.metrics, *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
     job = Measuring(args, metrics).measure([name])[name]
-    report = judge(job.report, rules, baseline)
+    report = judge(job.report, rules, baseline, common_queries=args.common_queries)
     if args.out is not None:
         _write(Job(report, job.run), args.out, baseline)
     if args.json:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -16,7 +15,7 @@ from evaluation.junit import to_junit
 from evaluation.markdown import to_markdown
 from evaluation.report import read_report
 from index.data_folder import DataFolder
-from tests.support.evaluations import labelled_codes, make_collections
+from tests.support.evaluations import labelled_codes, make_collections, parse_junit
 
 GATE = parse_gate(
     '[metrics."P@100"]\nmin = 0.99\n'
@@ -38,7 +37,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 
 def test_junit_has_a_test_case_for_each_metric_of_the_gate(job: Job) -> None:
-    (suite,) = ET.fromstring(to_junit(job.report).encode())
+    suite = parse_junit(to_junit(job.report))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "0")
     cases = {case.get("name"): case for case in suite}
     assert list(cases) == ["P@100", "mAP@100", "P@10"]
@@ -55,7 +54,7 @@ def test_junit_has_a_test_case_for_each_metric_of_the_gate(job: Job) -> None:
 
 
 def test_junit_without_a_gate_passes_each_metric(job: Job) -> None:
-    (suite,) = ET.fromstring(to_junit(job.report.model_copy(update={"gate": None})).encode())
+    suite = parse_junit(to_junit(job.report.model_copy(update={"gate": None})))
     assert len(suite) == 3
     assert suite.get("failures") == "0"
 

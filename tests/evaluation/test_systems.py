@@ -34,7 +34,7 @@ def test_every_pair_is_tested_over_all_signs() -> None:
 
 def test_three_systems_or_more_are_ranked() -> None:
     rng = np.random.default_rng(1)
-    table = rng.random((40, 4)) + [0.0, 0.1, 0.2, 0.6]
+    table = rng.random((40, 4)) + np.array([0.0, 0.1, 0.2, 0.6])
     systems = {f"s{i}": evaluation(table[:, i]) for i in range(4)}
     ranks = compare_systems(systems)["P@5"].ranks
     assert ranks is not None

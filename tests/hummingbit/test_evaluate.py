@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -11,7 +10,7 @@ from corpus.document import Document
 from evaluation.report import read_report
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents
-from tests.support.evaluations import labelled_codes, make_collections, shuffled
+from tests.support.evaluations import labelled_codes, make_collections, parse_junit, shuffled
 from tests.support.service import served
 
 FIGURES = ("metrics", "expected", "best", "worst")
@@ -80,7 +79,7 @@ def test_a_gate_that_must_fail_fails(
     assert all(line.startswith("gate: P@100 ") for line in errors)
     report = read_report(tmp_path / "report" / "report.json")
     assert not report.passed
-    (suite,) = ET.parse(tmp_path / "report" / "junit.xml").getroot()
+    suite = parse_junit((tmp_path / "report" / "junit.xml").read_text())
     assert suite.get("failures") == "1"
     assert "❌ failed" in (tmp_path / "report" / "report.md").read_text()
     assert "gate failed" in (tmp_path / "report" / "index.html").read_text()
@@ -224,6 +223,7 @@ def test_a_service_gives_the_same_report(
     ],
 )
 def test_bad_input_is_explained_in_one_line(
+    *,
     arguments: list[str],
     message: str,
     evaluate: list[object],

@@ -1,8 +1,9 @@
-"""Collections of labelled codes to evaluate: good ones, and ones whose codes were dealt out anew."""
+"""Collections of labelled codes to evaluate: good codes, and the same dealt out anew."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 
@@ -49,3 +50,9 @@ def make_collections(path: Path, **contents: list[Document]) -> Path:
         for name, documents in contents.items():
             folder.create_collection(name, n_bits=16).upsert(documents)
     return path
+
+
+def parse_junit(text: str) -> ET.Element:
+    """Return the one test suite of what `to_junit` wrote."""
+    (suite,) = ET.fromstring(text.encode())  # noqa: S314 - it is our own
+    return suite
