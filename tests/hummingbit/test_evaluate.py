@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from corpus.document import Document
 from evaluation.report import read_report
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents
-from tests.support.evaluations import labelled_codes, make_collections, parse_junit, shuffled
+from tests.support.evaluations import (
+    labelled_codes,
+    make_collections,
+    parse_junit,
+    shuffled,
+    write_lines,
+)
 from tests.support.service import served
 
 FIGURES = ("metrics", "expected", "best", "worst")
@@ -18,15 +23,6 @@ FIGURES = ("metrics", "expected", "best", "worst")
 
 def hummingbit(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
-
-
-def write_lines(path: Path, documents: list[Document]) -> Path:
-    fields = ("id", "text", "code")
-    with path.open("w") as file:
-        for one in documents:
-            given = {name: getattr(one, name) for name in fields if getattr(one, name) is not None}
-            file.write(json.dumps(given | {"label": one.labels[0]}) + "\n")
-    return path
 
 
 @pytest.fixture(scope="module")

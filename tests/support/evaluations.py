@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -49,6 +50,16 @@ def make_collections(path: Path, **contents: list[Document]) -> Path:
     with DataFolder(path, writable=True) as folder:
         for name, documents in contents.items():
             folder.create_collection(name, n_bits=16).upsert(documents)
+    return path
+
+
+def write_lines(path: Path, documents: list[Document]) -> Path:
+    """Write labelled documents as JSON lines."""
+    fields = ("id", "text", "code")
+    with path.open("w") as file:
+        for one in documents:
+            given = {name: getattr(one, name) for name in fields if getattr(one, name) is not None}
+            file.write(json.dumps(given | {"label": one.labels[0]}) + "\n")
     return path
 
 
