@@ -33,7 +33,8 @@ def judge(
             there or lacks its metric.
     """
     evaluation = to_evaluation(report)
-    before, notes = None, []
+    before = None
+    notes: list[str] = []
     if baseline is not None and common_queries:
         evaluation, before, notes = _common(report, baseline)
     elif baseline is not None:
