@@ -1,4 +1,4 @@
-"""``hummingbit evaluate compare``: several collections or encoders on the same queries."""
+"""``hummingbit evaluate compare``: several systems on the same queries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from evaluation.evaluate import evaluate_encoder
 from evaluation.figures import format_p_value
 from evaluation.judge import to_evaluation
 from evaluation.result import Evaluation
+from evaluation.runs import evaluate_run
 from evaluation.systems import SystemComparison, compare_systems
-from hummingbit.commands.measuring import Measuring, add_measuring
+from evaluation.trec import Run, read_run
+from hummingbit.commands.measuring import Measuring, add_measuring, read_judgements
 from hummingbit.commands.options import SOURCE_HELP, OptionError, read, write_text
 from hummingbit.commands.tables import print_figures
 from index.data_folder import DataFolder
@@ -22,14 +24,20 @@ from training.data import gather
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "names", nargs="+", metavar="NAME", help="collections, or encoders where --data is given"
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="collections; encoders where --data is given; files of TREC runs with --runs",
     )
     parser.add_argument(
         "--data",
         metavar="SOURCE",
         help="documents that each encoder NAME of the data folder encodes: " + SOURCE_HELP,
     )
-    add_measuring(parser)
+    parser.add_argument(
+        "--runs", action="store_true", help="compare TREC runs of any system by --qrels"
+    )
+    add_measuring(parser, queries_required=False)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.set_defaults(run=run)
 
@@ -39,11 +47,7 @@ def run(args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(args.names))
     if len(names) < 2:
         raise OptionError(f"NAME: only {names[0]!a} is given; a comparison needs two or more")
-    if args.data is None:
-        jobs = Measuring(args, args.metrics).measure(names)
-        systems = {name: to_evaluation(job.report) for name, job in jobs.items()}
-    else:
-        systems = _evaluate_encoders(args, names)
+    systems = _evaluate(args, names)
     compared = compare_systems(systems)
     print_figures(systems)
     for one in compared.values():
@@ -51,6 +55,34 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         write_text(args.json, json.dumps(_to_json(systems, compared), indent=2) + "\n")
     return 0
+
+
+def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
+    if args.runs:
+        return _evaluate_runs(args, names)
+    if args.queries is None:
+        raise OptionError("--queries: is missing; only --runs goes without")
+    if args.data is not None:
+        return _evaluate_encoders(args, names)
+    jobs = Measuring(args, args.metrics).measure(names)
+    return {name: to_evaluation(job.report) for name, job in jobs.items()}
+
+
+def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
+    if args.qrels is None or args.queries is not None or args.data is not None:
+        raise OptionError("--runs: goes with --qrels and without --queries and --data")
+    qrels = read_judgements(args.qrels)
+    return {
+        name: evaluate_run(_read_run(name), qrels, args.metrics, args.relevant_from)
+        for name in names
+    }
+
+
+def _read_run(path: str) -> Run:
+    try:
+        return read_run(path)
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from error
 
 
 def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:

@@ -17,9 +17,9 @@ from hummingbit.remote import evaluate_remotely
 from index.data_folder import DataFolder
 
 
-def add_measuring(parser: argparse.ArgumentParser) -> None:
+def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
     """Add what says where collections are, which queries they get and what is measured."""
-    parser.add_argument("--queries", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument("--queries", required=queries_required, metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument(
         "--qrels",
         metavar="FILE",
@@ -69,7 +69,7 @@ class Measuring:
         self._args = args
         self._metrics = list(metrics)
         self._queries = list(read(args, args.queries))
-        self._qrels = None if args.qrels is None else _read_qrels(args.qrels)
+        self._qrels = None if args.qrels is None else read_judgements(args.qrels)
 
     def measure(self, names: Sequence[str]) -> dict[str, Job]:
         """Evaluate collections and return what was found by name."""
@@ -102,7 +102,13 @@ class Measuring:
         return body if self._qrels is None else {**body, "qrels": self._qrels}
 
 
-def _read_qrels(path: str) -> Qrels:
+def read_judgements(path: str) -> Qrels:
+    """Read a file of judgements that an option names.
+
+    Raises:
+        TrecError: if it is not as it must be.
+        OptionError: if it cannot be read.
+    """
     try:
         return read_qrels(path)
     except OSError as error:

@@ -143,6 +143,33 @@ def test_comparing_collections(
     assert found["pairs"][0]["p_value"] == 1
 
 
+def test_comparing_runs_of_any_system(
+    data: Path,
+    evaluate: list[object],
+    baseline: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert hummingbit(*evaluate, "shuffled", "--out", tmp_path) == 0
+    documents, queries = labelled_codes(600, 0, "d"), labelled_codes(200, 1, "q")
+    judged = [
+        f"{query.id} 0 {one.id} {int(one.labels == query.labels)}\n"
+        for query in queries
+        for one in documents
+    ]
+    (tmp_path / "qrels").write_text("".join(judged))
+    runs = ["evaluate", "compare", baseline / "run.trec", tmp_path / "run.trec", "--runs"]
+    figures = ["--qrels", tmp_path / "qrels", "--json", tmp_path / "compared.json"]
+    assert hummingbit(*runs, *figures) == 0
+    found = json.loads((tmp_path / "compared.json").read_text())["systems"]
+    report = read_report(tmp_path / "report.json")
+    assert found[str(tmp_path / "run.trec")]["metrics"]["P@100"] == report.metrics[0].served
+    assert hummingbit(*runs) == 2
+    assert "--runs: goes with --qrels" in capsys.readouterr().err
+    assert hummingbit("evaluate", "compare", "a", "b") == 2
+    assert "--queries: is missing" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("topics")
