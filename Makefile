@@ -55,6 +55,7 @@ bench: $(VENV)/.dev ## Time encoding, search and training side by side with thei
 	$(BIN)/python -m benchmarks.encoding
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.evaluation
 
 .PHONY: faults
 faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of upserts
@@ -62,7 +63,7 @@ faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of u
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours
-	$(BIN)/hummingbit reproduce ssb-vae --dataset snippets --bits 32 --supervision 0.1 1.0 --seeds 3
+	$(BIN)/hummingbit reproduce ssb-vae --dataset snippets --bits 32 --supervision 0.1 0.5 1.0 --seeds 3 --jobs 2
 
 .PHONY: clean
 clean: ## Remove the environment and what demo and the checks wrote

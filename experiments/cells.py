@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """The records of a cell and, by method, the precision of every query."""
+    """The records of a cell and, by method, each query's p@100 in expectation over ties."""
 
     records: list[Record]
     p100: dict[str, Any]
@@ -76,7 +76,9 @@ def run_cell(cell: Cell) -> Result:
     records = [_record(cell, method, one) for method, one in found.items()]
     records[0]["bit_balance_least"] = float(bits.min())
     records[0]["bit_balance_most"] = float(bits.max())
-    return Result(records, {method: one.per_query["P@100"] for method, one in found.items()})
+    return Result(
+        records, {method: one.expected_per_query["P@100"] for method, one in found.items()}
+    )
 
 
 def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:

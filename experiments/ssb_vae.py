@@ -155,7 +155,9 @@ def _print_significance(cells: list[Cell], results: list[Result]) -> None:
         p100 = {name: mean_per_query(runs, name) for name in methods}
         others = [name for name in methods if name != "ssb-vae"]
         raw = [permutation_test(p100["ssb-vae"], p100[name]) for name in others]
-        print(f"\n{n_bits} bits, ρ = {supervision:g}: ssb-vae against the others on p@100")
+        print(
+            f"\n{n_bits} bits, ρ = {supervision:g}: ssb-vae against the others on p@100 over ties"
+        )
         for name, p_value in zip(others, holm(raw), strict=True):
             difference = float((p100["ssb-vae"] - p100[name]).mean())
             print(f"  {name:<12} {difference:+.3f}  p = {p_value:.2g} (permutation, Holm)")
