@@ -16,7 +16,10 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from evaluation.formats import FORMATS
 from evaluation.job import Job
+from evaluation.metrics import MetricError
 from evaluation.plots import PlotError
+from evaluation.result import EvaluationError
+from index.errors import InputError
 from service.errors import ProblemError
 from service.requests import render
 from service.schemas import EvaluationStatus
@@ -132,11 +135,8 @@ def _status(id_: str, evaluation: Future[Job]) -> EvaluationStatus:
 
 
 def _sentence(error: BaseException) -> str:
-    """Say what went wrong; what none of our packages names is a defect and goes to the log."""
-    if isinstance(error, ProblemError):
-        return error.detail
-    package = type(error).__module__.partition(".")[0]
-    if package in {"corpus", "encoder", "evaluation", "index"}:
+    """Say what was wrong with what was asked; anything else goes to the log, paths may be in it."""
+    if isinstance(error, EvaluationError | InputError | MetricError):
         return str(error)
     _log.error("an evaluation failed", exc_info=error)
     return "the service failed; its log says why"

@@ -121,6 +121,19 @@ def test_an_evaluation_that_fails_says_why(
     check_problem(client.get(address, params={"format": "html"}), 409, "evaluation_failed")
 
 
+def test_a_collection_that_is_dropped_meanwhile_tells_of_no_path(
+    client: httpx.Client, make_collection: MakeCollection, body: dict[str, Any], path: str
+) -> None:
+    asked = {"queries": as_json(labelled_codes(2000, 2, "many")), "metrics": METRICS}
+    first = client.post(f"{path}/evaluate", json=asked, headers=ASYNC)
+    gone = make_collection(as_json(DOCUMENTS), n_bits=16)
+    second = client.post(f"{gone}/evaluate", json=body, headers=ASYNC)
+    assert client.delete(gone).status_code == 204
+    _, status = finished(client, second)
+    assert status["error"] == "the service failed; its log says why"
+    assert finished(client, first)[1]["status"] == "done"
+
+
 def test_a_body_that_is_not_right_is_refused_at_once(client: httpx.Client, path: str) -> None:
     for queries, pointer in (([{"code": "00"}], "/queries/0"), ([], "/queries")):
         response = client.post(f"{path}/evaluate", json={"queries": queries}, headers=ASYNC)
