@@ -114,15 +114,7 @@ def _run(
     expected = {name: found.expected_per_query[name] for name in metrics}
     report = Report(
         hummingbit=_version(),
-        subject=Subject(
-            name=collection.name,
-            n_bits=collection.n_bits,
-            encoder=collection.encoder_name,
-            fingerprint=collection.encoder_fingerprint,
-            generation=generation,
-            documents=found.documents,
-            distinct_codes=found.distinct_codes,
-        ),
+        subject=_subject(collection, generation, found),
         relevance=settings.describe(),
         queries=found.queries,
         queries_without_relevant=found.queries_without_relevant,
@@ -143,6 +135,18 @@ def _run(
         },
     )
     return Job(report, asked.run_writer() if report.has_run else None)
+
+
+def _subject(collection: Collection, generation: int, found: Evaluation) -> Subject:
+    return Subject(
+        name=collection.name,
+        n_bits=collection.n_bits,
+        encoder=collection.encoder_name,
+        fingerprint=collection.encoder_fingerprint,
+        generation=generation,
+        documents=found.documents,
+        distinct_codes=found.distinct_codes,
+    )
 
 
 def _figures(found: Evaluation, metrics: list[str]) -> list[MetricFigures]:
