@@ -21,9 +21,9 @@ from evaluation.evaluate import evaluate_encoder
 from evaluation.result import Evaluation
 from experiments.records import Record
 from training.data import Rows, TrainingData, gather
-from training.linear_codes import LinearRecipe, train_linear
+from training.linear_codes import train_linear
 from training.pipeline import is_trained_on
-from training.recipe import Recipe
+from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
 
 CLASS_CODE = "class code"

@@ -31,8 +31,8 @@ from experiments.cells import (
 )
 from experiments.curves import plot_curves
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
-from training.linear_codes import LINEAR_METHODS, LinearRecipe
-from training.recipe import METHODS, Recipe
+from training.linear_codes import LINEAR_METHODS
+from training.recipe import METHODS, LinearRecipe, Recipe
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")

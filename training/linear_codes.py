@@ -7,7 +7,7 @@ Labels are not used; they only judge the outcome.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,7 @@ from encoder.features import Floats
 from encoder.network import Layer
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, check_out, choose_features, split, write_encoder
-
-
-@dataclass(frozen=True)
-class LinearRecipe:
-    """The settings of a linear method; they mean what they mean in :class:`Recipe`.
-
-    `supervision` only says whose labels the class-code baseline is given.
-    """
-
-    method: str
-    n_bits: int = 32
-    supervision: float = 1.0
-    seed: int = 0
-    max_terms: int = 10_000
-    validation_share: float = 0.1
+from training.recipe import LinearRecipe
 
 
 def train_linear(
@@ -45,12 +31,7 @@ def train_linear(
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_out(out, overwrite=overwrite)
-    parts = split(
-        data,
-        supervision=recipe.supervision,
-        validation_share=recipe.validation_share,
-        seed=recipe.seed,
-    )
+    parts = split(data, recipe)
     features = choose_features(data, parts.training, recipe.max_terms)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
     if min(rows.shape) < recipe.n_bits:

@@ -16,6 +16,7 @@ from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
+from training.recipe import LinearRecipe, Recipe
 from training.validation import validate
 from training.vocabulary import fit_text_features
 
@@ -46,13 +47,13 @@ class Trained:
     validation: Mapping[str, Any]
 
 
-def split(data: TrainingData, *, supervision: float, validation_share: float, seed: int) -> Split:
+def split(data: TrainingData, recipe: Recipe | LinearRecipe) -> Split:
     """Hold out a share of the labelled documents, and show the labels of a share of the others."""
-    rng = np.random.default_rng(seed)
-    training, validation = hold_out(data.tags, validation_share, rng)
+    rng = np.random.default_rng(recipe.seed)
+    training, validation = hold_out(data.tags, recipe.validation_share, rng)
     tags = data.tags.copy()
     tags[validation] = False
-    return Split(training, validation, mask_labels(tags, supervision, rng))
+    return Split(training, validation, mask_labels(tags, recipe.supervision, rng))
 
 
 def check_labels(data: TrainingData, parts: Split) -> None:

@@ -128,3 +128,18 @@ class Recipe:
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
         }
+
+
+@dataclass(frozen=True)
+class LinearRecipe:
+    """The settings of a linear method; they mean what they mean in :class:`Recipe`.
+
+    `supervision` only says whose labels the class-code baseline is given.
+    """
+
+    method: str
+    n_bits: int = 32
+    supervision: float = 1.0
+    seed: int = 0
+    max_terms: int = 10_000
+    validation_share: float = 0.1

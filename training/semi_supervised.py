@@ -69,12 +69,7 @@ def train(
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
     check_out(out, overwrite=overwrite)
-    parts = split(
-        data,
-        supervision=recipe.supervision,
-        validation_share=recipe.validation_share,
-        seed=recipe.seed,
-    )
+    parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts)
     features = choose_features(data, parts.training, recipe.max_terms, recipe.features)

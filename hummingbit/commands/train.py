@@ -11,8 +11,8 @@ from typing import Any
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read
 from hummingbit.commands.tables import print_trained
 from training.data import gather
-from training.linear_codes import LinearRecipe, train_linear
-from training.recipe import METHODS, Recipe
+from training.linear_codes import train_linear
+from training.recipe import METHODS, LinearRecipe, Recipe
 
 LINEAR = {
     "itq": "PCA, turned to lose least in rounding (iterative quantization)",

@@ -14,12 +14,12 @@ from tests.support.corpora import topic_documents, topic_vectors
 from training.data import TrainingDataError, gather
 from training.linear_codes import (
     LINEAR_METHODS,
-    LinearRecipe,
     fit_itq,
     fit_lsh,
     fit_pca,
     train_linear,
 )
+from training.recipe import LinearRecipe
 
 
 def random_rows(seed: int = 0) -> np.ndarray:
