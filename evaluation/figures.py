@@ -16,3 +16,9 @@ def format_interval(interval: tuple[float, float] | None) -> str:
 def format_p_value(value: float) -> str:
     """Write a p-value; what is below a thousandth is said to be so."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def format_probability(value: float) -> str:
+    """Write a p-value as part of a sentence: ``p = 0.012`` or ``p < 0.001``."""
+    shown = format_p_value(value)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"

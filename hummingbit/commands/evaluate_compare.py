@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evaluation.evaluate import evaluate_encoder
-from evaluation.figures import format_p_value
+from evaluation.figures import format_probability
 from evaluation.judge import to_evaluation
 from evaluation.result import Evaluation
 from evaluation.runs import evaluate_run
@@ -108,18 +108,18 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
 def _print_comparison(found: SystemComparison) -> None:
     print(f"\n{found.metric}, over ties:")
     for one in found.pairs:
-        chance = f"p = {format_p_value(one.adjusted)} (permutation test, Holm)"
+        chance = f"{format_probability(one.adjusted)} (permutation test, Holm)"
         print(f"  {one.a} − {one.b}: {one.difference:+.4f}, {chance}")
     if found.ranks is None:
         return
     ranks = found.ranks
-    print(f"  Friedman: χ² = {ranks.statistic:.2f}, p = {format_p_value(ranks.p_value)}")
+    print(f"  Friedman: χ² = {ranks.statistic:.2f}, {format_probability(ranks.p_value)}")
     order = sorted(ranks.mean_ranks.items(), key=lambda item: item[1])
     shown = ", ".join(f"{name} {rank:.2f}" for name, rank in order)
     apart = f"{ranks.critical_difference:.2f} apart at {ranks.alpha:g}"
     print(f"  mean ranks: {shown}; Nemenyi: those differ that are {apart}")
     for (a, b), p_value in ranks.pairs.items():
-        print(f"  {a} and {b}: p = {format_p_value(p_value)} (Nemenyi)")
+        print(f"  {a} and {b}: {format_probability(p_value)} (Nemenyi)")
 
 
 def _to_json(

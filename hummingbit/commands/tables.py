@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from evaluation.figures import format_interval, format_p_value
+from evaluation.figures import format_interval, format_probability
 from evaluation.report import MetricFigures, Report
 from evaluation.result import Evaluation
 from training.pipeline import Trained
@@ -33,7 +33,7 @@ def print_trained(out: Path, trained: Trained) -> None:
     if not figures:
         print("no labelled documents were held out to judge it by")
         return
-    print(f"trained with {len(trained.labelled_ids):,} labels; {figures['queries']:,} held out:")
+    print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
     for title, found in (("codes", figures), ("class code", figures["class_code"])):
         if found:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
@@ -58,8 +58,8 @@ def print_report(report: Report) -> None:
     for change in report.changes or []:
         moved = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)
-        p_value = format_p_value(change.adjusted)
-        print(f"{change.metric}: {moved} ({interval}), p = {p_value} after Holm")
+        p_value = format_probability(change.adjusted)
+        print(f"{change.metric}: {moved} ({interval}), {p_value} after Holm")
 
 
 def _print_metric(name: str, one: MetricFigures, width: int) -> None:

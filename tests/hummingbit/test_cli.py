@@ -61,7 +61,7 @@ def test_training_prints_the_held_out_figures(
     assert hummingbit("train", "ssb-vae", "--data", corpus, "--out", out, *TRAINING) == 0
     printed = capsys.readouterr().out
     assert load_encoder(out).fingerprint in printed
-    assert "trained with 180 labels; 20 held out" in printed
+    assert "180 labels shown; 20 documents held out" in printed
     assert "class code" in printed
 
 
@@ -74,7 +74,7 @@ def test_every_method_trains(
     if method in ("psh-gs", "vdsh-s", "b-vae"):
         short += ["--epochs", "2", "--hidden", "8", "--threshold", "median", "--paper"]
     assert hummingbit("train", method, "--data", corpus, "--out", tmp_path / "e", *short) == 0
-    assert "10 held out" in capsys.readouterr().out
+    assert "10 documents held out" in capsys.readouterr().out
     assert load_encoder(tmp_path / "e").metadata["method"] == method
 
 
