@@ -73,9 +73,7 @@ def write_artifact(
     Raises:
         ArtifactError: if `folder` exists and `overwrite` is false.
     """
-    if folder.exists() and not (overwrite and (folder / MANIFEST).is_file()):
-        hint = "it is not an encoder" if overwrite else "choose another place, or overwrite it"
-        raise ArtifactError(f"{folder} already exists; {hint}")
+    check_place(folder, overwrite=overwrite)
     contents = {name: text.encode() for name, text in (extra_files or {}).items()}
     contents[WEIGHTS] = save_tensors(_tensors(encoder))
     contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
@@ -84,6 +82,17 @@ def write_artifact(
     contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
     _replace_folder(folder, contents)
     return load_encoder(folder)
+
+
+def check_place(folder: Path, *, overwrite: bool) -> None:
+    """Check that an encoder can be written to `folder`; worth doing before one is trained.
+
+    Raises:
+        ArtifactError: if `folder` exists and `overwrite` is false, or it holds something else.
+    """
+    if folder.exists() and not (overwrite and (folder / MANIFEST).is_file()):
+        hint = "it is not an encoder" if overwrite else "choose another place, or overwrite it"
+        raise ArtifactError(f"{folder} already exists; {hint}")
 
 
 def load_encoder(folder: Path) -> Encoder:

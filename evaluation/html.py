@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from html import escape
 from string import Template
 
-from evaluation.figures import format_interval, format_p_value, format_share
+from evaluation.figures import format_share
+from evaluation.metric_rows import metric_rows
 from evaluation.plots import draw_plots
-from evaluation.report import GateResult, MetricFigures, Report, WorstQuery
+from evaluation.report import GateResult, Report, WorstQuery
 
 SHOWN_CLASSES = 100
 
@@ -148,32 +149,12 @@ def _head(report: Report) -> str:
 
 
 def _metrics(report: Report) -> str:
-    changes = {one.metric: one for one in report.changes or []}
-    interval = f"{report.confidence:.0%} interval"
-    head = ["metric", "as served", interval, "over ties", "worst order", "best order"]
-    if changes:
-        head += ["baseline", "change", "p (Holm)"]
+    head, found = metric_rows(report)
     rows = []
-    for one in report.metrics:
-        cells = _cells(one)
-        if change := changes.get(one.name):
-            cells += [
-                format_share(change.baseline),
-                f"{change.difference:+.4f}",
-                format_p_value(change.adjusted),
-            ]
-        cells += ["–"] * (len(head) - 1 - len(cells))
-        rows.append(_row(f'<td class="big">{escape(one.name)}</td>', cells))
-    for one in report.class_code or []:
-        cells = _cells(one)
-        cells += [""] * (len(head) - 1 - len(cells))
-        rows.append(_row(f'<td class="soft">{escape(one.name)}, class code</td>', cells))
+    for one in found:
+        kind, suffix = ("soft", ", class code") if one.is_class_code else ("big", "")
+        rows.append(_row(f'<td class="{kind}">{escape(one.name)}{suffix}</td>', one.cells))
     return f'<section id="metrics"><h2>Metrics</h2>\n{_table(head, rows)}</section>'
-
-
-def _cells(one: MetricFigures) -> list[str]:
-    shares = (one.expected, one.worst, one.best)
-    return [format_share(one.served), format_interval(one.interval), *map(format_share, shares)]
 
 
 def _gate(results: list[GateResult]) -> str:

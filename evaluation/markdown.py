@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.figures import format_interval, format_p_value, format_share
-from evaluation.report import MetricFigures, Report
+from evaluation.figures import format_share
+from evaluation.metric_rows import metric_rows
+from evaluation.report import Report
 
 SHOWN_CLASSES = 10
 MARKS = {"passed": "✅", "failed": "❌", "warned": "⚠️"}
@@ -33,30 +34,9 @@ def _title(report: Report) -> str:
 
 
 def _metrics(report: Report) -> str:
-    changes = {one.metric: one for one in report.changes or []}
-    interval = f"{report.confidence:.0%} interval"
-    head = ["metric", "as served", interval, "over ties", "worst order", "best order"]
-    if changes:
-        head += ["baseline", "change", "p (Holm)"]
-    rows = []
-    for one in report.metrics:
-        row = [one.name, *_cells(one)]
-        if change := changes.get(one.name):
-            row += [
-                format_share(change.baseline),
-                f"{change.difference:+.4f}",
-                format_p_value(change.adjusted),
-            ]
-        rows.append(row + ["–"] * (len(head) - len(row)))
-    for one in report.class_code or []:
-        row = [f"{one.name}, class code", *_cells(one)]
-        rows.append(row + [""] * (len(head) - len(row)))
-    return _table(head, rows)
-
-
-def _cells(one: MetricFigures) -> list[str]:
-    shares = (one.expected, one.worst, one.best)
-    return [format_share(one.served), format_interval(one.interval), *map(format_share, shares)]
+    head, rows = metric_rows(report)
+    suffix = {False: "", True: ", class code"}
+    return _table(head, [[one.name + suffix[one.is_class_code], *one.cells] for one in rows])
 
 
 def _gate(report: Report) -> str:

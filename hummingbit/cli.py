@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+import hummingbit
+
 COMMANDS = {
     "demo": "train on your own Python docstrings, index, evaluate and serve them",
     "train": "learn an encoder from documents of which few are labelled",
@@ -64,9 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="hummingbit", description=__import__("hummingbit").__doc__
-    )
+    parser = argparse.ArgumentParser(prog="hummingbit", description=hummingbit.__doc__)
     parser.add_argument(
         "--version", action="version", version=f"hummingbit {version('hummingbit')}"
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +45,17 @@ class TrainingData:
     def is_multi_label(self) -> bool:
         """Whether a document has more than one class."""
         return bool((self.tags.sum(axis=1) > 1).any())
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of ids, classes and contents, in order."""
+        digest = hashlib.sha256()
+        for row, name in enumerate(self.ids):
+            content = self.inputs[row]
+            raw = content.encode() if isinstance(content, str) else content.tobytes()
+            head = json.dumps([name, np.flatnonzero(self.tags[row]).tolist(), len(raw)])
+            digest.update(head.encode() + raw)
+        return digest.hexdigest()
 
     def take(self, rows: Rows) -> Inputs:
         """Return the inputs of `rows`."""

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from encoder.artifact import check_place
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from encoder.network import Layer
 from training.data import TrainingData, TrainingDataError
-from training.pipeline import Trained, check_out, choose_features, split, write_encoder
+from training.pipeline import Trained, choose_features, split, write_encoder
 from training.recipe import LinearRecipe
 
 
@@ -30,7 +31,7 @@ def train_linear(
         TrainingDataError: if there are fewer documents or features than bits.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
-    check_out(out, overwrite=overwrite)
+    check_place(out, overwrite=overwrite)
     parts = split(data, recipe)
     features = choose_features(data, parts.training, recipe.max_terms)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]

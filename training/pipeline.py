@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact import ArtifactError, write_artifact
+from encoder.artifact import write_artifact
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
@@ -85,12 +84,6 @@ def choose_features(
     return fit_text_features(inputs, max_terms, weighting)
 
 
-def check_out(out: Path, *, overwrite: bool) -> None:
-    """Raise :class:`ArtifactError` where an encoder cannot be written, before it is trained."""
-    if out.exists() and not overwrite:
-        raise ArtifactError(f"{out} already exists; choose another place, or overwrite it")
-
-
 def with_median_thresholds(encoder: Encoder, inputs: Any) -> Encoder:
     """Return `encoder` with each threshold at the median of its logit over `inputs`."""
     medians: Floats = np.median(encoder.logits(inputs), axis=0).astype(np.float32)
@@ -121,7 +114,7 @@ def write_encoder(
             "documents": len(data),
             "labelled": len(parts.labelled),
             "classes": list(data.classes),
-            "sha256": content_hash(data),
+            "sha256": data.sha256,
         },
         "validation": figures,
     }
@@ -142,16 +135,5 @@ def write_encoder(
 def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:
     """Return whether `encoder` is what training on `data` with `settings` would give."""
     about = encoder.metadata
-    same_data = about.get("trained_on", {}).get("sha256") == content_hash(data)
+    same_data = about.get("trained_on", {}).get("sha256") == data.sha256
     return bool(same_data and about.get("recipe") == dict(settings))
-
-
-def content_hash(data: TrainingData) -> str:
-    """Return the sha256 of ids, labels and contents, in order."""
-    digest = hashlib.sha256()
-    for row, name in enumerate(data.ids):
-        content = data.inputs[row]
-        raw = content.encode() if isinstance(content, str) else content.tobytes()
-        head = json.dumps([name, np.flatnonzero(data.tags[row]).tolist(), len(raw)])
-        digest.update(head.encode() + raw)
-    return digest.hexdigest()

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from encoder.artifact import check_place
 from encoder.encoder import Inputs
 from encoder.features import Features, TextFeatures
 from training.batches import SparseBatch, drop_words, word_distribution
@@ -38,9 +39,7 @@ from training.objectives.pointwise import pointwise_loss
 from training.pipeline import (
     Trained,
     check_labels,
-    check_out,
     choose_features,
-    content_hash,
     split,
     with_median_thresholds,
     write_encoder,
@@ -68,7 +67,7 @@ def train(
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
-    check_out(out, overwrite=overwrite)
+    check_place(out, overwrite=overwrite)
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts)
@@ -77,7 +76,7 @@ def train(
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
     loss = AutoencoderLoss(model, recipe, features, inputs, tags, multi_label=data.is_multi_label)
     schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
-    run = json.dumps({"recipe": asdict(recipe), "data": content_hash(data)}, sort_keys=True)
+    run = json.dumps({"recipe": asdict(recipe), "data": data.sha256}, sort_keys=True)
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
     history = fit(
         model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress

@@ -102,6 +102,14 @@ def test_an_existing_encoder_is_kept_unless_overwritten(trained: Path) -> None:
         train(gather(topic_documents(400)), RECIPE, trained, progress=False)
 
 
+def test_what_is_no_encoder_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    with pytest.raises(ArtifactError, match="not an encoder"):
+        train(gather(topic_documents(400)), RECIPE, tmp_path / "thesis", overwrite=True)
+    assert not (tmp_path / "thesis.checkpoint").exists()
+    assert not any((tmp_path / "thesis").iterdir())
+
+
 @pytest.mark.parametrize("batch_norm", [True, False])
 def test_the_exported_forward_pass_equals_the_networks(batch_norm: bool) -> None:
     features = text_encoder().features
