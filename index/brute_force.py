@@ -21,14 +21,20 @@ class BruteForceIndex:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def search(self, queries: Codes, k: int, radius: int | None = None) -> list[Neighbours]:
+    def search(
+        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+    ) -> list[Neighbours]:
         """See :meth:`index.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius)
-        return [self._search_one(query, k, radius) for query in queries]
+        check_search(self, queries, k, radius, among)
+        return [self._search_one(query, k, radius, among) for query in queries]
 
-    def _search_one(self, query: Codes, k: int, radius: int | None) -> Neighbours:
+    def _search_one(
+        self, query: Codes, k: int, radius: int | None, among: Rows | None
+    ) -> Neighbours:
         distances = hamming_distance(self._codes, query)
         order = np.lexsort((self._rows, distances))
+        if among is not None:
+            order = order[np.isin(self._rows[order], among)]
         if radius is not None:
             order = order[distances[order] <= radius]
         order = order[:k]

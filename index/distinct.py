@@ -82,6 +82,17 @@ class DistinctIndex:
         vars(index).update(_live=live, _live_counts=live_counts, _n_live=self._n_live - len(places))
         return index
 
+    def only(self, rows: Rows) -> DistinctIndex:
+        """Return the index with none but those of `rows` that it holds."""
+        places = np.searchsorted(self._rows, rows)
+        places = places[np.append(self._rows, -1)[places] == rows]
+        live = np.zeros(len(self._rows), dtype=np.bool_)
+        live[places] = self._live[places]
+        live_counts = np.bincount(self._code_of[live], minlength=len(self._distinct))
+        index = copy.copy(self)
+        vars(index).update(_live=live, _live_counts=live_counts, _n_live=int(live.sum()))
+        return index
+
     def live_codes(self) -> tuple[Codes, Rows]:
         """Return the codes that a search can find and their rows, in ascending order of rows."""
         return self._distinct[self._code_of[self._live]], self._rows[self._live]
@@ -91,9 +102,13 @@ class DistinctIndex:
         held = self._live_counts > 0
         return self._distinct[held], self._live_counts[held]
 
-    def search(self, queries: Codes, k: int, radius: int | None = None) -> list[Neighbours]:
+    def search(
+        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+    ) -> list[Neighbours]:
         """See :meth:`index.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius)
+        check_search(self, queries, k, radius, among)
+        if among is not None:
+            return self.only(among).search(queries, k, radius)
         radius = self.n_bits if radius is None else min(radius, self.n_bits)
         k = min(k, len(self))
         if k == 0:

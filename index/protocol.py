@@ -37,17 +37,26 @@ class CodeIndex(Protocol):
     def __len__(self) -> int:
         """The number of codes that a search can find."""
 
-    def search(self, queries: Codes, k: int, radius: int | None = None) -> list[Neighbours]:
+    def search(
+        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+    ) -> list[Neighbours]:
         """Return the `k` nearest of each query, fewer where there are fewer.
 
         Args:
             queries: ``uint8[Q, n_bits / 8]``; Q may be zero.
             k: at least 1; it may exceed the size of the index.
             radius: where given, only codes at a distance of at most `radius` are found.
+            among: where given, only these rows are found, ``int64[M]`` in ascending order. Rows
+                that are not there are passed over.
+
+        Raises:
+            ValueError: if an argument is not so.
         """
 
 
-def check_search(index: CodeIndex, queries: Codes, k: int, radius: int | None) -> None:
+def check_search(
+    index: CodeIndex, queries: Codes, k: int, radius: int | None, among: Rows | None
+) -> None:
     """Raise ValueError unless the arguments are ones that :meth:`CodeIndex.search` takes."""
     if queries.dtype != np.uint8 or queries.ndim != 2 or queries.shape[1] * 8 != index.n_bits:
         given = f"{queries.dtype}{list(queries.shape)}"
@@ -56,6 +65,10 @@ def check_search(index: CodeIndex, queries: Codes, k: int, radius: int | None) -
         raise ValueError(f"k is {k}; it must be at least 1")
     if radius is not None and radius < 0:
         raise ValueError(f"radius is {radius}; it must not be negative")
+    if among is not None and (among.ndim != 1 or among.dtype != np.int64):
+        raise ValueError(f"among is {among.dtype}{list(among.shape)}; it must be int64[M]")
+    if among is not None and (among[1:] <= among[:-1]).any():
+        raise ValueError("among must ascend")
 
 
 def check_codes(codes: Codes, rows: Rows) -> None:
@@ -64,5 +77,5 @@ def check_codes(codes: Codes, rows: Rows) -> None:
         raise ValueError(f"codes are {codes.dtype}{list(codes.shape)}; they must be uint8[N, C]")
     if rows.shape != (len(codes),):
         raise ValueError(f"{len(codes)} codes have rows of shape {rows.shape}")
-    if (np.diff(rows) <= 0).any():
+    if (rows[1:] <= rows[:-1]).any():
         raise ValueError("rows must ascend")

@@ -1,14 +1,19 @@
 """A collection's index at one moment, and how the next one is made of it.
 
-Most rows lie in a large segment, the base; what was added since it was built lies in a small one,
-the delta, which is built again with every write. Once the delta has grown, or much of the base has
-been struck out, both become one base. Every row of the delta was inserted after every row of the
-base, so the two never share a row.
+Most rows lie in a large segment, the base; what was added since it was built lies in small ones,
+the deltas. A write adds a segment, and the last segments become one while they are small, so that
+writing one row costs little and a search has few segments to look at. Rows that are deleted are
+struck out where they lie. Once much has been added or struck out, :meth:`Generation.compacted`
+makes one base of everything; it takes long, changes nothing that is in use, and may run beside
+searches and writes.
+
+Every row of a segment was inserted after every row of the segment before it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -16,7 +21,9 @@ from encoder.codes import Codes
 from index.distinct import DistinctIndex, Integers
 from index.protocol import Neighbours, Rows, check_search
 
+ENGINES = ("auto", "direct", "distinct", "pruned", "flat")
 MIN_FOLD = 4096
+GROWTH = 4
 FOLD_FRACTION = 16
 DEAD_FRACTION = 4
 
@@ -30,20 +37,49 @@ class Generation:
 
     number: int
     base: DistinctIndex
-    delta: DistinctIndex
+    deltas: tuple[DistinctIndex, ...] = ()
 
     @classmethod
-    def build(cls, number: int, codes: Codes, rows: Rows) -> Generation:
-        """Make a generation of `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``."""
-        return cls(number, DistinctIndex(codes, rows), DistinctIndex(codes[:0], rows[:0]))
+    def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> Generation:
+        """Make a generation of `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
+
+        Raises:
+            ValueError: if the shapes or types are others, the rows do not ascend, or there is no
+                such engine.
+        """
+        if engine not in ENGINES:
+            raise ValueError(f"engine is {engine!a}; it must be one of {', '.join(ENGINES)}")
+        return cls(number, DistinctIndex(codes, rows))
 
     @property
     def n_bits(self) -> int:
         """The length of every code."""
         return self.base.n_bits
 
+    @property
+    def engine(self) -> str:
+        """The name of the engine that searches the base."""
+        return "distinct"
+
+    @property
+    def engine_reason(self) -> str:
+        """Why it is that engine, in one sentence."""
+        return "It is the only engine."
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+        added = sum(len(delta) for delta in self.deltas)
+        struck_out = sum(segment.n_dead for segment in self._segments)
+        whole = len(self) + struck_out
+        return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
+
     def __len__(self) -> int:
-        return len(self.base) + len(self.delta)
+        return sum(len(segment) for segment in self._segments)
+
+    def compacted(self) -> Generation:
+        """Return a generation that finds the same, made of one base."""
+        return self.build(self.number, *self.codes())
 
     def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> Generation:
         """Return the generation without the rows `removed` and with `codes` under `rows`.
@@ -51,26 +87,33 @@ class Generation:
         `rows` ascend and lie above every row of this generation. Rows of `removed` that are not
         there are ignored.
         """
-        base, delta = self.base.without(removed), self.delta.without(removed)
-        if len(rows) or delta.n_dead:
-            delta = DistinctIndex(*_joined(delta.live_codes(), (codes, rows)))
-        grown = len(delta) > max(MIN_FOLD, len(base) // FOLD_FRACTION)
-        if grown or base.n_dead * DEAD_FRACTION > len(base) + base.n_dead:
-            return self.build(number, *_joined(base.live_codes(), delta.live_codes()))
-        return Generation(number, base, delta)
+        base, *deltas = (segment.without(removed) for segment in self._segments)
+        deltas = [delta for delta in deltas if len(delta)]
+        if not len(rows):
+            return Generation(number, base, tuple(deltas))
+        added = (codes, rows)
+        while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * len(added[1])):
+            added = _joined(deltas.pop().live_codes(), added)
+        if not deltas and len(base) < MIN_FOLD:
+            return self.build(number, *_joined(base.live_codes(), added))
+        return Generation(number, base, (*deltas, DistinctIndex(*added)))
 
-    def search(self, queries: Codes, k: int, radius: int | None = None) -> list[Neighbours]:
+    def search(
+        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+    ) -> list[Neighbours]:
         """See :meth:`index.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius)
-        found = self.base.search(queries, k, radius)
-        if not len(self.delta):
-            return found
-        later = self.delta.search(queries, k, radius)
-        return [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
+        check_search(self, queries, k, radius, among)
+        found = self.base.search(queries, k, radius, among)
+        for delta in self.deltas:
+            later = delta.search(queries, k, radius, among)
+            found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
+        return found
 
     def distinct_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes, ``uint8[D, C]``, and how many rows hold each."""
-        codes, counts = _joined(self.base.distinct_codes(), self.delta.distinct_codes())
+        if not self.deltas:
+            return self.base.distinct_codes()
+        codes, counts = reduce(_joined, (segment.distinct_codes() for segment in self._segments))
         distinct, number = np.unique(codes, axis=0, return_inverse=True)
         totals = np.zeros(len(distinct), dtype=np.int64)
         np.add.at(totals, number, counts)
@@ -78,7 +121,11 @@ class Generation:
 
     def codes(self) -> tuple[Codes, Rows]:
         """Return every code and its row, in ascending order of rows."""
-        return _joined(self.base.live_codes(), self.delta.live_codes())
+        return reduce(_joined, (segment.live_codes() for segment in self._segments))
+
+    @property
+    def _segments(self) -> tuple[DistinctIndex, ...]:
+        return (self.base, *self.deltas)
 
 
 def _joined(one: tuple[Codes, Integers], other: tuple[Codes, Integers]) -> tuple[Codes, Integers]:

@@ -59,21 +59,48 @@ def test_every_generation_finds_what_the_oracle_finds(
     assert generation.number == len(writes)
 
 
-def test_a_delta_that_has_grown_becomes_part_of_the_base() -> None:
-    rng = np.random.default_rng(0)
-    codes = clustered_codes(rng, 6000, 32)
-    generation = Generation.build(0, codes[:1000], np.arange(1000))
-    none = np.empty(0, dtype=np.int64)
-    small = generation.with_changes(1, codes[1000:5000], np.arange(1000, 5000), none)
-    assert (len(small.base), len(small.delta)) == (1000, 4000)
-    folded = small.with_changes(2, codes[5000:], np.arange(5000, 6000), none)
-    assert (len(folded.base), len(folded.delta)) == (6000, 0)
+NO_ROWS = np.empty(0, dtype=np.int64)
 
 
-def test_a_base_with_many_rows_struck_out_is_built_again() -> None:
+def test_small_writes_share_a_segment_and_large_ones_stay_apart() -> None:
+    codes = clustered_codes(np.random.default_rng(0), 50_000, 32)
+    generation = Generation.build(0, codes[:5000], np.arange(5000))
+    sizes = []
+    for start, end in [(5000, 6000), (6000, 9500), (9500, 9501), (9501, 9502), (9502, 50_000)]:
+        rows = np.arange(start, end)
+        generation = generation.with_changes(1, codes[start:end], rows, NO_ROWS)
+        sizes.append([len(delta) for delta in generation.deltas])
+    assert sizes == [[1000], [4500], [4500, 1], [4500, 2], [45_000]]
+    assert len(generation.base) == 5000
+
+
+def test_a_small_base_takes_what_is_added() -> None:
+    codes = clustered_codes(np.random.default_rng(0), 6000, 32)
+    generation = Generation.build(0, codes[:0], NO_ROWS)
+    generation = generation.with_changes(1, codes[:3000], np.arange(3000), NO_ROWS)
+    generation = generation.with_changes(2, codes[3000:], np.arange(3000, 6000), NO_ROWS)
+    assert (len(generation.base), generation.deltas) == (6000, ())
+
+
+def test_compaction_is_due_once_much_was_added() -> None:
+    codes = clustered_codes(np.random.default_rng(0), 10_000, 32)
+    generation = Generation.build(3, codes[:5000], np.arange(5000))
+    generation = generation.with_changes(4, codes[5000:9000], np.arange(5000, 9000), NO_ROWS)
+    assert not generation.needs_compaction
+    rows = np.arange(9000, 10_000)
+    generation = generation.with_changes(5, codes[9000:], rows, NO_ROWS)
+    assert generation.needs_compaction
+    compacted = generation.compacted()
+    assert (compacted.number, len(compacted.base), compacted.deltas) == (5, 10_000, ())
+    assert not compacted.needs_compaction
+    assert_same(compacted.search(codes[:20], 30), generation.search(codes[:20], 30))
+
+
+def test_compaction_is_due_once_much_is_struck_out() -> None:
     codes = clustered_codes(np.random.default_rng(0), 100, 32)
     generation = Generation.build(0, codes, np.arange(100))
-    marked = generation.with_changes(1, codes[:0], np.arange(0), np.arange(25))
-    assert (len(marked.base), marked.base.n_dead) == (75, 25)
-    rebuilt = marked.with_changes(2, codes[:0], np.arange(0), np.array([60]))
-    assert (len(rebuilt.base), rebuilt.base.n_dead) == (74, 0)
+    marked = generation.with_changes(1, codes[:0], NO_ROWS, np.arange(25))
+    assert (len(marked.base), marked.base.n_dead, marked.needs_compaction) == (75, 25, False)
+    marked = marked.with_changes(2, codes[:0], NO_ROWS, np.array([60]))
+    assert marked.needs_compaction
+    assert (len(marked.compacted().base), marked.compacted().base.n_dead) == (74, 0)
