@@ -1,0 +1,243 @@
+"""What every collection and every data folder offers, wherever its documents lie.
+
+The service, the evaluation and the command line use these and nothing else of a collection, so a
+collection on this machine and one on a Milvus cluster can stand in for each other. The order of
+results is (distance, row) everywhere; a row is the order of insertion, is never given again, and
+so stands for one document for ever. A document that is replaced counts as inserted last.
+"""
+
+# `filter` is the word of requests and of options; the builtin is not used here.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from corpus.document import Document
+from encoder.codes import Codes
+from encoder.encoder import Encoder
+from index.filters import Filter
+from index.records import (
+    DeleteResult,
+    Query,
+    ScrollPage,
+    SearchResult,
+    StoredDocument,
+    UpsertResult,
+    Verification,
+)
+
+MAX_K = 10_000
+BATCH_SIZE = 1000
+
+
+class CollectionBackend(Protocol):
+    """Documents, found by the Hamming distance of their codes. All methods are thread-safe."""
+
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+
+    @property
+    def n_bits(self) -> int:
+        """The length of every code."""
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What makes the codes; None where documents bring their own."""
+
+    @property
+    def encoder_name(self) -> str | None:
+        """The encoder's name in the data folder, if the collection has one."""
+
+    @property
+    def encoder_fingerprint(self) -> str | None:
+        """The encoder's fingerprint, if the collection has one."""
+
+    @property
+    def generation(self) -> int:
+        """The number of writes so far that changed anything."""
+
+    def __len__(self) -> int:
+        """The number of documents."""
+
+    def upsert(
+        self,
+        documents: Iterable[Document],
+        *,
+        batch_size: int = BATCH_SIZE,
+        progress: Callable[[int], object] | None = None,
+    ) -> UpsertResult:
+        """Insert documents and replace those whose id is there; acknowledged once it returns.
+
+        Where an id comes twice, the last one stays. `progress` is told the size of each batch.
+
+        Raises:
+            InputError: if a document cannot be encoded, or its code has another length.
+            StoreError: if they cannot be written.
+        """
+
+    def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
+        """Do as :meth:`upsert` with ``uint8[N, n_bits / 8]`` codes that were made before.
+
+        Raises:
+            InputError: if `codes` has another shape.
+            StoreError: if they cannot be written.
+        """
+
+    def changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Leave out the documents that the collection holds just as they are given.
+
+        A backend that cannot tell returns all of them; writing one again changes only its row.
+        """
+
+    def delete(self, ids: Sequence[str]) -> DeleteResult:
+        """Delete the documents with these ids; ids that are not there are passed over.
+
+        Raises:
+            StoreError: if they cannot be deleted.
+        """
+
+    def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
+        """Delete the documents for whose payload the filter holds.
+
+        Raises:
+            StoreError: if they cannot be deleted.
+        """
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """Return the document with the id, or None."""
+
+    def count(self, filter: Filter | None = None) -> int:  # noqa: A002
+        """Return how many documents there are, or for how many the filter holds."""
+
+    def scroll(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> ScrollPage:
+        """Return up to `limit` documents in the order of rows, from the start or from a cursor.
+
+        Documents added after the first page do not appear, deleted ones vanish, and no document
+        comes twice.
+
+        Raises:
+            InputError: if `limit` is not from 1 to :data:`MAX_K`, or the cursor is not one that a
+                scroll of this collection with this filter gave.
+        """
+
+    def contents(self) -> list[StoredDocument]:
+        """Return all documents as they were given, by row."""
+
+    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
+        """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
+
+        Raises:
+            InputError: if the field holds something that is no label in some document.
+        """
+
+    def encode_queries(self, queries: Sequence[Query]) -> Codes:
+        """Return the codes of `queries`, ``uint8[Q, n_bits / 8]``.
+
+        Raises:
+            InputError: if a query is not as it must be. Its `position` says which.
+            UnknownDocument: if an id is not there.
+        """
+
+    def search(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        radius: int | None = None,
+        *,
+        with_payload: bool = False,
+        with_code: bool = False,
+        filter: Filter | None = None,  # noqa: A002
+        offset: int = 0,
+        cursor: str | None = None,
+        rerank: bool = False,
+    ) -> SearchResult:
+        """Return the `k` documents nearest to each query, in the order (distance, row).
+
+        `radius` leaves out what is farther, `filter` those for whose payload it does not hold: the
+        k nearest of the others are returned. `offset` passes over that many of the nearest.
+        `cursor`, from the page before, takes its place for a single query: documents added since
+        the first page do not appear, deleted ones vanish, none comes twice and none is skipped.
+        With `rerank`, the hits that would be returned are re-ordered by (score, distance, row).
+
+        Raises:
+            InputError: if `k` is not from 1 to :data:`MAX_K`, or `radius`, `offset`, `cursor`,
+                `rerank` or a query is not as it must be.
+            UnknownDocument: if a query has an id that is not there.
+        """
+
+    def verify(self) -> Verification:
+        """Check every document against its checksum, and the index against the documents."""
+
+    def compact(self) -> None:
+        """Give back the room of what was deleted; searches go on meanwhile."""
+
+    def stats(self) -> dict[str, Any]:
+        """Return what can be said about the collection cheaply, ready to be written as JSON."""
+
+    def close(self) -> None:
+        """Close the collection, once a write in progress is done."""
+
+
+class Folder(Protocol):
+    """Encoders and collections by name. All methods are thread-safe."""
+
+    def encoder_names(self) -> list[str]:
+        """Return the names of the encoders, in order."""
+
+    def encoder(self, name: str) -> Encoder:
+        """Return an encoder.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact.
+        """
+
+    def labelled_ids(self, name: str) -> list[str]:
+        """Return the ids of the documents whose labels an encoder was shown."""
+
+    def collections(self) -> Mapping[str, CollectionBackend]:
+        """Return the collections by name, in the order of the names."""
+
+    def unavailable(self) -> Mapping[str, str]:
+        """Return why collections cannot be opened, by name."""
+
+    def collection(self, name: str) -> CollectionBackend:
+        """Return a collection.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+            EncoderMismatch: if its encoder is missing, damaged or another one by now.
+            CollectionUnavailable: if it is there but cannot be opened for another reason.
+        """
+
+    def create_collection(
+        self, name: str, *, encoder: str | None = None, n_bits: int | None = None
+    ) -> CollectionBackend:
+        """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
+
+        If there is one just like it, that one is returned.
+
+        Raises:
+            InputError: if the name or `n_bits` cannot be, or both or none of the two are given.
+            UnknownEncoder: if there is no encoder of that name.
+            ArtifactError: if the encoder is not intact.
+            CollectionExists: if the name is taken by a collection with other settings.
+            StoreError: if it cannot be written.
+        """
+
+    def drop_collection(self, name: str) -> None:
+        """Delete a collection and all of its documents.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+        """
+
+    def close(self) -> None:
+        """Close every collection."""
