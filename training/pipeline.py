@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
-from training.recipe import LinearRecipe, Recipe
 from training.validation import validate
 from training.vocabulary import fit_text_features
 
@@ -46,7 +45,23 @@ class Trained:
     validation: Mapping[str, Any]
 
 
-def split(data: TrainingData, recipe: Recipe | LinearRecipe) -> Split:
+class SplitSettings(Protocol):
+    """What of a recipe decides which documents are held out and whose labels are shown."""
+
+    @property
+    def supervision(self) -> float:
+        """The share of the labelled documents whose labels are shown."""
+
+    @property
+    def validation_share(self) -> float:
+        """The share of the labelled documents held out."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of both draws."""
+
+
+def split(data: TrainingData, recipe: SplitSettings) -> Split:
     """Hold out a share of the labelled documents, and show the labels of a share of the others."""
     rng = np.random.default_rng(recipe.seed)
     training, validation = hold_out(data.tags, recipe.validation_share, rng)

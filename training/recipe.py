@@ -36,8 +36,30 @@ METHODS: Mapping[str, Method] = {
 """The methods of Ñanculef et al. 2020, section 4, by name."""
 
 
-def _setting(default: Any, help_text: str, *choices: str) -> Any:
+def setting(default: Any, help_text: str, *choices: str) -> Any:
+    """Return the field of a setting, from which the command line makes a flag."""
     return field(default=default, metadata={"help": help_text, "choices": choices or None})
+
+
+def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
+    """Check the settings of a recipe, a dataclass whose fields :func:`setting` made.
+
+    `ranges` tells by name whether a number is right, and what would be.
+
+    Raises:
+        RecipeError: naming the setting that is none of its choices or out of its range.
+    """
+    try:
+        check_n_bits(recipe.n_bits)
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
+    for one in fields(recipe):
+        value, choices = getattr(recipe, one.name), one.metadata["choices"]
+        if choices and value not in choices:
+            raise RecipeError(f"{one.name} is {value!r}; it must be one of {', '.join(choices)}")
+    for name, (is_right, expected) in ranges.items():
+        if not is_right:
+            raise RecipeError(f"{name} is {getattr(recipe, name):g}; it must be {expected}")
 
 
 @dataclass(frozen=True)
@@ -52,47 +74,35 @@ class Recipe:
         RecipeError: naming the setting that is out of its range.
     """
 
-    method: str = _setting("ssb-vae", "what is trained", *METHODS)
-    n_bits: int = _setting(32, "bits in a code, a multiple of 8")
-    supervision: float = _setting(1.0, "share of the labelled documents whose labels are shown")
-    seed: int = _setting(0, "seed of everything that is drawn")
-    epochs: int = _setting(30, "passes over the documents")
-    batch_size: int = _setting(100, "documents in a batch")
-    learning_rate: float = _setting(1e-3, "step size of Adam")
-    hidden: int = _setting(500, "units in each of the two hidden layers")
-    max_terms: int = _setting(10_000, "terms in the vocabulary")
-    temperature: float = _setting(0.67, "temperature of the relaxed bits")
-    kl_weight: float = _setting(1 / 64, "weight of the divergence from the prior")
-    pointwise_weight: float = _setting(1.0, "weight of the class loss on labelled documents")
-    pairwise_weight: float = _setting(3e-3, "weight of the loss on pairs of a batch")
-    pairwise_warmup: float = _setting(0.5, "share of the run over which that weight grows from 0")
-    likeness: str = _setting(
+    method: str = setting("ssb-vae", "what is trained", *METHODS)
+    n_bits: int = setting(32, "bits in a code, a multiple of 8")
+    supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
+    seed: int = setting(0, "seed of everything that is drawn")
+    epochs: int = setting(30, "passes over the documents")
+    batch_size: int = setting(100, "documents in a batch")
+    learning_rate: float = setting(1e-3, "step size of Adam")
+    hidden: int = setting(500, "units in each of the two hidden layers")
+    max_terms: int = setting(10_000, "terms in the vocabulary")
+    temperature: float = setting(0.67, "temperature of the relaxed bits")
+    kl_weight: float = setting(1 / 64, "weight of the divergence from the prior")
+    pointwise_weight: float = setting(1.0, "weight of the class loss on labelled documents")
+    pairwise_weight: float = setting(3e-3, "weight of the loss on pairs of a batch")
+    pairwise_warmup: float = setting(0.5, "share of the run over which that weight grows from 0")
+    likeness: str = setting(
         "probable",
         "what pairs are alike: by probability and label, or by predicted class",
         "probable",
         "predicted",
     )
-    word_dropout: float = _setting(0.5, "mean share of a document's words left out of the input")
-    features: str = _setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
-    idf_target: bool = _setting(True, "weigh the words to rebuild by their idf")
-    batch_norm: bool = _setting(False, "normalise the hidden layers over a batch")
-    threshold: str = _setting("zero", "what a logit must exceed for a 1", "zero", "median")
-    validation_share: float = _setting(0.1, "share of the labelled documents held out")
+    word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
+    features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
+    idf_target: bool = setting(True, "weigh the words to rebuild by their idf")
+    batch_norm: bool = setting(False, "normalise the hidden layers over a batch")
+    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
+    validation_share: float = setting(0.1, "share of the labelled documents held out")
 
     def __post_init__(self) -> None:
-        try:
-            check_n_bits(self.n_bits)
-        except ValueError as error:
-            raise RecipeError(str(error)) from None
-        for one in fields(self):
-            value, choices = getattr(self, one.name), one.metadata["choices"]
-            if choices and value not in choices:
-                raise RecipeError(
-                    f"{one.name} is {value!r}; it must be one of {', '.join(choices)}"
-                )
-        for name, (is_right, expected) in self._ranges().items():
-            if not is_right:
-                raise RecipeError(f"{name} is {getattr(self, name):g}; it must be {expected}")
+        check_settings(self, self._ranges())
 
     def as_in_the_paper(self) -> Recipe:
         """Return the recipe with the settings of the authors' code in place of ours.
