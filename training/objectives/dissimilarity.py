@@ -1,0 +1,73 @@
+"""How unlike vectors are, as matrices that the transfer objectives compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Dissimilarity = Callable[[Tensor, Tensor], Tensor]
+"""From ``[N, D]`` and ``[M, D]`` to ``[N, M]``: smaller where two vectors are more alike."""
+
+
+def cosine_dissimilarity(x_ND: Tensor, y_MD: Tensor) -> Tensor:
+    """Return d(u, v) = ½ (1 − cos(u, v)), from 0 to 1, ``[N, M]``.
+
+    For vectors of ±1 it is the Hamming distance divided by the number of bits; so it is, relaxed,
+    for 2σ(l) − 1.
+
+    Raises:
+        ValueError: if a vector is zero, which has no direction, or holds NaN or infinity.
+    """
+    x, y = _unit(x_ND), x_ND if y_MD is x_ND else y_MD
+    return 0.5 * (1 - x @ (x if y is x_ND else _unit(y)).T)
+
+
+def euclidean_dissimilarity(x_ND: Tensor, y_MD: Tensor) -> Tensor:
+    """Return d(u, v) = ‖u − v‖, ``[N, M]``; its gradient between equal vectors is 0.
+
+    Raises:
+        ValueError: if a vector holds NaN or infinity.
+    """
+    check_finite(x_ND)
+    if y_MD is not x_ND:
+        check_finite(y_MD)
+    # Differences, not inner products: those lose all digits between near neighbours.
+    return torch.cdist(x_ND, y_MD, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def check_finite(x_ND: Tensor, what: str = "vector") -> None:
+    """Raise ValueError, naming the first row at fault, if `x_ND` holds NaN or infinity."""
+    finite_N = x_ND.detach().isfinite().all(dim=1)
+    if not finite_N.all():
+        row = int((~finite_N).nonzero()[0])
+        raise ValueError(f"{what} {row} (counting from 0) holds NaN or infinity")
+
+
+def _unit(x_ND: Tensor) -> Tensor:
+    check_finite(x_ND)
+    zero_N = (x_ND.detach() == 0).all(dim=1)
+    if zero_N.any():
+        row = int(zero_N.nonzero()[0])
+        raise ValueError(
+            f"vector {row} (counting from 0) is zero, which has no direction; "
+            "cosine dissimilarity needs vectors that are not zero"
+        )
+    return functional.normalize(x_ND, dim=1, eps=torch.finfo(x_ND.dtype).tiny)
+
+
+def check_batch(student: Tensor, teacher: Tensor) -> None:
+    """Check two batches that describe the same examples, a row each.
+
+    Raises:
+        ValueError: if they are not of two dimensions, differ in length or have fewer than two rows.
+    """
+    shapes = f"shapes {list(student.shape)} of the student and {list(teacher.shape)} of the teacher"
+    if student.ndim != 2 or teacher.ndim != 2:
+        raise ValueError(f"{shapes}: both must have two dimensions, an example a row")
+    if len(student) != len(teacher):
+        raise ValueError(f"{shapes}: both must have a row for each example of the batch")
+    if len(student) < 2:
+        raise ValueError(f"{shapes}: a batch of {len(student)} has no pairs; it needs 2 or more")

@@ -1,0 +1,64 @@
+"""The objectives that transfer a teacher's features to a student, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from torch import Tensor, nn
+
+from training.objectives.contrastive_representation import ContrastiveRepresentationLoss
+from training.objectives.hint import HintLoss
+from training.objectives.perception_coherence import perception_coherence_embedding_loss
+from training.objectives.probabilistic_transfer import probabilistic_transfer_loss
+from training.objectives.relational import relational_loss
+from training.objectives.similarity_matching import similarity_matching_loss
+
+TransferLoss = Callable[[Tensor, Tensor], Tensor]
+"""From features of the student ``[B, D]`` and the teacher ``[B, E]`` to a scalar."""
+
+FEATURE_LOSSES: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
+    {
+        "perception-coherence": perception_coherence_embedding_loss,
+        "pkt": probabilistic_transfer_loss,
+        "rkd": relational_loss,
+        "mkt": similarity_matching_loss,
+    }
+)
+"""Losses of features that have nothing to learn themselves."""
+
+OBJECTIVES = (*FEATURE_LOSSES, "fitnet", "crd")
+
+
+def transfer_objective(
+    name: str, student_dim: int, teacher_dim: int, n_examples: int, **settings: float
+) -> nn.Module:
+    """Return the objective `name` as a module from (student ``[B, D]``, teacher ``[B, E]``).
+
+    What it learns itself, such as a projection, are its parameters: train them with the student
+    and drop them afterwards. `n_examples` is the size of the training set, which ``crd`` needs;
+    `settings` are keywords of the loss, such as ``student_temperature``.
+
+    Raises:
+        ValueError: if `name` is not one of :data:`OBJECTIVES`.
+    """
+    if name in FEATURE_LOSSES:
+        return _Parameterless(partial(FEATURE_LOSSES[name], **settings))
+    if name == "fitnet":
+        return HintLoss(student_dim, teacher_dim)
+    if name == "crd":
+        return ContrastiveRepresentationLoss(student_dim, teacher_dim, n_examples, **settings)  # type: ignore[arg-type]
+    raise ValueError(f"objective is {name!a}; it must be one of {', '.join(OBJECTIVES)}")
+
+
+class _Parameterless(nn.Module):
+    """A loss without parameters in the form of those that have some."""
+
+    def __init__(self, loss: TransferLoss) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+        """Return the loss; a scalar."""
+        return self.loss(student_BD, teacher_BE)
