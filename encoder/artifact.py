@@ -38,6 +38,7 @@ from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
     MANIFEST,
+    METRICS,
     VOCABULARY,
     WEIGHTS,
     LayerSpec,
@@ -137,16 +138,60 @@ def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
     """
-    raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
-    if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
-        raise ArtifactError(f"{folder} has changed since its encoder was loaded")
-    digest = Manifest.model_validate_json(raw_manifest).files.get(LABELLED_IDS)
-    if digest is None:
+    ids = _read_record(folder, encoder, LABELLED_IDS)
+    if ids is None:
         return []
-    ids = json.loads(_read_checked(folder, LABELLED_IDS, digest))
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
         raise ArtifactError(f"{folder / LABELLED_IDS}: must be a list of ids")
     return ids
+
+
+def read_figures(folder: Path, encoder: Encoder) -> dict[str, Any]:
+    """Return what training measured of `encoder`, nothing if it has no record.
+
+    Raises:
+        ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
+    """
+    figures = _read_record(folder, encoder, METRICS)
+    if figures is None:
+        return {}
+    if not isinstance(figures, dict):
+        raise ArtifactError(f"{folder / METRICS}: must be an object")
+    return figures
+
+
+def install_artifact(source: Path, folder: Path) -> Encoder:
+    """Copy the artifact in `source` to `folder`, which is not there yet, and load it from there.
+
+    Only files that the manifest lists are copied, each as it was when its hash was checked; the
+    folder appears whole or not at all.
+
+    Raises:
+        ArtifactError: if `source` is not an intact artifact, or `folder` exists.
+    """
+    check_place(folder, overwrite=False)
+    fingerprint = load_encoder(source).fingerprint
+    raw_manifest = _read_file(source / MANIFEST, MAX_MANIFEST_BYTES)
+    if hashlib.sha256(raw_manifest).hexdigest() != fingerprint:
+        raise ArtifactError(f"{source} has changed while it was read")
+    listed = Manifest.model_validate_json(raw_manifest).files
+    contents = {name: _read_checked(source, name, digest) for name, digest in listed.items()}
+    _replace_folder(folder, {**contents, MANIFEST: raw_manifest})
+    return load_encoder(folder)
+
+
+def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
+    """Return what a listed JSON file holds, or None if there is none."""
+    raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+    if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
+        raise ArtifactError(f"{folder} has changed since its encoder was loaded")
+    digest = Manifest.model_validate_json(raw_manifest).files.get(name)
+    if digest is None:
+        return None
+    try:
+        return json.loads(_read_checked(folder, name, digest))
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{folder / name}: cannot be read: {error}") from error
 
 
 def _tensors(encoder: Encoder) -> dict[str, Floats]:

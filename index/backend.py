@@ -202,6 +202,9 @@ class Folder(Protocol):
     def labelled_ids(self, name: str) -> list[str]:
         """Return the ids of the documents whose labels an encoder was shown."""
 
+    def figures(self, name: str) -> dict[str, Any]:
+        """Return what training measured of an encoder, as it records it."""
+
     def collections(self) -> Mapping[str, CollectionBackend]:
         """Return the collections by name, in the order of the names."""
 

@@ -25,8 +25,15 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids, sync_folder
+from encoder.artifact import (
+    ArtifactError,
+    load_encoder,
+    read_figures,
+    read_labelled_ids,
+    sync_folder,
+)
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from index.collection import Collection
@@ -114,6 +121,16 @@ class DataFolder:
         """
         encoder = self.encoder(name)
         return read_labelled_ids(self._encoder_folders()[name], encoder)
+
+    def figures(self, name: str) -> dict[str, Any]:
+        """Return what training measured of an encoder, as it records it; nothing if it does not.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact, or has changed since it was loaded.
+        """
+        encoder = self.encoder(name)
+        return read_figures(self._encoder_folders()[name], encoder)
 
     def collections(self) -> Mapping[str, Collection]:
         """Return the collections by name, in the order of the names."""

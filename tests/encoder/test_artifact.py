@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids, write_artifact
+from encoder.artifact import (
+    ArtifactError,
+    install_artifact,
+    load_encoder,
+    read_figures,
+    read_labelled_ids,
+    write_artifact,
+)
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 
@@ -228,3 +235,33 @@ def test_malformed_files_are_refused(folder: Path, name: str, raw: bytes, messag
         rehash(folder)
     with pytest.raises(ArtifactError, match=message):
         load_encoder(folder)
+
+
+def test_the_figures_of_training_are_read_back(tmp_path: Path) -> None:
+    folder = tmp_path / "measured"
+    files = {"metrics.json": '{"validation": {"metrics": {"P@100": 0.5}}}'}
+    encoder = write_artifact(folder, text_encoder(), random_texts(50), extra_files=files)
+    assert read_figures(folder, encoder) == {"validation": {"metrics": {"P@100": 0.5}}}
+    bare = write_artifact(tmp_path / "bare", text_encoder(), random_texts(50))
+    assert read_figures(tmp_path / "bare", bare) == {}
+    (folder / "metrics.json").write_text("[" * 100_000)
+    rehash(folder)
+    with pytest.raises(ArtifactError, match=r"metrics.json: cannot be read"):
+        read_figures(folder, load_encoder(folder))
+
+
+def test_only_listed_files_are_installed(folder: Path, tmp_path: Path) -> None:
+    (folder / "surprise.pkl").write_bytes(b"\x80\x04K\x01.")
+    installed = install_artifact(folder, tmp_path / "encoders" / "mine")
+    assert installed.fingerprint == load_encoder(folder).fingerprint
+    assert not (tmp_path / "encoders" / "mine" / "surprise.pkl").exists()
+    assert os.listdir(tmp_path / "encoders") == ["mine"]
+    with pytest.raises(ArtifactError, match="already exists"):
+        install_artifact(folder, tmp_path / "encoders" / "mine")
+
+
+def test_what_is_not_intact_is_not_installed(folder: Path, tmp_path: Path) -> None:
+    (folder / "golden.json").write_text("{}")
+    with pytest.raises(ArtifactError, match="has changed"):
+        install_artifact(folder, tmp_path / "encoders" / "mine")
+    assert not (tmp_path / "encoders").exists()
