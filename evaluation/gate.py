@@ -128,34 +128,6 @@ def apply_gate(
     return checks
 
 
-def gate_failed(checks: Sequence[Check]) -> bool:
-    """Tell whether a build must stop: a condition of level "error" does not hold."""
-    return any(check.status == "failed" for check in checks)
-
-
-def check_gate(evaluation: Evaluation, minimums: Mapping[str, float]) -> list[str]:
-    """Return a sentence for every metric that is below its minimum; none if the gate is passed.
-
-    `minimums` maps names of metrics to shares from 0 to 1. What counts is the metric as served.
-
-    Raises:
-        MetricError: if a name is not that of a metric, or of one that was not measured, or a
-            minimum is not from 0 to 1.
-    """
-    rules = []
-    for name, minimum in minimums.items():
-        metric = parse_metric(name).name
-        try:
-            _check_measured(metric, evaluation)
-        except GateError as error:
-            raise MetricError(str(error)) from None
-        if not 0 <= minimum <= 1:
-            message = f"the minimum of {metric} is {minimum}; it must be from 0 to 1"
-            raise MetricError(message)
-        rules.append(Rule(metric, minimum=minimum))
-    return [check.sentence for check in apply_gate(rules, evaluation) if check.status == "failed"]
-
-
 def _parse_rule(name: str, table: object) -> Rule:
     try:
         metric = parse_metric(name).name

@@ -9,6 +9,7 @@ extended to an average precision that divides by what was found.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,19 @@ from evaluation.tied_sums import as_counts, place
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+
+class _Groups(NamedTuple):
+    """Groups of ties against the cut at k: those wholly in the list have ``whole_*``, others 0."""
+
+    n: Counts
+    r: Counts
+    slots: Counts
+    """How many documents of each group are in the list."""
+    n_before: Counts
+    r_before: Counts
+    whole_n: Counts
+    whole_r: Counts
 
 
 def expected_average_precision_at_k(
@@ -33,19 +47,15 @@ def expected_average_precision_at_k(
 
     with ``S`` as in :func:`_expected_sum` and 0/0 = 0. Needs memory for a few arrays [Q, D + k].
     """
-    n, r = as_counts(n_at_distance), as_counts(relevant_at_distance)
-    start, slots = place(n, k)
-    relevant_before = r.cumsum(axis=1) - r
-    harmonic = _harmonic_numbers(k)
-
-    whole = slots == n
-    whole_n, whole_r = np.where(whole, n, 0), np.where(whole, r, 0)
-    n0 = np.minimum(start, k)
-    sums = _expected_sum(whole_n, whole_n, whole_r, n0, relevant_before, harmonic=harmonic)
+    groups, harmonic = _groups(n_at_distance, relevant_at_distance, k), _harmonic_numbers(k)
+    whole_n, whole_r = groups.whole_n, groups.whole_r
+    sums = _expected_sum(
+        whole_n, whole_n, whole_r, groups.n_before, groups.r_before, harmonic=harmonic
+    )
     complete_sum = sums.sum(axis=1, keepdims=True)
     complete_relevant = whole_r.sum(axis=1, keepdims=True)
 
-    m, n_cut, r_cut, n_before = _cut_group(n, r, slots, k)
+    m, n_cut, r_cut, n_before = _cut_group(groups, k)
     h, probability = _hypergeometric(n_cut, r_cut, m)
     cut_sum = _expected_sum(m, m, h, n_before, complete_relevant, harmonic=harmonic)
     average = (complete_sum + cut_sum) / np.maximum(complete_relevant + h, 1)
@@ -62,18 +72,13 @@ def extreme_average_precision_at_k(
     its end. How many hits h the cut group has in the list is free, between ``m - (n - r)`` and r,
     and more may be worse, since they are divided by as well: every h is tried.
     """
-    n, r = as_counts(n_at_distance), as_counts(relevant_at_distance)
-    start, slots = place(n, k)
-    relevant_before = r.cumsum(axis=1) - r
-    harmonic = _harmonic_numbers(k)
-    whole = slots == n
-    whole_n, whole_r = np.where(whole, n, 0), np.where(whole, r, 0)
-    offset = np.minimum(start, k) + (0 if largest else whole_n - whole_r)
-    sums = _sum_of_run(whole_r, offset, relevant_before, harmonic)
+    groups, harmonic = _groups(n_at_distance, relevant_at_distance, k), _harmonic_numbers(k)
+    offset = groups.n_before + (0 if largest else groups.whole_n - groups.whole_r)
+    sums = _sum_of_run(groups.whole_r, offset, groups.r_before, harmonic)
     complete_sum = sums.sum(axis=1, keepdims=True)
-    complete_relevant = whole_r.sum(axis=1, keepdims=True)
+    complete_relevant = groups.whole_r.sum(axis=1, keepdims=True)
 
-    m, n_cut, r_cut, n_before = _cut_group(n, r, slots, k)
+    m, n_cut, r_cut, n_before = _cut_group(groups, k)
     fewest, most = np.maximum(0, m - (n_cut - r_cut)), np.minimum(m, r_cut)
     h = np.minimum(fewest + np.arange(int((most - fewest).max(initial=0)) + 1), most)
     offset = n_before + (0 if largest else m - h)
@@ -91,22 +96,36 @@ def expected_average_precision_trec(
     The divisor R is fixed, so expectations add up: ``(1 / R) Σ_groups S(m; n, r, n0, r0)`` with S
     as in :func:`_expected_sum` and m the group's slots among the first k.
     """
-    n, r = as_counts(n_at_distance), as_counts(relevant_at_distance)
-    start, slots = place(n, k)
-    relevant_before = r.cumsum(axis=1) - r
-    harmonic = _harmonic_numbers(k)
-    sums = _expected_sum(slots, n, r, np.minimum(start, k), relevant_before, harmonic=harmonic)
+    groups, harmonic = _groups(n_at_distance, relevant_at_distance, k), _harmonic_numbers(k)
+    n, r, slots = groups.n, groups.r, groups.slots
+    sums = _expected_sum(slots, n, r, groups.n_before, groups.r_before, harmonic=harmonic)
     found: Floats = sums.sum(axis=1)
     return found / np.maximum(n_relevant, 1)
 
 
-def _cut_group(n: Counts, r: Counts, slots: Counts, k: int) -> tuple[Counts, ...]:
+def _groups(n_at_distance: Counts, relevant_at_distance: Counts, k: int) -> _Groups:
+    n, r = as_counts(n_at_distance), as_counts(relevant_at_distance)
+    start, slots = place(n, k)
+    whole = slots == n
+    return _Groups(
+        n=n,
+        r=r,
+        slots=slots,
+        n_before=np.minimum(start, k),
+        r_before=r.cumsum(axis=1) - r,
+        whole_n=np.where(whole, n, 0),
+        whole_r=np.where(whole, r, 0),
+    )
+
+
+def _cut_group(groups: _Groups, k: int) -> tuple[Counts, ...]:
     """Return slots, documents, relevant ones and documents before of the group cut at k, [Q, 1].
 
     There is at most one for each query; where there is none all are 0.
     """
-    cut = (slots > 0) & (slots < n)
-    m, n_cut, r_cut = (np.where(cut, x, 0).sum(axis=1, keepdims=True) for x in (slots, n, r))
+    cut = (groups.slots > 0) & (groups.slots < groups.n)
+    counts = (groups.slots, groups.n, groups.r)
+    m, n_cut, r_cut = (np.where(cut, x, 0).sum(axis=1, keepdims=True) for x in counts)
     return m, n_cut, r_cut, np.where(m > 0, k - m, 0)
 
 
