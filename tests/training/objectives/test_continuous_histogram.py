@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from training.objectives.continuous_histogram import (
+    continuous_histogram_loss,
+    histogram_gradient,
+    histogram_loss,
+    pair_histogram,
+    similarity_node,
+)
+
+
+def random_pairs(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    distance = torch.rand(count, generator=generator, dtype=torch.float64)
+    return distance, torch.rand(count, generator=generator, dtype=torch.float64)
+
+
+def slow_loss(distance: np.ndarray, similarity: np.ndarray, bins: int, nodes: int) -> float:
+    """The equations as printed, in loops over pairs, nodes and nodes again."""
+    h = np.zeros((bins, nodes))
+    width = 1 / (bins - 1)
+    for d, s in zip(distance, similarity, strict=True):
+        gaps = [abs(s - z / (nodes - 1)) for z in range(nodes)]
+        z = min(range(nodes), key=lambda node: (round(gaps[node], 9), node))
+        for r in range(bins):
+            h[r, z] += max(0.0, 1 - abs(d - r * width) / width) / len(distance)
+    return sum(
+        h[r, z] * h[later, more]
+        for r in range(bins)
+        for z in range(nodes)
+        for later in range(r, bins)
+        for more in range(z + 1, nodes)
+    )
+
+
+unit = st.floats(0, 1, allow_subnormal=False)
+
+
+@given(st.lists(unit, min_size=2, max_size=30), st.integers(2, 40))
+def test_the_kernel_is_a_partition_of_unity(distances: list[float], bins: int) -> None:
+    distance = torch.tensor(distances, dtype=torch.float64)
+    h = pair_histogram(distance, torch.zeros_like(distance), bins=bins, similarity_bins=2)
+    assert (h >= 0).all()
+    assert float(h.sum()) == pytest.approx(1)
+    assert (h[:, 1] == 0).all()
+    # Linear interpolation keeps the mean too: Σ_r t_r h_r is the mean distance.
+    nodes = torch.linspace(0, 1, bins, dtype=torch.float64)
+    assert float(nodes @ h[:, 0]) == pytest.approx(float(distance.mean()), abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(unit, st.integers(0, 20)), min_size=2, max_size=12),
+    st.integers(2, 8),
+    st.integers(2, 8),
+)
+def test_the_loss_equals_the_printed_sums(
+    pairs: list[tuple[float, int]], bins: int, nodes: int
+) -> None:
+    distance = np.array([d for d, _ in pairs])
+    similarity = np.array([s / 20 for _, s in pairs])
+    expected = slow_loss(distance, similarity, bins, nodes)
+    tensors = torch.from_numpy(distance), torch.from_numpy(similarity)
+    if len(set(similarity_node(tensors[1], nodes).tolist())) < 2:
+        with pytest.raises(ValueError, match="there must be two degrees"):
+            continuous_histogram_loss(*tensors, bins=bins, similarity_bins=nodes)
+        return
+    found = continuous_histogram_loss(*tensors, bins=bins, similarity_bins=nodes)
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("bins", "nodes"), [(2, 2), (11, 5), (51, 51), (100, 100)])
+def test_autograd_equals_the_closed_form_of_the_gradient(bins: int, nodes: int) -> None:
+    distance, similarity = random_pairs(300)
+    distance[:5] = torch.tensor([0.0, 1.0, 0.5, 1 / 3, 0.1])  # nodes and both ends among them
+    distance.requires_grad_()
+    sizes = {"bins": bins, "similarity_bins": nodes}
+    loss = continuous_histogram_loss(distance, similarity, **sizes)
+    (gradient,) = torch.autograd.grad(loss, distance)
+    closed = histogram_gradient(distance, similarity, **sizes)
+    torch.testing.assert_close(gradient, closed, rtol=0, atol=1e-14)
+    assert gradient.abs().max() > 1e-4
+
+
+def test_the_gradient_is_the_slope_of_the_loss() -> None:
+    distance, similarity = random_pairs(40)
+    step = 1e-7
+    closed = histogram_gradient(distance, similarity, bins=11, similarity_bins=5)
+    for i in range(len(distance)):
+        moved = distance.clone()
+        moved[i] += step
+        before, after = (
+            continuous_histogram_loss(d, similarity, bins=11, similarity_bins=5)
+            for d in (distance, moved)
+        )
+        assert float(after - before) / step == pytest.approx(float(closed[i]), abs=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(4, 200), st.integers(2, 100), st.integers(0, 1000))
+def test_two_degrees_reduce_to_the_histogram_loss(count: int, bins: int, seed: int) -> None:
+    distance, similarity = random_pairs(count, seed)
+    alike = similarity > 0.7
+    alike[:2] = torch.tensor([True, False])
+    share = float(alike.double().mean())
+    whole = continuous_histogram_loss(distance, alike.double(), bins=bins, similarity_bins=2)
+    binary = histogram_loss(distance, alike, bins=bins)
+    assert float(whole) == pytest.approx(share * (1 - share) * float(binary), abs=1e-6)
+
+
+def test_the_histogram_loss_counts_pairs_in_the_wrong_order() -> None:
+    # On nodes nothing is spread: one of the four pairs of pairs is in the wrong order, one is tied.
+    distance = torch.tensor([0.0, 0.5, 0.25, 0.5], dtype=torch.float64)
+    alike = torch.tensor([True, True, False, False])
+    assert float(histogram_loss(distance, alike, bins=5)) == pytest.approx(2 / 4)
+
+
+def test_pairs_in_the_right_order_cost_nothing() -> None:
+    similarity = torch.linspace(0, 1, 11)
+    right, wrong = 1 - similarity, similarity
+    assert float(continuous_histogram_loss(right, similarity, similarity_bins=11)) < 1e-6
+    assert float(continuous_histogram_loss(wrong, similarity, similarity_bins=11)) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("similarity", "nodes", "expected"),
+    [
+        ([0.0, 0.24, 0.25, 0.26, 0.75, 0.76, 1.0], 3, [0, 0, 0, 1, 1, 2, 2]),
+        ([0.1, 0.3, 0.5, 0.7, 0.9], 6, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_similarity_on_a_border_goes_to_the_left(
+    similarity: list[float], nodes: int, expected: list[int]
+) -> None:
+    for dtype in (torch.float32, torch.float64):
+        assert similarity_node(torch.tensor(similarity, dtype=dtype), nodes).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("distance", "similarity", "message"),
+    [
+        ([0.1, 0.2], [0.5, 1.2], "similarity: holds 1.2; every similarity must be from 0 to 1"),
+        ([0.1, 0.2], [0.5, float("nan")], "similarity: holds nan"),
+        ([-0.1, 0.2], [0.5, 1.0], "distance: holds -0.1"),
+        ([0.1, 0.2], [1.0, 1.0], "similarity: all 2 pairs are 1 alike .* a batch of one class"),
+        ([0.1], [1.0], r"\[1\] and \[1\]; both must be \[M\], M ≥ 2"),
+    ],
+)
+def test_bad_pairs_are_explained(
+    distance: list[float], similarity: list[float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        continuous_histogram_loss(torch.tensor(distance), torch.tensor(similarity))
+
+
+def test_a_histogram_needs_both_kinds_and_two_nodes() -> None:
+    distance = torch.tensor([0.1, 0.2])
+    with pytest.raises(ValueError, match="all 2 pairs are alike; there must be both"):
+        histogram_loss(distance, torch.tensor([True, True]))
+    with pytest.raises(ValueError, match="bins is 1; it must be at least 2"):
+        histogram_loss(distance, torch.tensor([True, False]), bins=1)

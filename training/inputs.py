@@ -1,0 +1,42 @@
+"""The documents trained on, as a network takes them: features in, what is to be rebuilt out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from encoder.encoder import Inputs
+from encoder.features import Features, TextFeatures
+from training.batches import SparseBatch, drop_words, word_distribution
+from training.data import Rows
+
+
+class TrainingInputs:
+    """Features of N documents and the targets of their reconstruction, taken batch by batch.
+
+    The target of a text is the distribution of its words, weighed by idf with `idf_target`; that of
+    a vector is the vector.
+    """
+
+    def __init__(self, features: Features, inputs: Inputs, *, idf_target: bool = True) -> None:
+        self._x: Any
+        self._targets: Any
+        if isinstance(features, TextFeatures):
+            counts = features.count_terms([str(text) for text in inputs])
+            self._x = features.weigh(counts)
+            self._targets = word_distribution(counts, features.idf if idf_target else None)
+        else:
+            self._x = self._targets = features.transform(np.asarray(inputs))
+
+    def batch(
+        self, rows: Rows, word_dropout: float, generator: torch.Generator
+    ) -> tuple[SparseBatch | Tensor, SparseBatch | Tensor]:
+        """Return the features of `rows`, texts with words left out, and their targets."""
+        if isinstance(self._x, np.ndarray):
+            x_ND = torch.from_numpy(self._x[rows])
+            return x_ND, x_ND
+        x = drop_words(SparseBatch.of_rows(self._x, rows), word_dropout, generator)
+        return x, SparseBatch.of_rows(self._targets, rows)

@@ -1,0 +1,76 @@
+"""The settings of metric learning. This module is cheap to import: it needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from training.recipe import check_settings, setting
+
+OBJECTIVES: Mapping[str, str] = {
+    "continuous-histogram": "pairs in the order of their similarity, by histograms",
+}
+"""What each objective asks of codes, by name; :mod:`training.metric_learning` has the code."""
+
+SIMILARITIES: Mapping[str, str] = {
+    "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
+    "labels": "1 with a label in common, else 0",
+    "graded": "by the difference of labels that are numbers",
+    "pairs": "as a file of pairs lists it",
+}
+"""How alike two documents are, by name."""
+
+
+@dataclass(frozen=True)
+class MetricRecipe:
+    """All that decides the outcome of metric learning besides the documents.
+
+    The loss is `objective_weight` · objective + `reconstruction_weight` · reconstruction
+    + `kl_weight` · KL. `bins` and `similarity_bins` are those of the objectives that have them.
+
+    Raises:
+        RecipeError: naming the setting that is out of its range.
+    """
+
+    method: str = setting("metric", "what is trained", "metric")
+    objective: str = setting("continuous-histogram", "what is asked of codes", *OBJECTIVES)
+    similarity: str = setting("hierarchy", "what makes documents alike", *SIMILARITIES)
+    n_bits: int = setting(32, "bits in a code, a multiple of 8")
+    supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
+    seed: int = setting(0, "seed of everything that is drawn")
+    epochs: int = setting(30, "passes over the documents, or over the pairs of a file")
+    batch_size: int = setting(100, "documents in a batch, or pairs of a file")
+    learning_rate: float = setting(1e-3, "step size of Adam")
+    hidden: int = setting(500, "units in each of the two hidden layers")
+    max_terms: int = setting(10_000, "terms in the vocabulary")
+    temperature: float = setting(0.67, "temperature of the relaxed bits")
+    objective_weight: float = setting(1.0, "weight of the objective")
+    reconstruction_weight: float = setting(0.0, "weight of rebuilding the document from its code")
+    kl_weight: float = setting(0.0, "weight of the divergence from bits set half the time")
+    bins: int = setting(33, "nodes over distances of the histogram")
+    similarity_bins: int = setting(100, "nodes over similarities of the histogram")
+    word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
+    features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
+    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
+    validation_share: float = setting(0.1, "share of the labelled documents held out")
+
+    def __post_init__(self) -> None:
+        check_settings(self, self._ranges())
+
+    def _ranges(self) -> dict[str, tuple[bool, str]]:
+        weights = ("objective_weight", "reconstruction_weight", "kl_weight")
+        return {
+            "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
+            "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
+            "epochs": (self.epochs >= 1, "at least 1"),
+            "batch_size": (self.batch_size >= 3, "at least 3"),
+            "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
+            "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
+            "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
+            "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
+            "bins": (2 <= self.bins <= 10_000, "from 2 to 10,000"),
+            "similarity_bins": (2 <= self.similarity_bins <= 10_000, "from 2 to 10,000"),
+            "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
+            "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
+            **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
+        }

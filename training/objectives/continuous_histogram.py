@@ -1,0 +1,149 @@
+"""Continuous histogram loss: the more alike two examples are, the nearer they should be.
+
+Source: Zholus and Putin, "Continuous Histogram Loss: beyond neural similarity" (2020), which
+carries the histogram loss of Ustinova and Lempitsky, "Learning Deep Embeddings with Histogram Loss"
+(2016), from pairs that are alike or not over to degrees of similarity.
+
+M pairs have distances d and similarities s, both from 0 to 1. Distances are spread over R nodes
+t_r = r Δ by a triangular kernel: a pair between two nodes counts at both, the more the nearer.
+Similarities are put at the nearest of m nodes, whole. The paper's text has Δ = 2/(R − 1) beside
+nodes r/(R − 1); the width here is Δ = 1/(R − 1), with which the kernel is a partition of unity, as
+the derivation needs: every pair counts once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# What a similarity may lie beyond a border and still count as on it.
+_ROUNDING = 1e-7
+
+
+def continuous_histogram_loss(
+    distance_M: Tensor, similarity_M: Tensor, *, bins: int = 100, similarity_bins: int = 100
+) -> Tensor:
+    """Return L = Σ_rz h_rz φ_rz with φ_rz = Σ_{r' ≥ r} Σ_{z' > z} h_r'z'; a scalar.
+
+    h is :func:`pair_histogram`. L is the probability that of two pairs drawn at random the second
+    is the more alike and yet no nearer, as far as the nodes tell distances and similarities apart.
+
+    The gradient (the paper's appendix A). A pair i of similarity node z between the nodes r and
+    r + 1 has δ_ir = r + 1 − d_i/Δ and δ_i,r+1 = d_i/Δ − r, so that ∂h_r+1,z/∂d_i = −∂h_rz/∂d_i =
+    1/(M Δ). In L, h_rz occurs as the less alike with the factor φ_rz and as the more alike with
+    ψ_rz = Σ_{r' ≤ r} Σ_{z' < z} h_r'z', so ∂L/∂h = φ + ψ. The sums of neighbouring nodes differ in
+    one term, and
+
+        ∂L/∂d_i = (φ_r+1,z + ψ_r+1,z − φ_rz − ψ_rz) / (M Δ)
+                = (Σ_{z' < z} h_r+1,z' − Σ_{z' > z} h_rz') / (M Δ).
+
+    A pair is drawn together by the less alike pairs at the node beyond it and pushed apart by the
+    more alike ones at the node before it. :func:`histogram_gradient` computes this.
+
+    Raises:
+        ValueError: unless both are ``[M]`` with M ≥ 2, all values lie in [0, 1], there are at least
+            2 of each kind of bins, and similarities differ.
+    """
+    h_RZ = pair_histogram(distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins)
+    if int((h_RZ.detach().sum(dim=0) > 0).sum()) < 2:
+        raise ValueError(
+            f"similarity: all {len(similarity_M):,} pairs are {float(similarity_M[0]):g} alike at"
+            f" {similarity_bins} bins, as in a batch of one class; there must be two degrees"
+        )
+    return (h_RZ * _farther_and_more_alike(h_RZ)).sum()
+
+
+def histogram_loss(distance_M: Tensor, alike_M: Tensor, *, bins: int = 100) -> Tensor:
+    """Return Σ_r h⁻_r Σ_{q ≥ r} h⁺_q, the histogram loss of pairs that are alike or not; a scalar.
+
+    h⁺ and h⁻ are the histograms of the distances of pairs where `alike_M`, ``bool[M]``, is true and
+    false, each of sum 1. It is the probability that a pair that is alike is no nearer than one that
+    is not. With similarities 0 and 1, :func:`continuous_histogram_loss` is p(S=0) p(S=1) times it.
+
+    Raises:
+        ValueError: as :func:`continuous_histogram_loss`.
+    """
+    similarity_M = alike_M.to(distance_M.dtype)
+    h_R2 = pair_histogram(distance_M, similarity_M, bins=bins, similarity_bins=2)
+    share_2 = h_R2.detach().sum(dim=0)
+    if bool((share_2 == 0).any()):
+        kind = "alike" if share_2[0] == 0 else "different"
+        raise ValueError(f"alike: all {len(alike_M):,} pairs are {kind}; there must be both")
+    negative_R, positive_R = (h_R2 / share_2).unbind(dim=1)
+    return (negative_R * _from_here_on(positive_R)).sum()
+
+
+def pair_histogram(
+    distance_M: Tensor, similarity_M: Tensor, *, bins: int, similarity_bins: int
+) -> Tensor:
+    """Return h_rz = (1/M) Σ_{i: z_i = z} δ_ir, of shape ``(bins, similarity_bins)`` and sum 1.
+
+    δ_ir = max(0, 1 − |d_i − t_r| / Δ) is the share of pair i at distance node r, z_i its similarity
+    node. It is differentiable in the distances, from the right where one lies on a node.
+
+    Raises:
+        ValueError: as :func:`continuous_histogram_loss`, but similarities may be all the same.
+    """
+    _check(distance_M, similarity_M, bins, similarity_bins)
+    z_M = similarity_node(similarity_M, similarity_bins)
+    r_M, upper_M = _place(distance_M, bins)
+    flat = distance_M.new_zeros(bins * similarity_bins)
+    flat = flat.index_add(0, r_M * similarity_bins + z_M, 1 - upper_M)
+    flat = flat.index_add(0, (r_M + 1) * similarity_bins + z_M, upper_M)
+    return flat.view(bins, similarity_bins) / len(distance_M)
+
+
+def histogram_gradient(
+    distance_M: Tensor, similarity_M: Tensor, *, bins: int = 100, similarity_bins: int = 100
+) -> Tensor:
+    """Return ∂L/∂d of :func:`continuous_histogram_loss` in closed form, of shape ``(M,)``.
+
+    Raises:
+        ValueError: as :func:`pair_histogram`.
+    """
+    with torch.no_grad():
+        h_RZ = pair_histogram(distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins)
+        z_M = similarity_node(similarity_M, similarity_bins)
+        r_M, _ = _place(distance_M, bins)
+        up_to_RZ = h_RZ.cumsum(dim=1)
+        less_alike_M = (up_to_RZ - h_RZ)[r_M + 1, z_M]
+        more_alike_M = (up_to_RZ[:, -1:] - up_to_RZ)[r_M, z_M]
+        return (less_alike_M - more_alike_M) * (bins - 1) / len(distance_M)
+
+
+def similarity_node(similarity_M: Tensor, similarity_bins: int) -> Tensor:
+    """Return the nearest of the nodes z / (m − 1), ``int64[M]``; the left one from halfway."""
+    # 0.1 is halfway between the first two of six nodes, but not when rounded to float32.
+    scaled_M = similarity_M.detach().double() * (similarity_bins - 1)
+    return torch.ceil(scaled_M - 0.5 - _ROUNDING * similarity_bins).long().clamp(min=0)
+
+
+def _place(distance_M: Tensor, bins: int) -> tuple[Tensor, Tensor]:
+    """Return the node at or before each distance, and the share that counts at the next one."""
+    scaled_M = distance_M * (bins - 1)
+    r_M = scaled_M.detach().floor().long().clamp(0, bins - 2)
+    return r_M, scaled_M - r_M
+
+
+def _farther_and_more_alike(h_RZ: Tensor) -> Tensor:
+    from_r_RZ = _from_here_on(h_RZ)
+    return from_r_RZ.sum(dim=1, keepdim=True) - from_r_RZ.cumsum(dim=1)
+
+
+def _from_here_on(h_R: Tensor) -> Tensor:
+    """Return Σ_{q ≥ r} h_q along the first axis."""
+    return h_R.flip(0).cumsum(dim=0).flip(0)
+
+
+def _check(distance_M: Tensor, similarity_M: Tensor, bins: int, similarity_bins: int) -> None:
+    if distance_M.ndim != 1 or distance_M.shape != similarity_M.shape or len(distance_M) < 2:
+        shapes = f"{list(distance_M.shape)} and {list(similarity_M.shape)}"
+        raise ValueError(f"distances and similarities are {shapes}; both must be [M], M ≥ 2")
+    for name, count in (("bins", bins), ("similarity_bins", similarity_bins)):
+        if count < 2:
+            raise ValueError(f"{name} is {count}; it must be at least 2")
+    for name, values in (("distance", distance_M), ("similarity", similarity_M)):
+        wrong_M = ~((values >= 0) & (values <= 1))
+        if bool(wrong_M.any()):
+            first = float(values.detach()[wrong_M][0])
+            raise ValueError(f"{name}: holds {first:g}; every {name} must be from 0 to 1")
