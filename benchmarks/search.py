@@ -89,7 +89,7 @@ def compare(kind: str, codes: Codes, queries: Codes, k: int, rounds: int) -> Non
             f"{medians[name] / medians['distinct']:6.2f}" if name in medians else f"{'-':>6}"
             for name in ("faiss", "numpy")
         ]
-        n_distinct = len(distinct.distinct_codes()[0])
+        n_distinct = len(distinct.counted_codes()[0])
         print(f"{kind:10} {n:9,} {n_bits:4} {n_distinct:9,} {size:7}", *shown, *against)
 
 

@@ -1,45 +1,48 @@
-"""Exact search over the distinct codes.
+"""Exact search over the distinct codes of a corpus in which codes repeat.
 
-Learned codes repeat: a million documents may hold thirty thousand distinct codes. FAISS scans the
-distinct codes; the documents of each come from its posting list. FAISS breaks ties as it likes and
-says nothing of rows, so it is trusted with distances only: the list that it returns settles the
-distance at which the k-th document lies, and where that list may have been cut inside that
-distance, a range search completes it. The order of results is made here.
+A query's nearest codes are looked up where codes are dense (see :mod:`index.balls`). The queries
+that this does not settle, outliers mostly, are answered by FAISS, which scans the distinct codes:
+the list that it returns settles the distance at which the k-th row lies, and where the list may
+have been cut inside that distance, a range search completes it.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
+import math
 from typing import NamedTuple
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.protocol import Neighbours, Rows, check_codes, check_search
+from index.balls import Balls, ball_size
+from index.flat import held_codes, pad, scan_of
+from index.postings import (
+    Candidates,
+    Integers,
+    Places,
+    PostingIndex,
+    Words,
+    as_words,
+    group,
+)
+from index.protocol import Rows, check_codes
 
-Integers = npt.NDArray[np.int64]
-
-# Bounds the memory of a batch; more at once is no faster.
-QUERIES_AT_ONCE = 64
-
-
-class _Candidates(NamedTuple):
-    """Distinct codes worth expanding: code ``codes[i]`` lies ``distances[i]`` from a query."""
-
-    queries: Integers
-    codes: Integers
-    distances: Integers
+MAX_RADIUS = 3
+# FAISS scans so many codes in the time of one lookup.
+CODES_PER_LOOKUP = 16
+MAX_TABLE_BITS = 25
+# Asking FAISS for some more codes than are needed costs little and settles most ties.
+SLACK = 54
+SCANS_AT_ONCE = 64
+# 2**64 divided by the golden ratio: a number multiplied by it spreads over the high bits.
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class DistinctIndex:
-    """A :class:`~index.protocol.CodeIndex` that does not change once it is made.
+class DistinctIndex(PostingIndex):
+    """A :class:`~index.postings.PostingIndex` over the distinct codes in ascending order."""
 
-    Rows can be struck out: :meth:`without` returns an index that shares everything with this one
-    except the marks of what is live. Any number of threads can search at once.
-    """
+    name = "distinct"
 
     def __init__(self, codes: Codes, rows: Rows) -> None:
         """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
@@ -48,168 +51,118 @@ class DistinctIndex:
             ValueError: if the shapes or types are others, or the rows do not ascend.
         """
         check_codes(codes, rows)
-        self.n_bits: int = codes.shape[1] * 8
-        self._rows = rows
-        # A place is a position in `rows`. The places of distinct code c, in ascending order, are
-        # postings[offsets[c]:offsets[c + 1]]; distinct codes are numbered by their first place.
-        self._code_of, self._offsets, self._postings = _group(codes)
-        self._distinct = codes[self._postings[self._offsets[:-1]]]
-        self._faiss = faiss.IndexBinaryFlat(_padded(self._distinct).shape[1] * 8)
-        self._faiss.add(_padded(self._distinct))
-        self._live = np.ones(len(rows), dtype=np.bool_)
-        self._live_counts = np.diff(self._offsets)
-        self._n_live = len(rows)
-
-    def __len__(self) -> int:
-        return self._n_live
+        words, postings = group(as_words(codes))
+        super().__init__(codes.shape[1] * 8, rows, postings)
+        self._scan = scan_of(words.view(np.uint8))
+        self._codes = held_codes(self._scan)
+        self._lookups = _Lookups.over(as_words(self._codes)[:, 0], self.n_bits)
 
     @property
-    def n_dead(self) -> int:
-        """The number of rows that were struck out and still take up room."""
-        return len(self._rows) - self._n_live
+    def n_distinct(self) -> int:
+        """The number of distinct codes, those of rows that were struck out included."""
+        return len(self._codes)
 
-    def without(self, rows: Rows) -> DistinctIndex:
-        """Return the index without those of `rows` that it holds; the others are ignored."""
-        places = np.searchsorted(self._rows, rows)
-        places = places[np.append(self._rows, -1)[places] == rows]
-        places = np.unique(places[self._live[places]])
-        if not len(places):
-            return self
-        live, live_counts = self._live.copy(), self._live_counts.copy()
-        live[places] = False
-        np.subtract.at(live_counts, self._code_of[places], 1)
-        index = copy.copy(self)
-        vars(index).update(_live=live, _live_counts=live_counts, _n_live=self._n_live - len(places))
-        return index
+    def work(self, queries: Codes, k: int) -> float:
+        """Return how many codes FAISS could scan in the time that a query takes, on average."""
+        n_scanned, lookups = len(queries), 0
+        if self._lookups is not None:
+            words = as_words(queries)[:, 0]
+            _, pending = self._lookups.balls.search(
+                words, k, self.n_bits, self._live_counts, self._lookups.find
+            )
+            n_scanned = len(pending)
+            lookups = len(self._lookups.balls.masks)
+        return lookups * CODES_PER_LOOKUP + n_scanned / len(queries) * self.n_distinct
 
-    def only(self, rows: Rows) -> DistinctIndex:
-        """Return the index with none but those of `rows` that it holds."""
-        places = np.searchsorted(self._rows, rows)
-        places = places[np.append(self._rows, -1)[places] == rows]
-        live = np.zeros(len(self._rows), dtype=np.bool_)
-        live[places] = self._live[places]
-        live_counts = np.bincount(self._code_of[live], minlength=len(self._distinct))
-        index = copy.copy(self)
-        vars(index).update(_live=live, _live_counts=live_counts, _n_live=int(live.sum()))
-        return index
+    def _codes_of(self, numbers: Places | Integers) -> Codes:
+        return self._codes[numbers, : self.n_bits // 8]
 
-    def live_codes(self) -> tuple[Codes, Rows]:
-        """Return the codes that a search can find and their rows, in ascending order of rows."""
-        return self._distinct[self._code_of[self._live]], self._rows[self._live]
-
-    def distinct_codes(self) -> tuple[Codes, Integers]:
-        """Return the distinct codes that a search can find and how many rows hold each."""
-        held = self._live_counts > 0
-        return self._distinct[held], self._live_counts[held]
-
-    def search(
-        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
-    ) -> list[Neighbours]:
-        """See :meth:`index.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius, among)
-        if among is not None:
-            return self.only(among).search(queries, k, radius)
-        radius = self.n_bits if radius is None else min(radius, self.n_bits)
-        k = min(k, len(self))
-        if k == 0:
-            nothing = np.empty(0, dtype=np.int64)
-            return [Neighbours(nothing, nothing) for _ in queries]
-        results: list[Neighbours] = []
-        for start in range(0, len(queries), QUERIES_AT_ONCE):
-            batch = _padded(queries[start : start + QUERIES_AT_ONCE])
-            parts = self._candidates(batch, k, radius)
-            results += self._expand(parts, len(batch), k)
-        return results
-
-    def _candidates(self, queries: Codes, k: int, radius: int) -> _Candidates:
-        """Find, for each query, every distinct code that may hold one of its k nearest rows."""
-        parts: list[_Candidates] = []
+    def _candidates(self, queries: Codes, k: int, radius: int) -> list[Candidates]:
+        parts: list[Candidates] = []
         pending = np.arange(len(queries))
-        width = min(k, len(self._distinct))
+        padded = pad(queries)
+        if self._lookups is not None:
+            words = as_words(padded)[:, 0]
+            parts, pending = self._lookups.balls.search(
+                words, k, radius, self._live_counts, self._lookups.find
+            )
+        for start in range(0, len(pending), SCANS_AT_ONCE):
+            parts += self._scanned(padded, pending[start : start + SCANS_AT_ONCE], k, radius)
+        return parts
+
+    def _scanned(self, queries: Codes, pending: Integers, k: int, radius: int) -> list[Candidates]:
+        parts: list[Candidates] = []
+        width = min(k + SLACK, len(self._codes))
         while len(pending):
-            distances, codes = self._faiss.search(queries[pending], width)
-            reached = np.cumsum(self._live_counts[codes], axis=1) >= k
+            distances, codes = self._scan.search(queries[pending], width)
+            reached = self._live_counts[codes].cumsum(axis=1) >= k
             # The distance of the k-th live row, where the list goes that far.
             boundary = distances[np.arange(len(pending)), reached.argmax(axis=1)]
             limit = np.where(reached[:, -1], np.minimum(boundary, radius), radius)
             # Every code nearer than the last of the list is in the list; of the codes as far as
             # the last, some may not be.
-            whole = (distances[:, -1] > limit) | (width == len(self._distinct))
+            whole = (distances[:, -1] > limit) | (width == len(self._codes))
             parts.append(_within(pending[whole], codes[whole], distances[whole], limit[whole]))
             cut = reached[:, -1] & ~whole
             parts += self._in_range(queries, pending[cut], limit[cut])
             # Rows that were struck out took the places of others.
             pending = pending[~whole & ~cut]
-            width = min(4 * width, len(self._distinct))
-        return _Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            width = min(4 * width, len(self._codes))
+        return parts
 
-    def _in_range(self, queries: Codes, chosen: Integers, limits: Integers) -> list[_Candidates]:
+    def _in_range(self, queries: Codes, chosen: Integers, limits: Integers) -> list[Candidates]:
         """Find every distinct code within a query's limit, queries of the same limit together."""
-        parts: list[_Candidates] = []
+        parts: list[Candidates] = []
         for limit in np.unique(limits):
             some = chosen[limits == limit]
             # FAISS returns what is nearer than the radius, not what is as near.
-            ends, distances, codes = self._faiss.range_search(queries[some], int(limit) + 1)
+            ends, distances, codes = self._scan.range_search(queries[some], int(limit) + 1)
             owners = np.repeat(some, np.diff(ends.astype(np.int64)))
-            parts.append(_Candidates(owners, codes, distances.astype(np.int64)))
+            parts.append(Candidates(owners, codes, distances.astype(np.int64)))
         return parts
 
-    def _expand(self, candidates: _Candidates, n_queries: int, k: int) -> list[Neighbours]:
-        """Replace distinct codes by their live rows, in order, and keep k for each query."""
-        codes = candidates.codes
-        lengths = self._offsets[codes + 1] - self._offsets[codes]
-        # The k nearest rows take no more than k live ones from any posting list.
-        taken = np.minimum(lengths, k + lengths - self._live_counts[codes])
-        ends = np.cumsum(taken)
-        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - taken, taken)
-        places = self._postings[np.repeat(self._offsets[codes], taken) + within]
-        # One number sorts by query, then distance, then place.
-        steps = candidates.queries * (self.n_bits + 1) + candidates.distances
-        keys = np.repeat(steps, taken) * len(self._rows) + places
-        keys = np.sort(keys[self._live[places]])
-        steps, places = np.divmod(keys, len(self._rows))
-        owners, distances = np.divmod(steps, self.n_bits + 1)
-        starts = np.searchsorted(owners, np.arange(n_queries + 1))
-        rows = self._rows[places]
-        return [
-            Neighbours(rows[start : min(start + k, end)], distances[start : min(start + k, end)])
-            for start, end in itertools.pairwise(starts)
-        ]
+
+class _Lookups(NamedTuple):
+    """Finds codes among sorted ones. A table of hashes turns away nearly all that are not there."""
+
+    words: Words
+    """The distinct codes, ascending."""
+    balls: Balls
+    table: npt.NDArray[np.bool_]
+    shift: np.uint64
+
+    @classmethod
+    def over(cls, words: Words, n_bits: int) -> _Lookups | None:
+        """Return None where lookups would not pay: codes are few for their length, or long."""
+        worth = len(words) // CODES_PER_LOOKUP
+        radii = [r for r in range(1, MAX_RADIUS + 1) if ball_size(n_bits, r) <= worth]
+        if n_bits > 64 or not radii:
+            return None
+        n_hash_bits = min(MAX_TABLE_BITS, math.ceil(math.log2(16 * len(words))))
+        shift = np.uint64(64 - n_hash_bits)
+        table = np.zeros(2**n_hash_bits, dtype=np.bool_)
+        table[_hashes(words, shift)] = True
+        return cls(words, Balls.of(n_bits, radii, words.dtype), table, shift)
+
+    def find(self, words: Words) -> tuple[Integers, Integers]:
+        """See :data:`index.balls.Lookup`."""
+        positions = np.flatnonzero(self.table.take(_hashes(words, self.shift)))
+        words = words[positions]
+        numbers = np.searchsorted(self.words, words)
+        there = self.words.take(numbers, mode="clip") == words
+        return positions[there], numbers[there]
 
 
-def _group(codes: Codes) -> tuple[Integers, Integers, Integers]:
-    """Return the code of each place, and the offsets and places of the posting lists."""
-    n = len(codes)
-    words = np.zeros((n, -(-codes.shape[1] // 8) * 8), dtype=np.uint8)
-    words[:, : codes.shape[1]] = codes
-    keys = words.view(np.uint64)
-    # A stable sort: the places of equal codes stay in ascending order.
-    order = np.lexsort(keys.T)
-    starts_group = np.ones(n, dtype=np.bool_)
-    starts_group[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
-    firsts = order[starts_group]
-    # Number the groups by their first place instead of by their key.
-    number = np.empty(len(firsts), dtype=np.int64)
-    number[np.argsort(firsts)] = np.arange(len(firsts))
-    code_of = np.empty(n, dtype=np.int64)
-    code_of[order] = number[np.cumsum(starts_group) - 1]
-    offsets = np.zeros(len(firsts) + 1, dtype=np.int64)
-    offsets[1:] = np.cumsum(np.bincount(code_of, minlength=len(firsts)))
-    return code_of, offsets, np.argsort(code_of, kind="stable")
-
-
-def _padded(codes: Codes) -> Codes:
-    """Add zero bytes up to a multiple of 4: distances stay, and FAISS has fast paths for those."""
-    size = -(-codes.shape[1] // 4) * 4
-    padded = np.zeros((len(codes), size), dtype=np.uint8)
-    padded[:, : codes.shape[1]] = codes
-    return padded
+def _hashes(words: Words, shift: np.uint64) -> Integers:
+    spread = words.astype(np.uint64) * SPREAD
+    spread >>= shift
+    return spread.view(np.int64)
 
 
 def _within(
     queries: Integers, codes: Integers, distances: npt.NDArray[np.int32], limits: Integers
-) -> _Candidates:
+) -> Candidates:
     """List the entries of a table, one row a query, that are within the query's limit."""
     near = distances <= limits[:, None]
     owners = np.repeat(queries, near.sum(axis=1))
-    return _Candidates(owners, codes[near], distances[near].astype(np.int64))
+    return Candidates(owners, codes[near], distances[near].astype(np.int64))

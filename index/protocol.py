@@ -13,6 +13,10 @@ Rows = npt.NDArray[np.int64]
 """Row numbers: the order of insertion. They need not be contiguous and are never reused."""
 
 
+MAX_ROWS = 2**31 - 1
+"""The most codes in one index: positions take four bytes."""
+
+
 class Neighbours(NamedTuple):
     """What one query found, nearest first; rows at the same distance in ascending order."""
 
@@ -79,3 +83,13 @@ def check_codes(codes: Codes, rows: Rows) -> None:
         raise ValueError(f"{len(codes)} codes have rows of shape {rows.shape}")
     if (rows[1:] <= rows[:-1]).any():
         raise ValueError("rows must ascend")
+    if len(rows) > MAX_ROWS:
+        raise ValueError(f"there are {len(rows):,} codes; an index takes {MAX_ROWS:,} at most")
+
+
+def places_of(held: Rows, rows: Rows) -> npt.NDArray[np.int64]:
+    """Return where those of `rows` that are among the ascending `held` stand in it."""
+    places = np.searchsorted(held, rows)
+    there = places < len(held)
+    there[there] = held[places[there]] == rows[there]
+    return places[there]

@@ -12,16 +12,17 @@ Every row of a segment was inserted after every row of the segment before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from encoder.codes import Codes
-from index.distinct import DistinctIndex, Integers
+from index.engines import Engine, build
+from index.flat import FlatIndex
+from index.postings import Integers, as_words, group
 from index.protocol import Neighbours, Rows, check_search
 
-ENGINES = ("auto", "direct", "distinct", "pruned", "flat")
 MIN_FOLD = 4096
 GROWTH = 4
 FOLD_FRACTION = 16
@@ -36,8 +37,12 @@ class Generation:
     """
 
     number: int
-    base: DistinctIndex
-    deltas: tuple[DistinctIndex, ...] = ()
+    base: Engine
+    engine_reason: str
+    """Why the base is searched as it is, in one sentence."""
+    deltas: tuple[Engine, ...] = ()
+    asked_engine: str = "auto"
+    """The engine that was asked for; a base made of this generation gets it as well."""
 
     @classmethod
     def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> Generation:
@@ -47,9 +52,8 @@ class Generation:
             ValueError: if the shapes or types are others, the rows do not ascend, or there is no
                 such engine.
         """
-        if engine not in ENGINES:
-            raise ValueError(f"engine is {engine!a}; it must be one of {', '.join(ENGINES)}")
-        return cls(number, DistinctIndex(codes, rows))
+        base, reason = build(codes, rows, engine)
+        return cls(number, base, reason, asked_engine=engine)
 
     @property
     def n_bits(self) -> int:
@@ -59,12 +63,7 @@ class Generation:
     @property
     def engine(self) -> str:
         """The name of the engine that searches the base."""
-        return "distinct"
-
-    @property
-    def engine_reason(self) -> str:
-        """Why it is that engine, in one sentence."""
-        return "It is the only engine."
+        return self.base.name
 
     @property
     def needs_compaction(self) -> bool:
@@ -79,7 +78,7 @@ class Generation:
 
     def compacted(self) -> Generation:
         """Return a generation that finds the same, made of one base."""
-        return self.build(self.number, *self.codes())
+        return self.build(self.number, *self.codes(), self.asked_engine)
 
     def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> Generation:
         """Return the generation without the rows `removed` and with `codes` under `rows`.
@@ -89,14 +88,15 @@ class Generation:
         """
         base, *deltas = (segment.without(removed) for segment in self._segments)
         deltas = [delta for delta in deltas if len(delta)]
-        if not len(rows):
-            return Generation(number, base, tuple(deltas))
-        added = (codes, rows)
-        while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * len(added[1])):
-            added = _joined(deltas.pop().live_codes(), added)
-        if not deltas and len(base) < MIN_FOLD:
-            return self.build(number, *_joined(base.live_codes(), added))
-        return Generation(number, base, (*deltas, DistinctIndex(*added)))
+        if len(rows):
+            added = (codes, rows)
+            while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * len(added[1])):
+                added = _joined(deltas.pop().live_codes(), added)
+            if not deltas and len(base) < MIN_FOLD:
+                whole = _joined(base.live_codes(), added)
+                return self.build(number, *whole, self.asked_engine)
+            deltas.append(build(*added).engine)
+        return replace(self, number=number, base=base, deltas=tuple(deltas))
 
     def search(
         self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
@@ -111,20 +111,19 @@ class Generation:
 
     def distinct_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes, ``uint8[D, C]``, and how many rows hold each."""
-        if not self.deltas:
-            return self.base.distinct_codes()
-        codes, counts = reduce(_joined, (segment.distinct_codes() for segment in self._segments))
-        distinct, number = np.unique(codes, axis=0, return_inverse=True)
-        totals = np.zeros(len(distinct), dtype=np.int64)
-        np.add.at(totals, number, counts)
-        return distinct, totals
+        codes, counts = reduce(_joined, (one.counted_codes() for one in self._segments))
+        if not self.deltas and not isinstance(self.base, FlatIndex):
+            return codes, counts
+        words, postings = group(as_words(codes))
+        totals = np.bincount(postings.code_of, counts, len(words)).astype(np.int64)
+        return words.view(np.uint8)[:, : codes.shape[1]], totals
 
     def codes(self) -> tuple[Codes, Rows]:
         """Return every code and its row, in ascending order of rows."""
         return reduce(_joined, (segment.live_codes() for segment in self._segments))
 
     @property
-    def _segments(self) -> tuple[DistinctIndex, ...]:
+    def _segments(self) -> tuple[Engine, ...]:
         return (self.base, *self.deltas)
 
 

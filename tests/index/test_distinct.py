@@ -98,7 +98,7 @@ def test_striking_out_leaves_the_first_index_as_it_was() -> None:
     assert index.search(codes[:1], 9)[0].rows.tolist() == [2, 4, 6, 8]
     assert less.search(codes[:1], 9)[0].rows.tolist() == [6, 8]
     assert less.live_codes()[1].tolist() == [6, 8]
-    assert less.distinct_codes()[1].tolist() == [2]
+    assert less.counted_codes()[1].tolist() == [2]
 
 
 def test_codes_come_back_as_they_went_in() -> None:

@@ -1,0 +1,68 @@
+"""Which engine searches some codes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from encoder.codes import Codes
+from index.direct import MAX_TABLE_BITS, DirectIndex
+from index.distinct import DistinctIndex
+from index.flat import FlatIndex
+from index.protocol import Rows, check_codes
+
+Engine = FlatIndex | DirectIndex | DistinctIndex
+
+MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
+    "direct": DirectIndex,
+    "distinct": DistinctIndex,
+    "flat": FlatIndex,
+}
+ENGINES = ("auto", *MAKERS)
+# Fewer codes than this are scanned before anything cleverer has begun.
+FEW_CODES = 4096
+SAMPLE = 100
+K = 10
+# FAISS's scan of everything is the one to beat, clearly.
+GAIN = 0.7
+
+
+class Choice(NamedTuple):
+    """An engine over some codes, and why it is that one, in one sentence."""
+
+    engine: Engine
+    reason: str
+
+
+def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
+    """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
+
+    Raises:
+        ValueError: if the shapes or types are others, the rows do not ascend, there is no such
+            engine, or it does not take codes of that length.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!a}; it must be one of {', '.join(ENGINES)}")
+    check_codes(codes, rows)
+    if engine == "auto":
+        return _chosen(codes, rows)
+    return Choice(MAKERS[engine](codes, rows), "It was asked for.")
+
+
+def _chosen(codes: Codes, rows: Rows) -> Choice:
+    if len(codes) < FEW_CODES:
+        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
+        return Choice(FlatIndex(codes, rows), reason)
+    n_bits = codes.shape[1] * 8
+    if n_bits <= MAX_TABLE_BITS:
+        return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
+    distinct = DistinctIndex(codes, rows)
+    sample = codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
+    work = distinct.work(sample, K)
+    found = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
+    if work < GAIN * len(codes):
+        share = f"a query takes as long as scanning {work / len(codes):.2%} of the rows"
+        return Choice(distinct, f"{found}, and {share}.")
+    return Choice(FlatIndex(codes, rows), f"{found}, too many to gain from it.")
