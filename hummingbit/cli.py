@@ -17,6 +17,7 @@ import hummingbit
 COMMANDS = {
     "demo": "train on your own Python docstrings, index, evaluate and serve them",
     "train": "learn an encoder from documents of which few are labelled",
+    "distill": "learn a small encoder from a teacher's vectors, without labels",
     "index": "build, extend and describe a collection",
     "search": "search a collection from the command line",
     "serve": "serve a data folder over REST",

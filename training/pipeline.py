@@ -113,9 +113,13 @@ def write_encoder(
     *,
     settings: Mapping[str, Any],
     history: list[dict[str, float]] | None = None,
+    about: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Trained:
-    """Judge `encoder` on the documents held out and write it, with what it was trained on."""
+    """Judge `encoder` on the documents held out and write it, with what it was trained on.
+
+    `about` is what a method has to say besides in the artifact's metadata.
+    """
     figures = validate(
         encoder,
         shown=data.labelled(parts.labelled),
@@ -132,6 +136,7 @@ def write_encoder(
             "sha256": data.sha256,
         },
         "validation": figures,
+        **(about or {}),
     }
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
     written = write_artifact(

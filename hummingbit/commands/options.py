@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import Field
 from pathlib import Path
+from typing import Any
 
 from corpus.document import Document
 from corpus.readers import BadLine, read_documents
@@ -52,6 +54,25 @@ def read(args: argparse.Namespace, source: str) -> Iterator[Document]:
     return read_documents(
         source, on_error=args.on_error, data_root=args.data_root, report=_report_bad_line
     )
+
+
+def add_setting(parser: Any, one: Field[Any]) -> None:
+    """Add the flag of a recipe's setting; the method is the sub-command's name and needs none."""
+    if one.name == "method":
+        return
+    flag = "--bits" if one.name == "n_bits" else "--" + one.name.replace("_", "-")
+    options: dict[str, Any] = {
+        "dest": one.name,
+        "default": one.default,
+        "help": f"{one.metadata['help']} (default: %(default)s)",
+    }
+    if isinstance(one.default, bool):
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+    elif one.metadata["choices"]:
+        parser.add_argument(flag, choices=one.metadata["choices"], **options)
+    else:
+        shown = "N" if isinstance(one.default, int) else "X"
+        parser.add_argument(flag, type=type(one.default), metavar=shown, **options)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import Field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hummingbit.commands.options import SOURCE_HELP, add_reading, read
+from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, read
 from hummingbit.commands.tables import print_trained
 from training.data import gather
 from training.linear_codes import train_linear
@@ -33,14 +33,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         settings = neural.add_argument_group("recipe")
         for one in fields(Recipe):
-            _add_setting(settings, one)
+            add_setting(settings, one)
         neural.set_defaults(run=run_neural)
     linear_settings = {one.name for one in fields(LinearRecipe)}
     for name, summary in LINEAR.items():
         linear = _add_method(methods, name, summary)
         for one in fields(Recipe):
             if one.name in linear_settings:
-                _add_setting(linear, one)
+                add_setting(linear, one)
         linear.set_defaults(run=run_linear)
 
 
@@ -80,22 +80,3 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
     parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
     add_reading(parser)
     return parser
-
-
-def _add_setting(parser: Any, one: Field[Any]) -> None:
-    """Add the flag of a setting; the method is the sub-command's name and needs none."""
-    if one.name == "method":
-        return
-    flag = "--bits" if one.name == "n_bits" else "--" + one.name.replace("_", "-")
-    options: dict[str, Any] = {
-        "dest": one.name,
-        "default": one.default,
-        "help": f"{one.metadata['help']} (default: %(default)s)",
-    }
-    if isinstance(one.default, bool):
-        parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
-    elif one.metadata["choices"]:
-        parser.add_argument(flag, choices=one.metadata["choices"], **options)
-    else:
-        shown = "N" if isinstance(one.default, int) else "X"
-        parser.add_argument(flag, type=type(one.default), metavar=shown, **options)

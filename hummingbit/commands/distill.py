@@ -1,0 +1,72 @@
+"""``hummingbit distill``: documents and a teacher in, a small encoder out, without labels."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, read
+from hummingbit.commands.tables import print_trained
+from training.data import gather
+from training.distillation_recipe import DistillationRecipe
+
+TEACHER_HELP = (
+    "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
+    " vector, .npy with a row for each document); or the name or folder of a sentence-transformers"
+    " model"
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--teacher", required=True, metavar="T", help=TEACHER_HELP)
+    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="FOLDER", help="the student's folder"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
+    parser.add_argument(
+        "--save-vectors",
+        type=Path,
+        metavar="FILE",
+        help="keep what the teacher says of the documents as an .npz, to be the teacher next time",
+    )
+    add_reading(parser)
+    settings = parser.add_argument_group("recipe")
+    for one in fields(DistillationRecipe):
+        add_setting(settings, one)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask the teacher, train its student, print how far the two agree and where the encoder is."""
+    recipe = DistillationRecipe(
+        **{one.name: getattr(args, one.name) for one in fields(DistillationRecipe)}
+    )
+    data = gather(read(args, args.data))
+    from encoder.artifact import check_place  # noqa: PLC0415
+    from training.distillation import distill  # noqa: PLC0415 - torch takes a second
+    from training.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
+
+    # A teacher may take minutes: what would stop the run afterwards is found before.
+    check_place(args.out, overwrite=args.overwrite)
+    if args.save_vectors:
+        check_vectors_place(args.save_vectors)
+    teacher = read_teacher(args.teacher, data)
+    if args.save_vectors:
+        save_vectors(args.save_vectors, teacher, data)
+    try:
+        trained = distill(data, teacher, recipe, args.out, overwrite=args.overwrite)
+    except KeyboardInterrupt:
+        print("\nthe same command goes on from the last checkpoint", file=sys.stderr)
+        raise
+    print(f"teacher {teacher.name}: {teacher.kind}, {teacher.vectors.shape[1]} numbers a document")
+    if found := trained.encoder.metadata["coherence"]:
+        print(
+            f"coherence level {found['level']:.3f} on {found['queries']:,} documents held out; "
+            f"{found['neighbours']:.1%} of the teacher's 100 nearest kept"
+        )
+    print_trained(args.out, trained)
+    return 0

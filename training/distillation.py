@@ -1,0 +1,277 @@
+"""From documents and a teacher's vectors to an encoder, without labels: ``hummingbit distill``.
+
+The student is a small network whose relaxed bits are trained so that their Hamming distances follow
+the teacher's dissimilarities. Source: Nguyen et al., "Feature Representation Transferring to
+Lightweight Models via Perception Coherence" (2026), for the objective; binary codes as the
+student's representation, with the relaxed Hamming distance as its dissimilarity, are ours, as is
+word dropout, which makes many documents of one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from encoder.artifact import check_place
+from encoder.encoder import Encoder, Inputs
+from encoder.features import Features, Floats, TextFeatures
+from training.batches import SparseBatch, drop_words
+from training.checkpoint import Checkpoint
+from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
+from training.distillation_recipe import DistillationRecipe
+from training.export import to_encoder
+from training.loop import Schedule, fit
+from training.models import EncoderNetwork, Shape
+from training.objectives.dissimilarity import cosine_dissimilarity
+from training.objectives.hint import HintLoss
+from training.objectives.transfer import transfer_objective
+from training.perception import agreement
+from training.pipeline import (
+    Split,
+    Trained,
+    check_labels,
+    choose_features,
+    with_median_thresholds,
+    write_encoder,
+)
+from training.recipe import Recipe
+from training.semi_supervised import UNIT_ROW_SCALE, AutoencoderLoss, build_model
+from training.students import relaxed_bits, relaxed_hamming
+from training.teachers import Teacher, check_directions
+
+
+def distill(
+    data: TrainingData,
+    teacher: Teacher,
+    recipe: DistillationRecipe,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Train a student of `teacher` on `data` by `recipe` and write its encoder to `out`.
+
+    A share of the documents, labelled or not, is held out; the coherence level that the codes reach
+    on them joins the artifact. A run that was broken off goes on from the checkpoint beside `out`.
+
+    Raises:
+        TeacherError: if a vector of the teacher is zero.
+        TrainingDataError: if the documents are too few.
+        ArtifactError: if `out` exists and `overwrite` is false.
+        CheckpointError: if a checkpoint of another run lies beside `out`.
+    """
+    check_place(out, overwrite=overwrite)
+    check_directions(teacher, data)
+    parts = split_documents(data, recipe)
+    features = choose_features(data, parts.training, recipe.max_terms)
+    loss = DistillationLoss(data, teacher, recipe, features, parts)
+    schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
+    run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
+    checkpoint = Checkpoint(
+        out.with_name(out.name + ".checkpoint"), json.dumps(run, sort_keys=True)
+    )
+    history = fit(
+        loss.model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
+    )
+    encoder = to_encoder(loss.model.encoder, features, metadata={})
+    if recipe.threshold == "median":
+        encoder = with_median_thresholds(encoder, data.take(parts.training))
+    trained = write_encoder(
+        out,
+        encoder,
+        data,
+        _labelled_only(parts, data),
+        settings=asdict(recipe),
+        history=history,
+        about={
+            "teacher": teacher.about(),
+            "coherence": held_out_agreement(encoder, data, teacher.vectors, parts),
+        },
+        overwrite=overwrite,
+    )
+    checkpoint.remove()
+    return trained
+
+
+def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
+    """Hold out a share of all documents, and show the labels of a share of the labelled others.
+
+    Where every document is labelled the split is that of :func:`training.pipeline.split`.
+
+    Raises:
+        TrainingDataError: if fewer than two documents are left to train on.
+    """
+    rng = np.random.default_rng(recipe.seed)
+    everyone = np.ones((len(data), 1), dtype=np.bool_)
+    training, validation = hold_out(everyone, recipe.validation_share, rng)
+    if len(training) < 2:
+        found = f"{len(training)} of {len(data)} documents are left to train on"
+        raise TrainingDataError(f"{found}; a student compares documents and needs at least 2")
+    tags = data.tags.copy()
+    tags[validation] = False
+    parts = Split(training, validation, mask_labels(tags, recipe.supervision, rng))
+    if recipe.supervision:
+        check_labels(data, parts)
+    return parts
+
+
+def held_out_agreement(
+    encoder: Encoder, data: TrainingData, vectors: Floats, parts: Split
+) -> dict[str, Any] | None:
+    """Return how far codes and `vectors` agree on the documents held out, None if there are none.
+
+    Each is a query that ranks the documents trained on; see :func:`training.perception.agreement`.
+    """
+    if not len(parts.validation):
+        return None
+    found = agreement(
+        encoder.encode(data.take(parts.validation)),
+        encoder.encode(data.take(parts.training)),
+        vectors[parts.validation],
+        vectors[parts.training],
+    )
+    return found.to_dict()
+
+
+def _labelled_only(parts: Split, data: TrainingData) -> Split:
+    """Return `parts` with what is held out cut down to the labelled: others cannot be judged by."""
+    labelled = data.tags[parts.validation].any(axis=1)
+    return Split(parts.training, parts.validation[labelled], parts.shown)
+
+
+class Student(nn.Module):
+    """An encoder network, and what its objectives learn beside it and is dropped afterwards."""
+
+    def __init__(self, encoder: EncoderNetwork, losses: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.losses = nn.ModuleDict(losses)
+
+
+class DistillationLoss:
+    """The loss terms of a recipe for batches of the documents trained on; `model` is trained."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        teacher: Teacher,
+        recipe: DistillationRecipe,
+        features: Features,
+        parts: Split,
+    ) -> None:
+        inputs = data.take(parts.training)
+        self._recipe = recipe
+        self._x: Any = features.transform(inputs)  # type: ignore[arg-type]  # its own inputs
+        self._teacher = torch.from_numpy(teacher.vectors[parts.training])
+        self._autoencoder: AutoencoderLoss | None = None
+        losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
+        if recipe.supervision:
+            encoder = self._add_autoencoder(data, features, inputs, parts, losses)
+        else:
+            encoder = _build_encoder(recipe, features)
+        self.model = Student(encoder, losses)
+
+    def _add_autoencoder(
+        self,
+        data: TrainingData,
+        features: Features,
+        inputs: Inputs,
+        parts: Split,
+        losses: dict[str, nn.Module],
+    ) -> EncoderNetwork:
+        """Set up SSB-VAE's loss; return its encoder, which then learns from both."""
+        semi_supervised = autoencoder_recipe(self._recipe)
+        autoencoder = build_model(semi_supervised, features, len(data.classes))
+        self._autoencoder = AutoencoderLoss(
+            autoencoder,
+            semi_supervised,
+            features,
+            inputs,
+            parts.shown[parts.training],
+            multi_label=data.is_multi_label,
+        )
+        losses["decoder"] = autoencoder.decoder
+        losses["class_head"] = autoencoder.class_head
+        return autoencoder.encoder
+
+    def __call__(
+        self, rows: Rows, generator: torch.Generator, progress: float
+    ) -> dict[str, Tensor]:
+        """See :class:`training.loop.BatchLoss`."""
+        recipe, losses = self._recipe, self.model.losses
+        _, logits_NB = self.model.encoder(self._batch(rows, generator))
+        bits_NB = relaxed_bits(logits_NB, recipe.relaxation, recipe.temperature, generator)
+        teacher_NE = self._teacher[torch.from_numpy(rows)]
+        terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
+        if recipe.hint_weight:
+            terms["hint_loss"] = recipe.hint_weight * losses["hint"](bits_NB, teacher_NE)
+        if self._autoencoder is None:
+            return terms
+        weighted = {name: recipe.teacher_weight * term for name, term in terms.items()}
+        # A draw of its own, with words of its own left out: the two losses share the weights.
+        return {**weighted, **self._autoencoder(rows, generator, progress)}
+
+    def _batch(self, rows: Rows, generator: torch.Generator) -> SparseBatch | Tensor:
+        if isinstance(self._x, np.ndarray):
+            return torch.from_numpy(self._x[rows])
+        return drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
+
+
+def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
+    """Return SSB-VAE's own settings, with those that the two recipes share taken from `recipe`."""
+    return Recipe(
+        method="ssb-vae",
+        n_bits=recipe.n_bits,
+        supervision=recipe.supervision,
+        seed=recipe.seed,
+        hidden=recipe.hidden,
+        max_terms=recipe.max_terms,
+        word_dropout=recipe.word_dropout,
+    )
+
+
+def _build_encoder(recipe: DistillationRecipe, features: Features) -> EncoderNetwork:
+    text = isinstance(features, TextFeatures)
+    torch.manual_seed(recipe.seed)
+    return EncoderNetwork(
+        Shape(
+            inputs=features.dimension,
+            hidden=recipe.hidden,
+            n_bits=recipe.n_bits,
+            classes=1,
+            text=text,
+            input_scale=UNIT_ROW_SCALE if text else 1.0,
+        )
+    )
+
+
+def _build_losses(
+    recipe: DistillationRecipe, teacher_dim: int, n_examples: int
+) -> dict[str, nn.Module]:
+    """Return the objective and the hint, with the relaxed Hamming distance where one is taken."""
+    settings: dict[str, Any] = {}
+    if recipe.objective == "perception-coherence":
+        settings = {
+            "student_dissimilarity": relaxed_hamming,
+            "student_temperature": recipe.student_temperature,
+            "teacher_temperature": recipe.teacher_temperature,
+        }
+    elif recipe.objective == "mkt":
+        settings = {
+            "student_dissimilarity": relaxed_hamming,
+            "teacher_dissimilarity": cosine_dissimilarity,
+        }
+    torch.manual_seed(recipe.seed)
+    build = partial(transfer_objective, recipe.objective, recipe.n_bits, teacher_dim, n_examples)
+    losses = {"objective": build(**settings)}
+    if recipe.hint_weight:
+        losses["hint"] = HintLoss(recipe.n_bits, teacher_dim)
+    return losses

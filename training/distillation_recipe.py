@@ -1,0 +1,75 @@
+"""The settings of a distillation. This module is cheap to import: it needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from training.recipe import check_settings, setting
+
+OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd")
+"""The names that :func:`training.objectives.transfer.transfer_objective` knows."""
+
+
+@dataclass(frozen=True)
+class DistillationRecipe:
+    """All that decides the outcome of a distillation besides the documents and the teacher.
+
+    The loss is the objective + `hint_weight` · hint. With `supervision` above 0 it is
+    `teacher_weight` times that, and SSB-VAE's loss (:class:`training.recipe.Recipe`) is added.
+
+    Raises:
+        RecipeError: naming the setting that is out of its range.
+    """
+
+    method: str = setting("distillation", "what is trained", "distillation")
+    objective: str = setting(
+        "perception-coherence", "what the student keeps of the teacher", *OBJECTIVES
+    )
+    n_bits: int = setting(64, "bits in a code, a multiple of 8")
+    seed: int = setting(0, "seed of everything that is drawn")
+    epochs: int = setting(30, "passes over the documents")
+    batch_size: int = setting(128, "documents in a batch, all compared with each other")
+    learning_rate: float = setting(3e-3, "step size of Adam")
+    hidden: int = setting(256, "units in each of the two hidden layers")
+    max_terms: int = setting(10_000, "terms in the vocabulary")
+    word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
+    relaxation: str = setting(
+        "tanh",
+        "bits in training: tanh of the logits, a noisy draw, or signs whose gradient is tanh's",
+        "tanh",
+        "bernoulli",
+        "straight-through",
+    )
+    temperature: float = setting(1.0, "temperature of the relaxed bits")
+    teacher_temperature: float = setting(0.1, "τ of the teacher's ranks in perception coherence")
+    student_temperature: float = setting(0.3, "τ of the student's ranks in perception coherence")
+    hint_weight: float = setting(0.0, "weight of regressing the teacher's vectors from the codes")
+    supervision: float = setting(
+        0.0, "share of the labelled documents whose labels are shown, to SSB-VAE's loss"
+    )
+    teacher_weight: float = setting(3000.0, "weight of the teacher beside SSB-VAE's loss")
+    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
+    validation_share: float = setting(0.1, "share of the documents held out")
+
+    def __post_init__(self) -> None:
+        check_settings(self, self._ranges())
+
+    def _ranges(self) -> dict[str, tuple[bool, str]]:
+        temperatures = ("temperature", "teacher_temperature", "student_temperature")
+        weights = ("hint_weight", "teacher_weight")
+        return {
+            "supervision": (0 <= self.supervision <= 1, "from 0 to 1"),
+            "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
+            "epochs": (self.epochs >= 1, "at least 1"),
+            "batch_size": (self.batch_size >= 2, "at least 2: documents are compared"),
+            "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
+            "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
+            "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
+            "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
+            "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
+            **{
+                name: (0 < getattr(self, name) <= 100, "above 0 and at most 100")
+                for name in temperatures
+            },
+            **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
+        }

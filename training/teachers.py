@@ -1,0 +1,256 @@
+"""Teachers: what gives every document of a corpus a vector that a student learns to see by.
+
+A teacher is one of our encoders, a file of vectors that were computed before, or a
+sentence-transformers model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpus.columns import load_arrays
+from corpus.readers import read_documents
+from encoder.artifact import load_encoder
+from encoder.encoder import Encoder
+from encoder.features import Floats
+from encoder.manifest import MANIFEST
+from training.data import TrainingData
+
+VECTOR_FILES = (".npy", ".npz", ".parquet")
+_SHOWN_IDS = 3
+
+
+class TeacherError(ValueError):
+    """A teacher cannot be read or does not fit the corpus."""
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """What a teacher says of a corpus: row i of `vectors`, ``float32[N, E]``, is its document i.
+
+    `kind` is ``encoder``, ``vectors`` or ``sentence-transformers``. `fingerprint` is an encoder's
+    own, the SHA-256 of a file, or that of a model's weights.
+    """
+
+    name: str
+    kind: str
+    fingerprint: str
+    vectors: Floats
+
+    def about(self) -> dict[str, Any]:
+        """Describe the teacher for an artifact."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "fingerprint": self.fingerprint,
+            "dimension": self.vectors.shape[1],
+        }
+
+
+def read_teacher(source: str, data: TrainingData) -> Teacher:
+    """Return what the teacher `source` says of `data`.
+
+    `source` is, in this order: a file ending in `.npy` (``[N, E]``, a row for each document in the
+    corpus's order), `.npz` (`vectors`, and `ids` unless the rows are in that order) or `.parquet`
+    (`id` and `vector`), whose further ids are left aside; the folder of an encoder, whose vectors
+    are the relaxed bits 2σ(logit − threshold) − 1; or the name or folder of a
+    sentence-transformers model, of which only safetensors weights are loaded.
+
+    Raises:
+        TeacherError: if it cannot be read, has no vector for some document, or one that is not
+            finite.
+        ReadError: if a file is not what its suffix says.
+        ArtifactError: if the folder's encoder is not intact.
+        InputError: if the encoder does not take what the corpus holds.
+    """
+    path = Path(source)
+    if path.suffix.lower() in VECTOR_FILES:
+        teacher = _read_file(path, data)
+    elif (path / MANIFEST).is_file():
+        teacher = _ask_encoder(path, load_encoder(path), data)
+    else:
+        teacher = _ask_sentence_transformer(source, data)
+    _check_vectors(teacher, data)
+    return teacher
+
+
+def check_directions(teacher: Teacher, data: TrainingData) -> None:
+    """Check that every vector has a direction, as cosine dissimilarity needs.
+
+    Raises:
+        TeacherError: naming documents whose vector is zero.
+    """
+    zero = np.flatnonzero(~teacher.vectors.any(axis=1))
+    if len(zero):
+        found = f"gives {len(zero):,} of the {len(data):,} documents a zero vector"
+        shown = _name_some([data.ids[row] for row in zero])
+        raise TeacherError(
+            f"{teacher.name} {found}, which has no direction for a cosine: {shown}; leave them out"
+        )
+
+
+def save_vectors(path: Path, teacher: Teacher, data: TrainingData) -> None:
+    """Write ids and vectors as an `.npz` archive that is a teacher itself.
+
+    Raises:
+        TeacherError: if `path` does not end in `.npz`, exists or cannot be written.
+    """
+    check_vectors_place(path)
+    try:
+        with path.open("xb") as file:
+            np.savez(file, ids=np.array(data.ids), vectors=teacher.vectors)
+    except OSError as error:
+        raise TeacherError(f"{path}: {error.strerror or error}") from error
+
+
+def check_vectors_place(path: Path) -> None:
+    """Check that :func:`save_vectors` can write to `path`; worth doing before a teacher is asked.
+
+    Raises:
+        TeacherError: if `path` does not end in `.npz`, or exists.
+    """
+    if path.suffix != ".npz":
+        raise TeacherError(f"{path}: a teacher's vectors are written as .npz")
+    if path.exists():
+        raise TeacherError(f"{path} already exists; choose another place")
+
+
+def _read_file(path: Path, data: TrainingData) -> Teacher:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TeacherError(f"{path}: {error.strerror or error}") from error
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        vectors = _in_order(path, _load_array(path), data)
+    elif suffix == ".npz" and "ids" not in (arrays := load_arrays(path)):
+        vectors = _in_order(path, arrays.get("vectors"), data)
+    else:
+        vectors = _by_id(path, data)
+    return Teacher(path.name, "vectors", digest, vectors)
+
+
+def _load_array(path: Path) -> Any:
+    try:
+        # A file of Python objects would be a pickle; NumPy refuses it.
+        return np.load(path, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        raise TeacherError(f"{path}: cannot be read as an array: {error}") from error
+
+
+def _in_order(path: Path, array: Any, data: TrainingData) -> Floats:
+    """Return `array` if it is numbers with a row for each document of `data`."""
+    is_table = isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "fiu"
+    if not is_table or not array.shape[1] or len(array) != len(data):
+        found = (
+            f"{array.dtype} of shape {list(array.shape)}"
+            if isinstance(array, np.ndarray)
+            else "not an array of vectors"
+        )
+        expected = f"numbers of shape [{len(data)}, E], a row for each document in order"
+        raise TeacherError(f"{path}: is {found}; without ids it must be {expected}")
+    with np.errstate(over="ignore"):
+        return np.asarray(array, dtype=np.float32)
+
+
+def _by_id(path: Path, data: TrainingData) -> Floats:
+    """Return the vectors of the documents of `data`, found by id."""
+    found = {
+        document.id: document.vector
+        for document in read_documents(path)
+        if document.vector is not None
+    }
+    missing = [id_ for id_ in data.ids if id_ not in found]
+    if missing:
+        count = f"{len(missing):,} of the {len(data):,} documents"
+        raise TeacherError(
+            f"{path}: has no vector for {count}: {_name_some(missing)}; "
+            f"it names {len(found):,} ids, such as {_name_some(list(found))}"
+        )
+    vectors = [found[id_] for id_ in data.ids]
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise TeacherError(f"{path}: vectors differ in length, from {lengths[0]} to {lengths[-1]}")
+    return np.stack(vectors)
+
+
+def _ask_encoder(path: Path, encoder: Encoder, data: TrainingData) -> Teacher:
+    logits = encoder.logits(data.inputs) - encoder.thresholds
+    # tanh(l / 2) = 2σ(l) − 1.
+    return Teacher(path.name, "encoder", encoder.fingerprint, np.tanh(logits / 2))
+
+
+def _ask_sentence_transformer(source: str, data: TrainingData) -> Teacher:
+    if isinstance(data.inputs, np.ndarray):
+        raise TeacherError(
+            f"{source!a} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
+            "folder; sentence-transformers models take texts, and the corpus holds vectors"
+        )
+    model = load_sentence_transformer(source)
+    vectors = model.encode(
+        [str(text) for text in data.inputs],
+        convert_to_numpy=True,
+        show_progress_bar=sys.stderr.isatty(),
+    )
+    name = Path(source).name if Path(source).is_dir() else source
+    return Teacher(
+        name,
+        "sentence-transformers",
+        _hash_weights(model),
+        np.asarray(vectors, dtype=np.float32),
+    )
+
+
+def load_sentence_transformer(source: str) -> Any:
+    """Return the sentence-transformers model of a name or a folder, on the CPU.
+
+    Raises:
+        TeacherError: if sentence-transformers is not installed, or there is no such model.
+    """
+    try:
+        package = importlib.import_module("sentence_transformers")
+    except ModuleNotFoundError as error:
+        if error.name != "sentence_transformers":
+            raise
+        raise TeacherError(
+            f"{source!a} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
+            "folder; to load it as a model: pip install 'hummingbit[sentence-transformers]'"
+        ) from None
+    try:
+        # Weights in another format would be unpickled.
+        return package.SentenceTransformer(
+            source, device="cpu", model_kwargs={"use_safetensors": True}
+        )
+    except (OSError, ValueError) as error:
+        raise TeacherError(f"{source}: cannot be loaded as a model: {error}") from error
+
+
+def _hash_weights(model: Any) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.detach().float().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _check_vectors(teacher: Teacher, data: TrainingData) -> None:
+    broken = np.flatnonzero(~np.isfinite(teacher.vectors).all(axis=1))
+    if len(broken):
+        found = f"gives {len(broken):,} of the {len(data):,} documents NaN or infinity"
+        shown = _name_some([data.ids[row] for row in broken])
+        raise TeacherError(f"{teacher.name} {found}: {shown}; every number must be finite")
+
+
+def _name_some(ids: Sequence[str]) -> str:
+    shown = ", ".join(ascii(id_)[:60] for id_ in ids[:_SHOWN_IDS])
+    more = len(ids) - _SHOWN_IDS
+    return f"{shown} and {more:,} more" if more > 0 else shown
