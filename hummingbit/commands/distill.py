@@ -42,9 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the teacher, train its student, print how far the two agree and where the encoder is."""
-    recipe = DistillationRecipe(
-        **{one.name: getattr(args, one.name) for one in fields(DistillationRecipe)}
-    )
+    settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]
+    recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
     data = gather(read(args, args.data))
     from encoder.artifact import check_place  # noqa: PLC0415
     from training.distillation import distill  # noqa: PLC0415 - torch takes a second
