@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,11 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes
+from index.blocks import Block, append_block, fold_removed, joined, rewrite_blocks
+from index.filter_sql import matching_rows
+from index.filters import Filter
 from index.protocol import Rows
+from index.schema import checksum, last_row, number_in_meta, payload_to_json
 
 # SQLite takes a limited number of parameters in one statement.
 CHUNK = 500
@@ -22,39 +25,71 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class Changes:
     """One transaction, as :meth:`index.store.Store.writing` begins it.
 
-    `generation` is the store's before the transaction.
+    `generation` is the store's before the transaction; `last_row` the last row that was given.
     """
 
-    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
-        self.generation = generation
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.generation = number_in_meta(connection, "generation")
+        self.last_row = last_row(connection)
+        self._documents = number_in_meta(connection, "documents")
         self._connection = connection
-        query = "SELECT seq FROM sqlite_sequence WHERE name = 'documents'"
-        self._last_row: int = (connection.execute(query).fetchone() or (0,))[0]
+        self._inserted: list[Block] = []
 
     def delete(self, ids: Sequence[str]) -> list[int]:
         """Delete the documents with these ids, where they are there, and return their rows."""
         query = "SELECT row FROM documents WHERE id IN "
         rows = sorted(row for (row,) in in_chunks(self._connection, query, storable(ids)))
-        gone = [(row,) for row in rows]
-        self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
-        self._connection.executemany("DELETE FROM codes WHERE row = ?", gone)
+        self._delete_rows(rows)
+        return rows
+
+    def delete_where(self, filter_: Filter) -> list[int]:
+        """Delete the documents for which the filter holds, and return their rows."""
+        rows: list[int] = matching_rows(self._connection, filter_).tolist()
+        self._delete_rows(rows)
         return rows
 
     def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:
         """Insert documents, none of whose ids is there, and return their rows in order."""
-        rows = self._last_row + 1 + np.arange(len(documents))
-        self._last_row += len(documents)
-        records = [_record(row, one) for row, one in zip(rows.tolist(), documents, strict=True)]
-        packed = [(row, code.tobytes()) for row, code in zip(rows.tolist(), codes, strict=True)]
-        self._connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", records)
-        self._connection.executemany("INSERT INTO codes VALUES (?, ?)", packed)
+        rows = self.last_row + 1 + np.arange(len(documents))
+        self.last_row += len(documents)
+        self._documents += len(documents)
+        records = [
+            (row, *_record(document, code.tobytes()))
+            for row, document, code in zip(rows.tolist(), documents, codes, strict=True)
+        ]
+        query = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._connection.executemany(query, records)
+        self._inserted.append(Block(codes, rows))
         return rows
 
     def commit(self) -> None:
         """Make the changes last, as the generation after this one."""
-        query = "UPDATE meta SET value = ? WHERE key = 'generation'"
-        self._connection.execute(query, (self.generation + 1,))
+        if self._inserted:
+            append_block(self._connection, joined(self._inserted))
+        query = "UPDATE meta SET value = ? WHERE key = ?"
+        values = [(self.generation + 1, "generation"), (self._documents, "documents")]
+        self._connection.executemany(query, values)
         self._connection.execute("COMMIT")
+
+    def fold(self, code_size: int) -> bool:
+        """Take removed rows out of some blocks of codes; return whether there are more.
+
+        The generation stays: every document and code is what it was.
+        """
+        more = fold_removed(self._connection, code_size)
+        self._connection.execute("COMMIT")
+        return more
+
+    def rewrite_codes(self, block: Block) -> None:
+        """Put the codes of all documents in the place of all blocks; the generation stays."""
+        rewrite_blocks(self._connection, block)
+        self._connection.execute("COMMIT")
+
+    def _delete_rows(self, rows: Sequence[int]) -> None:
+        gone = [(row,) for row in rows]
+        self._documents -= len(gone)
+        self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
+        self._connection.executemany("INSERT INTO removed VALUES (?)", gone)
 
 
 def in_chunks(
@@ -71,13 +106,19 @@ def storable(ids: Sequence[str]) -> list[str]:
     return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
 
 
-def _record(row: int, document: Document) -> tuple[Any, ...]:
+def document_checksum(document: Document, code: bytes) -> bytes:
+    """Return the checksum that a document has once it is stored with `code`."""
+    payload = payload_to_json(document.payload_with_labels)
+    return checksum(document.id, code, payload, document.text, _vector_bytes(document))
+
+
+def _record(document: Document, code: bytes) -> tuple[Any, ...]:
+    payload = payload_to_json(document.payload_with_labels)
+    vector = _vector_bytes(document)
+    mark = checksum(document.id, code, payload, document.text, vector)
+    return (document.id, code, mark, payload, document.text, vector)
+
+
+def _vector_bytes(document: Document) -> bytes | None:
     vector = document.vector
-    payload = json.dumps(document.payload_with_labels, ensure_ascii=False, allow_nan=False)
-    return (
-        row,
-        document.id,
-        payload,
-        document.text,
-        None if vector is None else np.asarray(vector, dtype="<f4").tobytes(),
-    )
+    return None if vector is None else np.asarray(vector, dtype="<f4").tobytes()

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -27,25 +28,55 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
-from index.changes import Changes
+from index.answers import make_hits, next_cursor, read_hits, rerank_hits
+from index.backend import BATCH_SIZE, MAX_K
+from index.blocks import Block
+from index.changes import Changes, document_checksum
 from index.contents import encode_contents
 from index.errors import EncoderMismatch, InputError, StoreError, UnknownDocument
+from index.filters import Filter, filter_to_json
 from index.labels import labels_of
-from index.protocol import Neighbours, Rows
-from index.records import DeleteResult, Hit, Query, SearchResult, StoredDocument, UpsertResult
-from index.segments import Generation
+from index.paging import Position, read_cursor, write_cursor
+from index.publication import Publication, Searched
+from index.records import (
+    DeleteResult,
+    Query,
+    ScrollPage,
+    SearchResult,
+    StoredDocument,
+    UpsertResult,
+    Verification,
+)
+from index.searching import (
+    Wanted,
+    check_cursor_use,
+    check_request,
+    find_pages,
+    query_probabilities,
+)
 from index.statistics import code_statistics
 from index.store import Store
-
-MAX_K = 10_000
-BATCH_SIZE = 1000
+from index.verification import verify_store
 
 
 class Collection:
-    """Documents, found by the Hamming distance of their codes. All methods are thread-safe."""
+    """Documents, found by the Hamming distance of their codes. All methods are thread-safe.
 
-    def __init__(self, store: Store, encoder: Encoder | None = None) -> None:
+    It is an :class:`index.backend.CollectionBackend`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        encoder: Encoder | None = None,
+        *,
+        engine: str = "auto",
+        indexed: bool = True,
+    ) -> None:
         """Open the collection in `store`, which is closed with it; `encoder` made its codes.
+
+        `engine` is what :meth:`index.segments.Generation.build` takes. Where it is not to be
+        `indexed`, the index is built by the first search, and writes before it do without one.
 
         Raises:
             EncoderMismatch: if the collection was made with another encoder, or without one.
@@ -56,8 +87,9 @@ class Collection:
         self._store = store
         self._encoder = encoder
         self._writing = threading.Lock()
-        self._publishing = threading.Lock()
-        self._published = Generation.build(*store.read_codes())
+        self._publication = Publication(store, self._writing, engine)
+        if indexed:
+            self._publication.current()
 
     @property
     def name(self) -> str:
@@ -87,10 +119,12 @@ class Collection:
     @property
     def generation(self) -> int:
         """The number of writes so far that changed anything."""
-        return self._published.number
+        built = self._publication.if_built()
+        return self._store.generation() if built is None else built.number
 
     def __len__(self) -> int:
-        return len(self._published)
+        built = self._publication.if_built()
+        return self._store.count() if built is None else len(built)
 
     def upsert(
         self,
@@ -110,22 +144,37 @@ class Collection:
             StoreError: if the store cannot be written.
             Exception: whatever `documents` and `progress` raise.
         """
-        with self._writing, self._store.writing() as changes:
-            rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
-            removed: list[int] = []
-            for given in _batches(documents, batch_size):
-                batch = _last_of_each_id(given)
-                codes.append(encode_contents(batch, self._encoder, self.n_bits))
-                removed += changes.delete([document.id for document in batch])
-                rows.append(changes.insert(batch, codes[-1]))
+
+        def encoded() -> Iterator[tuple[list[Document], Codes]]:
+            for given in batches(documents, batch_size):
+                batch = last_of_each_id(given)
+                yield batch, encode_contents(batch, self._encoder, self.n_bits)
                 if progress is not None:
                     progress(len(given))
-            added, gone = np.concatenate(rows), np.array(removed, dtype=np.int64)
-            kept = ~np.isin(added, gone)
-            if not len(added):
-                return UpsertResult(0, self.generation)
-            number = self._publish(changes, np.concatenate(codes)[kept], added[kept], gone)
-            return UpsertResult(int(kept.sum()), number)
+
+        return self._upsert(encoded())
+
+    def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
+        """See :meth:`index.backend.CollectionBackend.upsert_encoded`; all of them, or none."""
+        shape = (len(documents), self.n_bits // 8)
+        if codes.dtype != np.uint8 or codes.shape != shape:
+            given = f"{codes.dtype}{list(codes.shape)}"
+            raise InputError("codes", f"are {given}; they must be uint8{list(shape)}")
+        places = {document.id: place for place, document in enumerate(documents)}
+        kept = sorted(places.values())
+        return self._upsert(iter([([documents[place] for place in kept], codes[kept])]))
+
+    def changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Leave out the documents that the collection holds just as they are given.
+
+        A text or vector that is unchanged has the code it had, for the encoder never changes.
+        """
+        marks = self._store.read_marks(list({document.id: None for document in documents}))
+        return [
+            document
+            for document in documents
+            if document.id not in marks or not _is_stored(document, *marks[document.id])
+        ]
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids; ids that are not there are passed over.
@@ -133,16 +182,47 @@ class Collection:
         Raises:
             StoreError: if the store cannot be written.
         """
-        with self._writing, self._store.writing() as changes:
-            removed = np.array(changes.delete(list(dict.fromkeys(ids))), dtype=np.int64)
-            if not len(removed):
-                return DeleteResult(0, self.generation)
-            number = self._publish(changes, self._no_codes(), removed[:0], removed)
-            return DeleteResult(len(removed), number)
+        return self._delete(lambda changes: changes.delete(list(dict.fromkeys(ids))))
+
+    def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
+        """Delete the documents for whose payload the filter holds.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        return self._delete(lambda changes: changes.delete_where(filter))
 
     def get(self, id_: str) -> StoredDocument | None:
-        """Return the document with the id, or None."""
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it is not what was written.
+        """
         return self._store.get(id_)
+
+    def count(self, filter: Filter | None = None) -> int:  # noqa: A002
+        """Return how many documents there are, or for how many the filter holds."""
+        return len(self) if filter is None else self._store.count_matching(filter)
+
+    def scroll(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> ScrollPage:
+        """See :meth:`index.backend.CollectionBackend.scroll`."""
+        if not 1 <= limit <= MAX_K:
+            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
+        search = ("scroll", self.name, None if filter is None else filter_to_json(filter))
+        start = None if cursor is None else read_cursor(cursor, *search)
+        after, up_to = (0, None) if start is None else (start.row, start.last_row)
+        found, last_row = self._store.scroll(limit + 1, after, up_to, filter)
+        if len(found) <= limit:
+            return ScrollPage(found, None)
+        last = last_row if up_to is None else up_to
+        passed = limit if start is None else start.passed + limit
+        position = Position(0, found[limit - 1].row, last, passed)
+        return ScrollPage(found[:limit], write_cursor(position, *search))
 
     def contents(self) -> list[StoredDocument]:
         """Return all documents as they were given, all as of one moment, by row."""
@@ -180,32 +260,63 @@ class Collection:
         radius: int | None = None,
         *,
         with_payload: bool = False,
+        with_code: bool = False,
+        filter: Filter | None = None,  # noqa: A002
+        offset: int = 0,
+        cursor: str | None = None,
+        rerank: bool = False,
     ) -> SearchResult:
-        """Return the `k` documents nearest to each query, in the order (distance, row).
+        """See :meth:`index.backend.CollectionBackend.search`.
 
-        `k` is from 1 to :data:`MAX_K` and may exceed the number of documents; `radius`, from 0 to
-        `n_bits`, leaves out what is farther. The answer is exact as of the generation it names,
-        the same for all of `queries`. A query by id finds the document itself as well.
-
-        Raises:
-            InputError: if `k`, `radius` or a query is not as it must be.
-            UnknownDocument: if a query has an id that is not there.
+        The answer is exact as of the generation it names, the same for all of `queries`. A query
+        by id finds the document itself as well.
         """
-        if not 1 <= k <= MAX_K:
-            raise InputError("k", f"is {k}; it must be from 1 to {MAX_K}")
-        if radius is not None and not 0 <= radius <= self.n_bits:
-            raise InputError("radius", f"is {radius}; it must be from 0 to {self.n_bits}")
+        check_request(k, radius, offset, self.n_bits)
+        if cursor is not None:
+            check_cursor_use(queries, offset)
+        probabilities = query_probabilities(queries, self._encoder) if rerank else None
         codes = self.encode_queries(queries)
-        generation = self._published
-        found = generation.search(codes, k, radius)
-        hits = self._resolve(found, with_payload)
-        if hits is None:
-            with self._publishing:
-                generation = self._up_to_date()
-                hits = self._resolve(generation.search(codes, k, radius), with_payload)
-        if hits is None:
+        shown = None if filter is None else filter_to_json(filter)
+        search = (self.name, self.n_bits, codes.tobytes(), radius, shown)
+        after = None if cursor is None else read_cursor(cursor, *search)
+        wanted = Wanted(k, offset, after)
+
+        def answer(searched: Searched) -> SearchResult | None:
+            generation, last_row = searched.published
+            pages = find_pages(
+                lambda some, count: generation.search(some, count, radius, searched.among),
+                codes,
+                wanted,
+            )
+            known = read_hits(
+                self._store, pages, with_payload=with_payload, with_code=with_code or rerank
+            )
+            if known is None:
+                return None
+            hits = [make_hits(page, known, with_code=with_code) for page in pages]
+            if probabilities is not None:
+                pairs = zip(hits, probabilities, strict=True)
+                hits = [rerank_hits(some, known, alpha) for some, alpha in pairs]
+            last_row = last_row if after is None else after.last_row
+            single = len(codes) == 1
+            return SearchResult(
+                generation=generation.number,
+                hits=hits,
+                next_cursors=[
+                    next_cursor(page, last_row, *search) if single else None for page in pages
+                ],
+                ties_cut=[page.tie_cut for page in pages],
+                engine=generation.engine,
+                reranked=rerank,
+            )
+
+        result = answer(self._publication.searched(filter))
+        if result is None:
+            with self._publication.lock:
+                result = answer(self._publication.searched_now(filter))
+        if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
-        return SearchResult(generation.number, hits)
+        return result
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
@@ -219,9 +330,37 @@ class Collection:
         codes, payloads = self._store.read_payloads()
         return codes, [labels_of(payload, label_field) for payload in payloads]
 
+    def verify(self) -> Verification:
+        """Check every document against its checksum, and the index against the documents.
+
+        Searches and writes go on meanwhile; what is checked is the store as of one moment.
+        """
+        with ExitStack() as stack:
+            with self._publication.lock:
+                generation = self._publication.searched_now(None).published.generation
+                connection = stack.enter_context(self._store.moment())
+            return verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
+
+    def compact(self) -> None:
+        """Rewrite the store without what was deleted, and build the index anew.
+
+        Searches go on meanwhile, writes wait. The file system must have as much room again as the
+        store takes.
+
+        Raises:
+            StoreError: if the store cannot be written, or is damaged.
+        """
+        with self._writing:
+            self._store.compact()
+            self._publication.compact()
+
+    def wait_for_compaction(self) -> None:
+        """Wait until no compaction runs in the background."""
+        self._publication.wait()
+
     def stats(self) -> dict[str, Any]:
         """Return what can be said about the collection cheaply, ready to be written as JSON."""
-        generation = self._published
+        generation = self._publication.current().generation
         return {
             "name": self.name,
             "documents": len(generation),
@@ -229,13 +368,16 @@ class Collection:
             "encoder": self.encoder_name,
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": generation.number,
-            "engine": "distinct",
+            "engine": generation.engine,
+            "engine_reason": generation.engine_reason,
             **code_statistics(generation),
             "bytes_on_disk": self._store.bytes_on_disk(),
+            "problems": list(self._store.problems),
         }
 
     def close(self) -> None:
-        """Close the store, once a write in progress is done."""
+        """Close the store, once a write and a compaction in progress are done."""
+        self._publication.close()
         with self._writing:
             self._store.close()
 
@@ -254,54 +396,53 @@ class Collection:
             )
             raise EncoderMismatch(message)
 
-    def _publish(self, changes: Changes, codes: Codes, rows: Rows, removed: Rows) -> int:
-        """Commit `changes` and let searches see them. Called with the writing lock held."""
-        number = changes.generation + 1
-        with self._publishing:
-            before = self._up_to_date(changes.generation)
-        after = before.with_changes(number, codes, rows, removed)
-        with self._publishing:
-            changes.commit()
-            self._published = after
-        return number
+    def _upsert(self, encoded: Iterator[tuple[list[Document], Codes]]) -> UpsertResult:
+        with self._writing, self._store.writing() as changes:
+            rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
+            removed: list[int] = []
+            for batch, batch_codes in encoded:
+                removed += changes.delete([document.id for document in batch])
+                rows.append(changes.insert(batch, batch_codes))
+                codes.append(batch_codes)
+            added, gone = np.concatenate(rows), np.array(removed, dtype=np.int64)
+            if not len(added):
+                return UpsertResult(0, changes.generation)
+            kept = ~np.isin(added, gone)
+            number = self._publication.publish(
+                changes, np.concatenate(codes)[kept], added[kept], gone
+            )
+            return UpsertResult(int(kept.sum()), number)
 
-    def _up_to_date(self, number: int | None = None) -> Generation:
-        """Return the published generation. Called with the publishing lock held.
-
-        An interrupt may have come between a commit and its publication; then it is made up for.
-        """
-        committed = self._store.generation() if number is None else number
-        if self._published.number != committed:
-            self._published = Generation.build(*self._store.read_codes())
-        return self._published
-
-    def _resolve(self, found: Sequence[Neighbours], with_payload: bool) -> list[list[Hit]] | None:
-        """Turn rows into hits, or return None if one of them is no longer there."""
-        rows = np.unique(np.concatenate([np.empty(0, np.int64), *(one.rows for one in found)]))
-        known = self._store.read_rows(rows.tolist(), with_payload=with_payload)
-        if len(known) != len(rows):
-            return None
-        return [
-            [
-                Hit(known[row][0], distance, row, known[row][1])
-                for row, distance in zip(one.rows.tolist(), one.distances.tolist(), strict=True)
-            ]
-            for one in found
-        ]
+    def _delete(self, delete: Callable[[Changes], list[int]]) -> DeleteResult:
+        with self._writing, self._store.writing() as changes:
+            removed = np.array(delete(changes), dtype=np.int64)
+            if not len(removed):
+                return DeleteResult(0, changes.generation)
+            number = self._publication.publish(changes, self._no_codes(), removed[:0], removed)
+            return DeleteResult(len(removed), number)
 
     def _no_codes(self) -> Codes:
         return np.empty((0, self.n_bits // 8), dtype=np.uint8)
 
 
-def _batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
+def batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
+    """Yield the documents in lists of `size`, the last one shorter."""
     remaining = iter(documents)
     while batch := list(itertools.islice(remaining, size)):
         yield batch
 
 
-def _last_of_each_id(documents: Iterable[Document]) -> list[Document]:
+def last_of_each_id(documents: Iterable[Document]) -> list[Document]:
+    """Leave out documents whose id comes again."""
     last: dict[str, Document] = {}
     for document in documents:
         last.pop(document.id, None)
         last[document.id] = document
     return list(last.values())
+
+
+def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:
+    given = document.code
+    return (given is None or given.lower() == code.hex()) and (
+        document_checksum(document, code) == mark
+    )

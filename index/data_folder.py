@@ -48,7 +48,8 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
-from index.store import Description, Store
+from index.schema import Description
+from index.store import Store
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PARTIAL = ".partial"
@@ -58,11 +59,15 @@ STORE_FILE = "store.sqlite"
 class DataFolder:
     """An open data folder. All methods are thread-safe."""
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
+    def __init__(
+        self, path: Path, *, writable: bool, engine: str = "auto", indexed: bool = True
+    ) -> None:
         """Open the data folder at `path`; it is made if it is missing and `writable`.
 
         Opened for reading only, it shows the collections as they are at that moment. A collection
         that cannot be opened does not stand in the way of the others: see :meth:`unavailable`.
+        `engine` and `indexed` are for :class:`index.collection.Collection`: a process that needs
+        one collection, or only writes, does without building the index of every one.
 
         Raises:
             DataFolderInUse: if `writable` and another process is writing.
@@ -70,6 +75,8 @@ class DataFolder:
         """
         self.path = path
         self.writable = writable
+        self._engine = engine
+        self._indexed = indexed
         self._changing = threading.Lock()
         self._loading = threading.Lock()
         self._encoders: dict[str, Encoder] = {}
@@ -184,7 +191,8 @@ class DataFolder:
                 return self._existing(description)
             self._check_writable()
             folder = self._make(description)
-            collection = Collection(Store(folder / STORE_FILE, writable=True), loaded)
+            store = Store(folder / STORE_FILE, writable=True)
+            collection = self._collection(store, loaded)
             self._folders[name] = folder
             self._collections[name] = collection
             return collection
@@ -257,12 +265,15 @@ class DataFolder:
             if store.description.name in self._folders:
                 raise StoreError(f"there are two collections named {store.description.name!r}")
             name = store.description.name
-            self._collections[name] = Collection(store, self._encoder_of(store.description))
+            self._collections[name] = self._collection(store, self._encoder_of(store.description))
         except (StoreError, CollectionUnavailable) as error:
             if store is not None:
                 store.close()
             self._unavailable[name] = error
         self._folders[name] = folder
+
+    def _collection(self, store: Store, encoder: Encoder | None) -> Collection:
+        return Collection(store, encoder, engine=self._engine, indexed=self._indexed)
 
     def _encoder_of(self, description: Description) -> Encoder | None:
         if description.encoder_name is None:

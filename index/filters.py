@@ -283,19 +283,22 @@ def _reach(payload: Mapping[str, Any], field: str) -> Any:
 def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
     """Yield the values in the field that a condition can hold for."""
     value = _reach(payload, field)
-    for one in value if isinstance(value, list) else [value]:
-        if isinstance(one, int) and not -(2**63) <= one < 2**63:
-            yield _to_float(one)
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(one, int) and not isinstance(one, bool):
+            yield json_number(one)
         elif isinstance(one, str | int | float):
             yield one
 
 
-def _to_float(value: int) -> float:
-    """Return a whole number beyond 64 bits as every store reads it."""
+def json_number(value: str | int) -> int | float:
+    """Return a number as filters compare it: whole numbers beyond 64 bits as the nearest float."""
+    number: int | float = json.loads(value) if isinstance(value, str) else value
+    if isinstance(number, float) or -(2**63) <= number < 2**63:
+        return number
     try:
-        return float(value)
+        return float(number)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if number > 0 else -math.inf
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {

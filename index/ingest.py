@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from corpus.document import Document
-from index.collection import BATCH_SIZE, Collection
+from index.backend import BATCH_SIZE
+from index.collection import Collection
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
 """The durable side of a collection: one SQLite file, the only source of truth.
 
-``meta`` holds what the collection is and its generation; ``documents`` what was given; ``codes``
-the packed codes, in a narrow table of their own so that opening a collection reads no texts. A row
-number stands for one document for ever: it is never given again, and replacing a document deletes
-its row and inserts another, so a replaced document counts as inserted last.
+:mod:`index.schema` says what is in it. A row number stands for one document for ever: it is never
+given again, and replacing a document deletes its row and inserts another, so a replaced document
+counts as inserted last.
 
 The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the
 process and of the machine. The generation counts the commits that changed anything.
@@ -13,49 +12,51 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
-from collections import deque
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from encoder.codes import Codes, check_n_bits, code_to_hex
+from encoder.codes import Codes, code_to_hex
+from index.blocks import Block, BlockError, read_blocks
 from index.changes import Changes, in_chunks, storable
+from index.database import Database
 from index.errors import StoreError
+from index.filter_sql import matching_rows, where
+from index.filters import Filter
 from index.protocol import Rows
 from index.records import StoredDocument
+from index.schema import Description, checksum, last_row, number_in_meta
 
-FORMAT_VERSION = 1
-APPLICATION_ID = 0x48424954
-BUSY_SECONDS = 5.0
-# What a large ingest leaves of the write-ahead log once it has been moved into the file.
-LOG_BYTES_KEPT = 64 << 20
-
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE documents (
-    row INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT UNIQUE NOT NULL,
-    payload TEXT NOT NULL,
-    text TEXT,
-    vector BLOB
-);
-CREATE TABLE codes (row INTEGER PRIMARY KEY, code BLOB NOT NULL);
-"""
+STORED = "row, id, code, text, vector, payload, checksum"
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a collection is, from its creation on."""
+class StoredCodes(NamedTuple):
+    """Every code, ``uint8[N, C]``, and its row, ascending, as of a generation."""
 
-    name: str
-    n_bits: int
-    encoder_name: str | None = None
-    encoder_fingerprint: str | None = None
+    generation: int
+    codes: Codes
+    rows: Rows
+    last_row: int
+
+
+class StoredRow(NamedTuple):
+    """What is known of a row; the payload and the code are None where they were not asked for."""
+
+    id: str
+    payload: dict[str, Any] | None
+    code: bytes | None
+
+
+class Matching(NamedTuple):
+    """The rows for which a filter held, ascending, as of a generation and its last row."""
+
+    generation: int
+    last_row: int
+    rows: Rows
 
 
 class Store:
@@ -69,26 +70,12 @@ class Store:
         """Open the store at `path`.
 
         Raises:
-            StoreError: if it is missing, is not a store, is damaged, or has a later format.
+            StoreError: if it is missing, is not a store, is damaged, or has another format.
         """
         self.path = path
-        self.writable = writable
-        self._idle: deque[sqlite3.Connection] = deque()
-        self._open = True
-        self._snapshot_lock = threading.Lock()
-        self._connection = self._connect("rw" if writable else "ro")
-        try:
-            with self._errors():
-                if writable:
-                    self._connection.execute("PRAGMA synchronous = FULL")
-                    self._connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
-                else:
-                    # The first read fixes what this connection sees until it is closed.
-                    self._connection.execute("BEGIN")
-                self.description = _read_description(self._connection)
-        except BaseException:
-            self._connection.close()
-            raise
+        self._database = Database(path, writable=writable)
+        self.description = self._database.description
+        self.problems: list[str] = []
 
     @staticmethod
     def create(path: Path, description: Description) -> None:
@@ -97,100 +84,136 @@ class Store:
         Raises:
             StoreError: if it cannot be written.
         """
-        entries = {
-            "format_version": FORMAT_VERSION,
-            "name": description.name,
-            "n_bits": check_n_bits(description.n_bits),
-            "encoder_name": description.encoder_name,
-            "encoder_fingerprint": description.encoder_fingerprint,
-            "generation": 0,
-        }
-        try:
-            path.touch(exist_ok=False)
-            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.executescript(f"BEGIN; {SCHEMA}")
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", entries.items())
-                connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{path}: cannot be written: {error}") from error
+        Database.create(path, description)
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading with, as soon as it is done."""
-        self._open = False
-        while self._idle:
-            self._idle.pop().close()
-        # The last to close moves the write-ahead log into the file.
-        with self._snapshot_lock:
-            self._connection.close()
+        self._database.close()
 
     def generation(self) -> int:
         """Return the number of commits that changed anything."""
-        with self._reading() as connection:
-            return _generation(connection)
+        with self._database.reading() as connection:
+            return number_in_meta(connection, "generation")
 
-    def read_codes(self) -> tuple[int, Codes, Rows]:
-        """Return the generation, its codes, ``uint8[N, C]``, and their rows, ascending.
+    def count(self) -> int:
+        """Return the number of documents."""
+        with self._database.reading() as connection:
+            return number_in_meta(connection, "documents")
+
+    def read_codes(self) -> StoredCodes:
+        """Return every code, all as of one moment.
+
+        Where the blocks of codes are damaged, the codes are read of the documents, one by one;
+        :attr:`problems` then says so.
 
         Raises:
-            StoreError: if a code has another length, or codes and documents do not match.
+            StoreError: if that cannot be done either.
         """
-        with self._reading() as connection, _one_moment(connection):
-            generation = _generation(connection)
-            found = connection.execute("SELECT row, code FROM codes ORDER BY row").fetchall()
-            (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
-        rows = np.array([row for row, _ in found], dtype=np.int64)
-        if len(rows) != documents:
-            raise StoreError(f"{self.path}: is damaged: {documents} documents, {len(rows)} codes")
-        return generation, self._stacked([code for _, code in found]), rows
+        with self._database.reading(one_moment=True) as connection:
+            documents = number_in_meta(connection, "documents")
+            try:
+                block = read_blocks(connection, self._code_size, documents)
+            except BlockError as error:
+                self.problems = [f"{error}; the documents' own codes are used"]
+                block = self._codes_of_documents(connection)
+            if len(block.rows) != documents:
+                found = f"{documents} documents, {len(block.rows)} codes"
+                raise StoreError(f"{self.path}: is damaged: {found}")
+            generation = number_in_meta(connection, "generation")
+            return StoredCodes(generation, block.codes, block.rows, last_row(connection))
 
     def read_payloads(self) -> tuple[Codes, list[dict[str, Any]]]:
         """Return the code and the payload of every document, all as of one moment, by row."""
-        query = "SELECT code, payload FROM codes JOIN documents USING (row) ORDER BY row"
-        with self._reading() as connection:
-            found = connection.execute(query).fetchall()
+        with self._database.reading() as connection:
+            found = connection.execute(
+                "SELECT code, payload FROM documents ORDER BY row"
+            ).fetchall()
         codes = self._stacked([code for code, _ in found])
         return codes, [json.loads(payload) for _, payload in found]
 
     def read_contents(self) -> list[StoredDocument]:
-        """Return every document, all as of one moment, by row."""
-        query = """
-            SELECT row, id, code, text, vector, payload
-            FROM documents JOIN codes USING (row) ORDER BY row
+        """Return every document, all as of one moment, by row.
+
+        Raises:
+            StoreError: if a document does not have its checksum.
         """
-        with self._reading() as connection:
+        query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
             return [self._stored(found) for found in connection.execute(query)]
 
     def read_rows(
-        self, rows: Iterable[int], *, with_payload: bool
-    ) -> dict[int, tuple[str, dict[str, Any] | None]]:
-        """Return the id of each row, and its payload if asked for; rows not there are left out."""
-        columns = "row, id, payload" if with_payload else "row, id, NULL"
-        query = f"SELECT {columns} FROM documents WHERE row IN "  # noqa: S608 - two fixed lists
-        with self._reading() as connection:
+        self, rows: Iterable[int], *, with_payload: bool = False, with_code: bool = False
+    ) -> dict[int, StoredRow]:
+        """Return the id of each row, and what else is asked for; rows not there are left out."""
+        payload, code = "payload" if with_payload else "NULL", "code" if with_code else "NULL"
+        query = f"SELECT row, id, {payload}, {code} FROM documents WHERE row IN "  # noqa: S608
+        with self._database.reading() as connection:
             return {
-                row: (id_, None if payload is None else json.loads(payload))
-                for row, id_, payload in in_chunks(connection, query, list(rows))
+                row: StoredRow(id_, None if payload is None else json.loads(payload), code)
+                for row, id_, payload, code in in_chunks(connection, query, list(rows))
             }
 
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
-        query = "SELECT id, code FROM documents JOIN codes USING (row) WHERE id IN "
-        with self._reading() as connection:
-            found = dict(in_chunks(connection, query, storable(ids)))
-        return {id_: self._stacked([code])[0] for id_, code in found.items()}
+        return {id_: self._stacked([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
+
+    def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Return the code and the checksum of each document; ids not there are left out."""
+        query = "SELECT id, code, checksum FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            found = in_chunks(connection, query, storable(ids))
+            return {id_: (code, mark) for id_, code, mark in found}
 
     def get(self, id_: str) -> StoredDocument | None:
-        """Return the document with the id, or None."""
-        query = """
-            SELECT row, id, code, text, vector, payload
-            FROM documents JOIN codes USING (row) WHERE id IN
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it does not have its checksum.
         """
-        with self._reading() as connection:
+        query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
             found = next(in_chunks(connection, query, storable([id_])), None)
         return None if found is None else self._stored(found)
+
+    def matching(self, filter_: Filter, after: int = 0) -> Matching:
+        """Return the rows above `after` for whose payload the filter holds, as of one moment."""
+        with self._database.reading(one_moment=True) as connection:
+            rows = matching_rows(connection, filter_, after)
+            generation = number_in_meta(connection, "generation")
+            return Matching(generation, last_row(connection), rows)
+
+    def count_matching(self, filter_: Filter) -> int:
+        """Return for how many documents the filter holds."""
+        with self._database.reading() as connection:
+            condition, values = where(connection, filter_)
+            query = f"SELECT count(*) FROM documents WHERE {condition}"  # noqa: S608 - made of fixed parts
+            return int(connection.execute(query, values).fetchone()[0])
+
+    def scroll(
+        self, limit: int, after: int, up_to: int | None, filter_: Filter | None
+    ) -> tuple[list[StoredDocument], int]:
+        """Return the first documents above row `after`, and the last row that was ever given.
+
+        Rows above `up_to` are left out, and those for which the filter does not hold.
+        """
+        with self._database.reading(one_moment=True) as connection:
+            last = last_row(connection)
+            condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
+            query = f"""
+                SELECT {STORED} FROM documents
+                WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
+            """  # noqa: S608 - made of fixed parts
+            bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
+            found = connection.execute(query, {**values, **bounds}).fetchall()
+        return [self._stored(one) for one in found], last
+
+    def moment(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Lend a connection that sees the store as it is when it is lent, until it is given back.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        return self._database.reading(one_moment=True)
 
     @contextmanager
     def writing(self) -> Iterator[Changes]:
@@ -199,65 +222,43 @@ class Store:
         The caller sees to it that only one thread writes.
 
         Raises:
-            StoreError: if the store is open for reading only, or another process is writing.
+            StoreError: if the store is open for reading only, cannot be written, or another process
+                is writing.
         """
-        if not self.writable:
-            raise StoreError(f"{self.path}: is open for reading only")
-        with self._errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield Changes(self._connection, _generation(self._connection))
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+        with self._database.writing() as connection:
+            yield Changes(connection)
+
+    def fold(self) -> bool:
+        """Take some removed rows out of the blocks of codes; return whether there are more.
+
+        The caller sees to it that only one thread writes.
+        """
+        with self.writing() as changes:
+            return changes.fold(self._code_size)
+
+    def compact(self) -> None:
+        """Make the blocks of codes anew of the documents, and the file without what is unused.
+
+        The caller sees to it that only one thread writes. It takes as much room again as the file.
+
+        Raises:
+            StoreError: if the store cannot be written, or is damaged.
+        """
+        with self._database.reading() as connection:
+            block = self._codes_of_documents(connection)
+        with self.writing() as changes:
+            changes.rewrite_codes(block)
+        self._database.vacuum()
+        self.problems = []
 
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
-        log = self.path.with_name(self.path.name + "-wal")
-        return sum(path.stat().st_size for path in (self.path, log) if path.exists())
+        return self._database.bytes_on_disk()
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for reading; threads come and go, so it belongs to none of them."""
-        if not self.writable:
-            with self._errors(), self._snapshot_lock:
-                yield self._connection
-            return
-        if not self._open:
-            raise StoreError(f"{self.path}: is closed")
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._connect("ro")
-        try:
-            with self._errors():
-                yield connection
-        finally:
-            self._idle.append(connection)
-            if not self._open:
-                self.close()
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        with self._errors():
-            return sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}") from error
-
-    def _stored(
-        self, found: tuple[int, str, bytes, str | None, bytes | None, str]
-    ) -> StoredDocument:
-        row, id_, code, text, vector, payload = found
+    def _stored(self, found: tuple[Any, ...]) -> StoredDocument:
+        row, id_, code, text, vector, payload, mark = found
+        if checksum(id_, code, payload, text, vector) != mark:
+            raise StoreError(f"{self.path}: is damaged: document {id_!a} is not what was written")
         return StoredDocument(
             id=id_,
             row=row,
@@ -267,46 +268,22 @@ class Store:
             payload=json.loads(payload),
         )
 
+    @property
+    def _code_size(self) -> int:
+        return self.description.n_bits // 8
+
+    def _codes_of_documents(self, connection: sqlite3.Connection) -> Block:
+        rows, codes = array("q"), bytearray()
+        for row, code in connection.execute("SELECT row, code FROM documents ORDER BY row"):
+            rows.append(row)
+            codes += code
+        if len(codes) != len(rows) * self._code_size:
+            raise StoreError(f"{self.path}: is damaged: a code is not {self._code_size} bytes long")
+        packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, self._code_size)
+        return Block(packed, np.frombuffer(rows, dtype=np.int64))
+
     def _stacked(self, codes: Sequence[bytes]) -> Codes:
-        size = self.description.n_bits // 8
-        if any(len(code) != size for code in codes):
+        size = self._code_size
+        if any(not isinstance(code, bytes) or len(code) != size for code in codes):
             raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
         return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
-
-
-@contextmanager
-def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let several reads see the same state, unless a transaction does so already."""
-    if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-
-
-def _generation(connection: sqlite3.Connection) -> int:
-    query = "SELECT value FROM meta WHERE key = 'generation'"
-    return int(connection.execute(query).fetchone()[0])
-
-
-def _read_description(connection: sqlite3.Connection) -> Description:
-    (path,) = [file for _, name, file in connection.execute("PRAGMA database_list") if file]
-    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-        raise StoreError(f"{path}: is not a hummingbit store")
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    version = meta.get("format_version")
-    if version != FORMAT_VERSION:
-        hint = f"this hummingbit reads version {FORMAT_VERSION}; use a later one"
-        raise StoreError(f"{path}: has format version {version}; {hint}")
-    try:
-        return Description(
-            name=meta["name"],
-            n_bits=check_n_bits(meta["n_bits"]),
-            encoder_name=meta["encoder_name"],
-            encoder_fingerprint=meta["encoder_fingerprint"],
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path}: is damaged: {error}") from error

@@ -10,7 +10,8 @@ import pytest
 
 from corpus.document import Document
 from index.errors import StoreError
-from index.store import Description, Store
+from index.schema import Description
+from index.store import Store
 
 
 @pytest.fixture
@@ -42,11 +43,12 @@ def test_what_was_committed_is_there_when_it_is_opened_again(path: Path) -> None
         assert insert(store, "a", "b") == [1, 2]
         assert insert(store, "a") == [3]
     with closing(Store(path, writable=True)) as store:
-        generation, codes, rows = store.read_codes()
+        generation, codes, rows, last_row = store.read_codes()
         assert (generation, rows.tolist(), codes.tolist()) == (2, [2, 3], [[255, 255]] * 2)
-        assert store.read_rows([1, 2, 3], with_payload=True) == {
-            2: ("b", {"id": "b"}),
-            3: ("a", {"id": "a"}),
+        assert (last_row, store.count()) == (3, 2)
+        assert store.read_rows([1, 2, 3], with_payload=True, with_code=True) == {
+            2: ("b", {"id": "b"}, b"\xff\xff"),
+            3: ("a", {"id": "a"}, b"\xff\xff"),
         }
     assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
 
@@ -95,7 +97,7 @@ def test_open_for_reading_only_it_shows_one_moment(path: Path) -> None:
         with closing(Store(path, writable=False)) as reader:
             insert(writer, "a", "b")
             assert reader.read_codes()[0] == 1
-            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None)}
+            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None, None)}
             with pytest.raises(StoreError, match="reading only"), reader.writing():
                 pass
         with closing(Store(path, writable=False)) as reader:
@@ -109,7 +111,7 @@ def test_threads_share_connections_and_leave_none_open(path: Path) -> None:
             with ThreadPoolExecutor(8) as pool:
                 found = list(pool.map(store.get, [f"d{i}" for i in range(50)]))
             assert all(document is not None for document in found)
-        assert len(store._idle) <= 8
+        assert len(store._database._idle) <= 8
     with pytest.raises(StoreError, match="is closed"):
         store.get("d1")
 
@@ -124,8 +126,8 @@ def test_more_ids_than_one_statement_takes(path: Path) -> None:
 
 def test_a_later_format_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE meta SET value = 2 WHERE key = 'format_version'")
-    with pytest.raises(StoreError, match="has format version 2; this hummingbit reads version 1"):
+        connection.execute("UPDATE meta SET value = 3 WHERE key = 'format_version'")
+    with pytest.raises(StoreError, match="has format version 3; this hummingbit reads version 2"):
         Store(path, writable=True)
 
 
@@ -142,26 +144,56 @@ def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
         Store(path, writable=False)
 
 
+def damage(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "statement",
     [
-        ("DELETE FROM codes WHERE row = 1", "is damaged: 2 documents, 1 codes"),
-        ("UPDATE codes SET code = x'ff' WHERE row = 1", "is damaged: a code is not 2 bytes long"),
+        "DELETE FROM codes",
+        "UPDATE codes SET codes = x'ffff'",
+        "UPDATE codes SET codes = x'fffffffe'",
+        "UPDATE codes SET rows = 'text'",
+        "DELETE FROM removed",
     ],
 )
-def test_codes_that_do_not_fit_are_noticed(path: Path, damage: str, message: str) -> None:
+def test_damaged_blocks_of_codes_are_made_good_by_the_documents(path: Path, statement: str) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b", "c")
+        insert(store, "a")
+        whole = store.read_codes()
+    damage(path, statement)
+    with closing(Store(path, writable=True)) as store:
+        found = store.read_codes()
+        assert (found.rows.tolist(), found.codes.tolist()) == (
+            whole.rows.tolist(),
+            whole.codes.tolist(),
+        )
+        assert len(store.problems) == 1
+        store.compact()
+        assert store.problems == []
+    with closing(Store(path, writable=True)) as store:
+        assert store.read_codes().rows.tolist() == [2, 3, 4]
+        assert store.problems == []
+
+
+def test_documents_that_are_missing_are_noticed(path: Path) -> None:
     with closing(Store(path, writable=True)) as store:
         insert(store, "a", "b")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(damage)
-    with closing(Store(path, writable=True)) as store, pytest.raises(StoreError, match=message):
+    damage(path, "DELETE FROM documents WHERE row = 1", "DELETE FROM codes")
+    with (
+        closing(Store(path, writable=True)) as store,
+        pytest.raises(StoreError, match="is damaged: 2 documents, 1 codes"),
+    ):
         store.read_codes()
 
 
-@pytest.mark.parametrize("damage", ["DELETE FROM meta WHERE key = 'name'", "DROP TABLE meta"])
-def test_a_store_without_its_description_is_refused(path: Path, damage: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(damage)
+@pytest.mark.parametrize("statement", ["DELETE FROM meta WHERE key = 'name'", "DROP TABLE meta"])
+def test_a_store_without_its_description_is_refused(path: Path, statement: str) -> None:
+    damage(path, statement)
     with pytest.raises(StoreError, match=r"store\.sqlite: "):
         Store(path, writable=True)
 

@@ -11,7 +11,8 @@ from corpus.document import Document
 from encoder.codes import code_from_hex
 from index.brute_force import BruteForceIndex
 from index.collection import Collection
-from index.store import Description, Store
+from index.schema import Description
+from index.store import Store
 
 
 def code_collection(folder: Path, n_bits: int = 16) -> Collection:
