@@ -45,6 +45,10 @@ class StoreError(RuntimeError):
     """A store is damaged, locked, closed or of a format that cannot be read."""
 
 
+class StoreUnavailable(StoreError):
+    """The server that holds a store cannot be reached; it may be later."""
+
+
 class DataFolderError(RuntimeError):
     """A data folder cannot be opened."""
 
