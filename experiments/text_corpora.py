@@ -1,0 +1,113 @@
+"""The corpora that texts are distilled on, and what a teacher says of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from corpus.document import Document
+from corpus.readers import read_documents
+from encoder.features import Floats
+from training.data import TrainingData, gather
+from training.recipe import Recipe
+from training.semi_supervised import train
+from training.teachers import Teacher, read_teacher, save_vectors
+
+CORPORA = ("snippets", "20news")
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+WIDE_BITS = 256
+
+
+@dataclass(frozen=True)
+class TaughtCorpus:
+    """A corpus and its teacher: what is trained on and searched, and what is asked.
+
+    `teacher` gives the vectors of `database`, `query_vectors` are those of `queries`.
+    """
+
+    name: str
+    database: TrainingData
+    queries: TrainingData
+    teacher: Teacher
+    query_vectors: Floats
+
+
+def add_teacher_options(group: argparse._ArgumentGroup) -> None:
+    """Add what says which teacher is asked."""
+    group.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
+    group.add_argument(
+        "--teacher-vectors",
+        type=Path,
+        metavar="DIR",
+        help="a folder with the teacher's vectors of every document, CORPUS.npz (ids, vectors)",
+    )
+    group.add_argument(
+        "--teacher-model",
+        default=MODEL,
+        metavar="T",
+        help="the sentence-transformers model that is asked where there are no vectors; where it"
+        f" is not installed either, a {WIDE_BITS}-bit SSB-VAE teaches (default: %(default)s)",
+    )
+
+
+def read_taught(name: str, args: argparse.Namespace) -> TaughtCorpus:
+    """Return a corpus with the teacher that the options name.
+
+    The training split is the database, the test split the queries; 20news's validation split is
+    not used.
+
+    Raises:
+        ReadError, TeacherError: if the corpus or the teacher's vectors cannot be read.
+    """
+    splits = [list(read_documents(f"{name}:{one}", data_root=args.data_root)) for one in _SPLITS]
+    database, queries = map(gather, splits)
+    if not set(queries.classes) <= set(database.classes):
+        raise ValueError(f"{name}: the test split has classes that the training split lacks")
+    source = _teacher_source(name, splits, database, args)
+    teacher, asked = read_teacher(source, database), read_teacher(source, queries)
+    return TaughtCorpus(name, database, queries, teacher, asked.vectors)
+
+
+_SPLITS = ("train", "test")
+
+
+def _teacher_source(
+    name: str, splits: list[list[Document]], database: TrainingData, args: argparse.Namespace
+) -> str:
+    """Return what :func:`training.teachers.read_teacher` takes; a model is asked only once."""
+    if args.teacher_vectors:
+        return str(args.teacher_vectors / f"{name}.npz")
+    folder = args.work_dir / "teachers"
+    if find_spec("sentence_transformers") is None:
+        return str(_wide_autoencoder(folder / f"{name}-ssb-vae-{WIDE_BITS}", database))
+    path: Path = folder / f"{name}.npz"
+    if not path.exists():
+        print(f"asking {args.teacher_model} about {name}", file=sys.stderr, flush=True)
+        everything = gather(document for split in splits for document in split)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_vectors(path, read_teacher(args.teacher_model, everything), everything)
+    return str(path)
+
+
+def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:
+    if not folder.exists():
+        print(f"training the teacher {folder}", file=sys.stderr, flush=True)
+        train(database, Recipe(n_bits=WIDE_BITS, hidden=1000), folder)
+    return folder
+
+
+def cosine_blocks(corpus: TaughtCorpus, rows: int = 1000) -> list[Floats]:
+    """Return the cosines of the teacher's vectors, ``float32[q, N]`` for `rows` queries each."""
+    database = _unit(corpus.teacher.vectors)
+    asked = _unit(corpus.query_vectors)
+    return [asked[start : start + rows] @ database.T for start in range(0, len(asked), rows)]
+
+
+def _unit(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
