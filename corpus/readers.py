@@ -28,6 +28,7 @@ def read_documents(
     on_error: Literal["stop", "skip"] = "stop",
     data_root: Path | None = None,
     report: Callable[[BadLine], None] | None = None,
+    unique_ids: bool = True,
 ) -> Iterator[Document]:
     """Yield the documents of `source` in their order.
 
@@ -53,7 +54,22 @@ def read_documents(
         path = Path(source)
         _check_file(path)
         rows, shown = _read_rows(path), str(path)
-    return _documents(rows, shown, on_error, report)
+    return _documents(rows, shown, on_error, report, {} if unique_ids else None)
+
+
+def count_documents(source: str | Path) -> int | None:
+    """Return about how many documents a file holds, for a progress bar, or None.
+
+    Lines are counted where the file is not compressed, which takes a fraction of reading it.
+    """
+    path = Path(source)
+    if not path.is_file():
+        return None
+    suffix, compression = _suffixes(path)
+    if suffix not in LINE_SUFFIXES or compression:
+        return None
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def _check_file(path: Path) -> None:
@@ -109,8 +125,8 @@ def _documents(
     source: str,
     on_error: str,
     report: Callable[[BadLine], None] | None,
+    line_of: dict[str, int] | None,
 ) -> Iterator[Document]:
-    line_of: dict[str, int] = {}
     for row in rows:
         document = _check_row(row, source, line_of)
         if isinstance(document, Document):
@@ -121,7 +137,7 @@ def _documents(
             report(document)
 
 
-def _check_row(row: Row, source: str, line_of: dict[str, int]) -> Document | BadLine:
+def _check_row(row: Row, source: str, line_of: dict[str, int] | None) -> Document | BadLine:
     """Return the document of a row, its id noted in `line_of`, or what is wrong with the row."""
     if row.reason is not None:
         return BadLine(source, row.line, row.reason)
@@ -129,7 +145,7 @@ def _check_row(row: Row, source: str, line_of: dict[str, int]) -> Document | Bad
         document = parse_document(row.record)
     except DocumentError as error:
         return BadLine(source, row.line, str(error))
-    first = line_of.setdefault(document.id, row.line)
+    first = row.line if line_of is None else line_of.setdefault(document.id, row.line)
     if first != row.line:
         return BadLine(source, row.line, f"id: is {document.id!a}, as on line {first} before")
     return document

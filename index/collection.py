@@ -17,7 +17,6 @@ an encoder or for another search's first attempt.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -30,6 +29,7 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.answers import make_hits, next_cursor, read_hits, rerank_hits
 from index.backend import BATCH_SIZE, MAX_K
+from index.batches import batches, last_of_each_id
 from index.blocks import Block
 from index.changes import Changes, document_checksum
 from index.contents import encode_contents
@@ -423,22 +423,6 @@ class Collection:
 
     def _no_codes(self) -> Codes:
         return np.empty((0, self.n_bits // 8), dtype=np.uint8)
-
-
-def batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
-    """Yield the documents in lists of `size`, the last one shorter."""
-    remaining = iter(documents)
-    while batch := list(itertools.islice(remaining, size)):
-        yield batch
-
-
-def last_of_each_id(documents: Iterable[Document]) -> list[Document]:
-    """Leave out documents whose id comes again."""
-    last: dict[str, Document] = {}
-    for document in documents:
-        last.pop(document.id, None)
-        last[document.id] = document
-    return list(last.values())
 
 
 def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from corpus.document import Document, DocumentError, parse_text, parse_vector
 from encoder.codes import Codes, code_from_hex
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Inputs
 from index.errors import InputError
 from index.records import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What was found in documents or queries: codes that were given, and what is to be encoded.
+
+    `codes` is ``uint8[N, n_bits / 8]``, zeros where there was none; `inputs` are what an encoder
+    takes, and `places` whose they are.
+    """
+
+    codes: Codes
+    places: list[int]
+    inputs: Inputs
+
+    def filled(self, encoded: Codes) -> Codes:
+        """Return the codes with the codes of the inputs, ``uint8[len(inputs), C]``, in them."""
+        self.codes[self.places] = encoded
+        return self.codes
 
 
 def encode_contents(
@@ -23,23 +42,31 @@ def encode_contents(
     Raises:
         InputError: naming the field, what is wrong with it and which item it belongs to.
     """
+    contents = read_contents(items, encoder, n_bits)
+    if encoder is None or not contents.places:
+        return contents.codes
+    return contents.filled(encoder.encode(contents.inputs))
+
+
+def read_contents(
+    items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
+) -> Contents:
+    """Do as :func:`encode_contents`, but leave the encoding to the caller."""
     codes = np.zeros((len(items), n_bits // 8), dtype=np.uint8)
-    to_encode: list[int] = []
+    places: list[int] = []
     for position, item in enumerate(items):
         try:
             if item.code is not None:
                 codes[position] = _read_code(item.code, n_bits)
             elif item.text is not None or item.vector is not None:
                 _check_content(item, encoder)
-                to_encode.append(position)
+                places.append(position)
         except DocumentError as error:
             reason = str(error).removeprefix(f"{error.field}: ")
             if isinstance(item, Document):
                 raise InputError(error.field, f"{reason} (document {item.id!a})") from None
             raise InputError(error.field, reason, position) from None
-    if encoder is not None and to_encode:
-        codes[to_encode] = _encode([items[position] for position in to_encode], encoder)
-    return codes
+    return Contents(codes, places, _inputs([items[place] for place in places], encoder))
 
 
 def _read_code(code: str, n_bits: int) -> Codes:
@@ -66,7 +93,7 @@ def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
         raise DocumentError("vector", f"has {length} numbers; it must have {encoder.dimension}")
 
 
-def _encode(items: Sequence[Document | Query], encoder: Encoder) -> Codes:
-    if encoder.kind == "text":
-        return encoder.encode([item.text or "" for item in items])
-    return encoder.encode(np.stack([parse_vector(item.vector) for item in items]))
+def _inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:
+    if encoder is None or encoder.kind == "text" or not items:
+        return [item.text or "" for item in items]
+    return np.stack([parse_vector(item.vector) for item in items])

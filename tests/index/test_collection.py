@@ -11,7 +11,8 @@ from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder
-from index.collection import MAX_K, Collection
+from index.backend import MAX_K
+from index.collection import Collection
 from index.errors import EncoderMismatch, InputError, StoreError, UnknownDocument
 from index.records import Query
 from index.schema import Description

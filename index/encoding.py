@@ -1,0 +1,91 @@
+"""Encoding on all cores.
+
+Texts become codes in processes of their own, for most of the work is Python's. Each process holds
+the encoder and is told texts or vectors; documents stay where they are.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+
+from encoder.codes import Codes
+from encoder.encoder import Encoder, Inputs
+
+# One process would otherwise use every core for its matrix products, and so would the next.
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+_encoder: Encoder | None = None
+
+
+class EncodingPool:
+    """Encodes in `jobs` processes, or in this one where `jobs` is 1."""
+
+    def __init__(self, encoder: Encoder | None, jobs: int) -> None:
+        self._encoder = encoder
+        self._processes: ProcessPoolExecutor | None = None
+        if jobs > 1 and encoder is not None:
+            context = multiprocessing.get_context("spawn")
+            self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder,))
+
+    def submit(self, inputs: Inputs) -> Future[Codes]:
+        """Begin to encode; the result is ``uint8[N, C]``."""
+        if self._processes is None or not len(inputs):
+            done: Future[Codes] = Future()
+            if self._encoder is not None:
+                done.set_result(self._encoder.encode(inputs))
+            return done
+        with _one_thread():
+            return self._processes.submit(_encode, inputs)
+
+    def close(self) -> None:
+        """End the processes; what is being encoded is given up."""
+        if self._processes is not None:
+            self._processes.shutdown(cancel_futures=True)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _prepare(encoder: Encoder) -> None:
+    global _encoder  # noqa: PLW0603 - a process holds one encoder
+    _encoder = encoder
+    # An interrupt is for the process that reads and writes; it ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it was killed; nobody else would."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _encode(inputs: Inputs) -> Codes:
+    if _encoder is None:
+        raise RuntimeError("the process was not prepared")
+    return _encoder.encode(inputs)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let a process that is started here do its matrix products on one core."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
