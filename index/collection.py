@@ -33,11 +33,12 @@ from index.batches import batches, last_of_each_id
 from index.blocks import Block
 from index.changes import Changes, document_checksum
 from index.contents import encode_contents
-from index.errors import EncoderMismatch, InputError, StoreError, UnknownDocument
+from index.errors import InputError, StoreError
 from index.filters import Filter, filter_to_json
 from index.labels import labels_of
 from index.paging import Position, read_cursor, write_cursor
 from index.publication import Publication, Searched
+from index.queries import check_encoder, encode_queries
 from index.records import (
     DeleteResult,
     Query,
@@ -83,7 +84,7 @@ class Collection:
             StoreError: if the store is damaged.
         """
         self.description = store.description
-        self._check_encoder(encoder)
+        check_encoder(store.description, encoder)
         self._store = store
         self._encoder = encoder
         self._writing = threading.Lock()
@@ -236,22 +237,7 @@ class Collection:
                 carries what the collection's encoder does not take. Its `position` says which.
             UnknownDocument: if an id is not there.
         """
-        for position, query in enumerate(queries):
-            fields = ("text", "vector", "code", "id")
-            given = [name for name in fields if getattr(query, name) is not None]
-            if len(given) != 1:
-                found = " and ".join(given) or "none of them"
-                message = f"must have exactly one of text, vector, code, id; has {found}"
-                raise InputError("query", message, position)
-        codes = encode_contents(queries, self._encoder, self.n_bits)
-        ids = {query.id for query in queries if query.id is not None}
-        known = self._store.read_codes_of(sorted(ids))
-        for position, query in enumerate(queries):
-            if query.id is not None:
-                if query.id not in known:
-                    raise UnknownDocument(f"collection {self.name!r} has no document {query.id!a}")
-                codes[position] = known[query.id]
-        return codes
+        return encode_queries(queries, self.description, self._encoder, self._store.read_codes_of)
 
     def search(
         self,
@@ -380,21 +366,6 @@ class Collection:
         self._publication.close()
         with self._writing:
             self._store.close()
-
-    def _check_encoder(self, encoder: Encoder | None) -> None:
-        expected = self.encoder_fingerprint
-        found = None if encoder is None else encoder.fingerprint
-        if found != expected:
-            message = (
-                f"collection {self.name!r} was made with encoder {self.encoder_name!r} of "
-                f"fingerprint {expected}; this is {found}. Index it again to change the encoder."
-            )
-            raise EncoderMismatch(message)
-        if encoder is not None and encoder.n_bits != self.n_bits:
-            message = (
-                f"collection {self.name!r} has {self.n_bits} bits, its encoder {encoder.n_bits}"
-            )
-            raise EncoderMismatch(message)
 
     def _upsert(self, encoded: Iterator[tuple[list[Document], Codes]]) -> UpsertResult:
         with self._writing, self._store.writing() as changes:
