@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from corpus.document import Document
+from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
+from evaluation.evaluate import evaluate_encoder
+from tests.support.corpora import TOPICS, topic_documents, topic_vectors
+from training.checkpoint import CheckpointError
+from training.data import TrainingData, TrainingDataError, gather
+from training.distillation import DistillationLoss, distill, split_documents
+from training.distillation_recipe import OBJECTIVES, DistillationRecipe
+from training.loop import Schedule, fit
+from training.objectives import transfer
+from training.pipeline import choose_features, split
+from training.recipe import Recipe, RecipeError
+from training.teachers import Teacher, TeacherError
+
+RECIPE = DistillationRecipe(n_bits=16, epochs=30, batch_size=32, hidden=24, max_terms=100)
+
+
+def unlabelled(data: TrainingData) -> TrainingData:
+    return replace(data, classes=(), tags=np.zeros((len(data), 0), dtype=np.bool_))
+
+
+def topic_teacher(data: TrainingData, seed: int = 0) -> Teacher:
+    """A teacher that sees the topic of a document, blurred."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(len(TOPICS), 12))
+    vectors = data.tags.astype(float) @ centres + 0.3 * rng.normal(size=(len(data), 12))
+    return Teacher("topics", "vectors", "f" * 64, vectors.astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def corpus() -> TrainingData:
+    return gather(topic_documents(400))
+
+
+@pytest.fixture(scope="module")
+def student(corpus: TrainingData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("encoders") / "student"
+    distill(unlabelled(corpus), topic_teacher(corpus), RECIPE, out, progress=False)
+    return out
+
+
+def p_at_10(folder: Path, database: TrainingData, queries: TrainingData) -> float:
+    found = evaluate_encoder(
+        load_encoder(folder), database.labelled(), queries.labelled(), ["P@10"]
+    )
+    return found.metrics["P@10"]
+
+
+def test_a_student_that_never_saw_a_label_finds_documents_of_the_same_topic(
+    corpus: TrainingData, student: Path
+) -> None:
+    assert p_at_10(student, corpus, gather(topic_documents(100, seed=1))) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("objective", "relaxation"),
+    [
+        *((objective, "tanh") for objective in OBJECTIVES),
+        ("perception-coherence", "bernoulli"),
+        ("perception-coherence", "straight-through"),
+    ],
+)
+def test_every_objective_and_relaxation_learns(
+    corpus: TrainingData, tmp_path: Path, objective: str, relaxation: str
+) -> None:
+    recipe = replace(RECIPE, objective=objective, relaxation=relaxation, epochs=12)
+    out = tmp_path / "student"
+    trained = distill(corpus, topic_teacher(corpus), recipe, out, progress=False)
+    epochs = json.loads((out / "metrics.json").read_text())["epochs"]
+    assert epochs[-1]["transfer_loss"] < epochs[0]["transfer_loss"]
+    # Codes of chance have a level of 2/3.
+    assert trained.encoder.metadata["coherence"]["level"] > 0.72
+
+
+def test_vectors_are_distilled_too(tmp_path: Path) -> None:
+    data = gather(topic_vectors(400))
+    distill(data, topic_teacher(data), RECIPE, tmp_path / "v", progress=False)
+    assert p_at_10(tmp_path / "v", data, gather(topic_vectors(100, seed=1))) > 0.9
+
+
+def test_the_artifact_names_its_teacher_and_the_level_reached(
+    corpus: TrainingData, student: Path
+) -> None:
+    encoder = load_encoder(student)
+    about = encoder.metadata
+    assert about["teacher"] == topic_teacher(corpus).about()
+    assert about["recipe"] == asdict(RECIPE)
+    assert about["coherence"]["level"] > 0.75
+    assert (about["coherence"]["queries"], about["coherence"]["documents"]) == (40, 360)
+    assert about["validation"] == {}
+    assert read_labelled_ids(student, encoder) == []
+    assert not student.with_name("student.checkpoint").exists()
+
+
+def test_labels_that_were_not_shown_judge_the_student(
+    corpus: TrainingData, student: Path, tmp_path: Path
+) -> None:
+    teacher = topic_teacher(corpus)
+    seen = distill(corpus, teacher, RECIPE, tmp_path / "s", progress=False)
+    assert seen.validation["queries"] == 40
+    assert seen.validation["class_code"] is None
+    assert seen.labelled_ids == ()
+    for mine, other in zip(seen.encoder.layers, load_encoder(student).layers, strict=True):
+        np.testing.assert_array_equal(mine.weight, other.weight)
+
+
+def test_a_run_repeats_bit_for_bit(corpus: TrainingData, student: Path, tmp_path: Path) -> None:
+    again = distill(
+        unlabelled(corpus), topic_teacher(corpus), RECIPE, tmp_path / "again", progress=False
+    )
+    assert again.encoder.fingerprint == load_encoder(student).fingerprint
+
+
+class BrokenOffError(Exception):
+    """Stands for whatever ends a process."""
+
+
+def test_an_interrupted_run_goes_on_to_the_same_student(
+    corpus: TrainingData, student: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, teacher = unlabelled(corpus), topic_teacher(corpus)
+    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    whole = DistillationLoss.__call__
+
+    def interrupted(self: Any, rows: Any, generator: Any, progress: float) -> Any:
+        if progress > 0.5:
+            raise BrokenOffError
+        return whole(self, rows, generator, progress)
+
+    monkeypatch.setattr(DistillationLoss, "__call__", interrupted)
+    with pytest.raises(BrokenOffError):
+        distill(data, teacher, RECIPE, tmp_path / "s", progress=False)
+    monkeypatch.setattr(DistillationLoss, "__call__", whole)
+    assert (tmp_path / "s.checkpoint").exists()
+    other = replace(teacher, fingerprint="0" * 64)
+    with pytest.raises(CheckpointError, match="other settings or data"):
+        distill(data, other, RECIPE, tmp_path / "s", progress=False)
+    resumed = distill(data, teacher, RECIPE, tmp_path / "s", progress=False)
+    assert resumed.encoder.fingerprint == load_encoder(student).fingerprint
+
+
+def test_a_hint_pulls_the_codes_to_the_teacher_s_vectors(
+    corpus: TrainingData, tmp_path: Path
+) -> None:
+    recipe = replace(RECIPE, hint_weight=0.1, epochs=12)
+    distill(corpus, topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
+    epochs = json.loads((tmp_path / "s" / "metrics.json").read_text())["epochs"]
+    assert epochs[-1]["hint_loss"] < epochs[0]["hint_loss"]
+
+
+def test_median_thresholds_halve_every_bit(corpus: TrainingData, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, threshold="median", epochs=3)
+    trained = distill(corpus, topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
+    rows = split_documents(corpus, recipe).training
+    ones = np.unpackbits(trained.encoder.encode(corpus.take(rows)), axis=1).mean(axis=0)
+    assert (np.abs(ones - 0.5) < 0.05).all()
+
+
+def test_with_labels_shown_ssb_vae_s_loss_is_added(corpus: TrainingData, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, supervision=0.2, teacher_weight=1000.0)
+    trained = distill(corpus, topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
+    assert len(trained.labelled_ids) == 72
+    epochs = json.loads((tmp_path / "s" / "metrics.json").read_text())["epochs"]
+    assert set(epochs[0]) == {
+        "transfer_loss",
+        "reconstruction_loss",
+        "kl_loss",
+        "pointwise_loss",
+        "pairwise_loss",
+    }
+    for term in ("transfer_loss", "reconstruction_loss", "pointwise_loss"):
+        assert epochs[-1][term] < epochs[0][term]
+    assert p_at_10(tmp_path / "s", corpus, gather(topic_documents(100, seed=1))) > 0.9
+
+
+def test_both_pipelines_hold_out_and_show_the_same(corpus: TrainingData) -> None:
+    mine = split_documents(corpus, replace(RECIPE, supervision=0.3, seed=5))
+    other = split(corpus, Recipe(supervision=0.3, seed=5))
+    np.testing.assert_array_equal(mine.validation, other.validation)
+    np.testing.assert_array_equal(mine.training, other.training)
+    np.testing.assert_array_equal(mine.shown, other.shown)
+
+
+def test_documents_without_labels_are_held_out_as_well(corpus: TrainingData) -> None:
+    assert len(split_documents(unlabelled(corpus), RECIPE).validation) == 40
+
+
+def test_more_of_the_teacher_outweighs_the_autoencoder(corpus: TrainingData) -> None:
+    """The weight multiplies the teacher's term and nothing else."""
+    terms = {}
+    for weight in (1.0, 10.0):
+        recipe = replace(RECIPE, supervision=0.5, teacher_weight=weight)
+        parts = split_documents(corpus, recipe)
+        features = choose_features(corpus, parts.training, recipe.max_terms)
+        loss = DistillationLoss(corpus, topic_teacher(corpus), recipe, features, parts)
+        terms[weight] = loss(np.arange(32), torch.Generator().manual_seed(0), 0.9)
+    for name, value in terms[1.0].items():
+        factor = 10 if name == "transfer_loss" else 1
+        torch.testing.assert_close(terms[10.0][name], factor * value)
+
+
+def test_everything_the_objective_learns_is_trained_and_dropped(corpus: TrainingData) -> None:
+    recipe = replace(RECIPE, objective="fitnet")
+    parts = split_documents(corpus, recipe)
+    features = choose_features(corpus, parts.training, recipe.max_terms)
+    loss = DistillationLoss(corpus, topic_teacher(corpus), recipe, features, parts)
+    before = {name: value.clone() for name, value in loss.model.named_parameters()}
+    assert any(name.startswith("losses.objective") for name in before)
+    fit(loss.model, loss, len(parts.training), Schedule(1, 32, 1e-2, 0), progress=False)
+    for name, value in loss.model.named_parameters():
+        assert not torch.equal(before[name], value), name
+
+
+def test_a_zero_vector_stops_the_run_before_anything_is_written(
+    corpus: TrainingData, tmp_path: Path
+) -> None:
+    teacher = topic_teacher(corpus)
+    teacher.vectors[7] = 0
+    with pytest.raises(TeacherError, match="zero vector"):
+        distill(corpus, teacher, RECIPE, tmp_path / "s", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_corpus_of_one_document_is_an_error(tmp_path: Path) -> None:
+    data = gather([Document(id="only", text="one lonely document")])
+    teacher = Teacher("t", "vectors", "", np.ones((1, 3), dtype=np.float32))
+    with pytest.raises(TrainingDataError, match="1 of 1 documents are left to train on"):
+        distill(data, teacher, RECIPE, tmp_path / "s", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_are_asked_for_where_they_are_to_be_shown(
+    corpus: TrainingData, tmp_path: Path
+) -> None:
+    recipe = replace(RECIPE, supervision=0.5)
+    with pytest.raises(TrainingDataError, match="at least two"):
+        distill(unlabelled(corpus), topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_encoder_is_not_replaced_unasked(corpus: TrainingData, student: Path) -> None:
+    with pytest.raises(ArtifactError, match="already exists"):
+        distill(corpus, topic_teacher(corpus), RECIPE, student, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("objective", "kd", "must be one of perception-coherence, pkt"),
+        ("batch_size", 1, "batch_size is 1; it must be at least 2"),
+        ("student_temperature", 0.0, "above 0"),
+        ("supervision", 1.5, "from 0 to 1"),
+        ("n_bits", 12, "multiple of 8"),
+        ("hint_weight", -1.0, "0 or more"),
+        ("validation_share", 1.0, "below 1"),
+    ],
+)
+def test_settings_out_of_range_are_named(setting: str, value: Any, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        replace(RECIPE, **{setting: value})
+
+
+def test_the_recipe_knows_every_objective() -> None:
+    assert OBJECTIVES == transfer.OBJECTIVES
