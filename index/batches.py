@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from corpus.document import Document
 
+Item = TypeVar("Item")
 
-def batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
-    """Yield the documents in lists of `size`, the last one shorter."""
-    remaining = iter(documents)
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield the items in lists of `size`, the last one shorter."""
+    remaining = iter(items)
     while batch := list(itertools.islice(remaining, size)):
         yield batch
 

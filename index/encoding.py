@@ -20,6 +20,9 @@ from encoder.encoder import Encoder, Inputs
 # One process would otherwise use every core for its matrix products, and so would the next.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
+# Starting a process takes as long as encoding some ten thousand short texts.
+BEFORE_PROCESSES = 20_000
+
 _encoder: Encoder | None = None
 
 
@@ -29,13 +32,15 @@ class EncodingPool:
     def __init__(self, encoder: Encoder | None, jobs: int) -> None:
         self._encoder = encoder
         self._processes: ProcessPoolExecutor | None = None
+        self._submitted = 0
         if jobs > 1 and encoder is not None:
             context = multiprocessing.get_context("spawn")
             self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder,))
 
     def submit(self, inputs: Inputs) -> Future[Codes]:
         """Begin to encode; the result is ``uint8[N, C]``."""
-        if self._processes is None or not len(inputs):
+        self._submitted += len(inputs)
+        if self._processes is None or self._submitted <= BEFORE_PROCESSES:
             done: Future[Codes] = Future()
             if self._encoder is not None:
                 done.set_result(self._encoder.encode(inputs))
