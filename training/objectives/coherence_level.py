@@ -89,26 +89,52 @@ def estimate_perception_coherence(
     teacher_dissimilarity: Dissimilarity = cosine_dissimilarity,
     ties: Ties = "upper",
 ) -> list[float]:
-    """Return the coherence levels of disjoint random batches, the mini-batch estimates.
+    """Return mini-batch estimates of the global level, one for each disjoint random batch.
 
-    Each is :func:`global_perception_coherence` of `batch_size` examples drawn without replacement,
-    ⌊N / B⌋ of them. An estimate is off by O(1/√B) from the level of all examples.
+    The N examples are shuffled into ⌊N / B⌋ batches; an estimate is the mean of the levels of a
+    batch's examples, each against the B − 1 others. An example is left out of its own distribution:
+    it is nearest to itself for student and teacher alike, which would raise the level of a small
+    batch by 2 (1 − φ) / B. The error is O(1/√B).
 
     Raises:
-        ValueError: as there, or if `batch_size` is not from 2 to N.
+        ValueError: as :func:`global_perception_coherence`, or if `batch_size` is not from 3 to N.
     """
     check_batch(student_ND, teacher_NE)
     n = len(student_ND)
+    if not 3 <= batch_size <= n:
+        raise ValueError(f"batch_size is {batch_size}; it must be from 3 to the {n} examples")
+    others_BB = ~torch.eye(batch_size, dtype=torch.bool, device=student_ND.device)
+    order = torch.randperm(n, generator=generator)[: n - n % batch_size].to(student_ND.device)
+    estimates = []
+    for batch in torch.split(order, batch_size):
+        student, teacher = student_ND[batch], teacher_NE[batch]
+        student_BB = student_dissimilarity(student, student)[others_BB]
+        teacher_BB = teacher_dissimilarity(teacher, teacher)[others_BB]
+        shape = (batch_size, batch_size - 1)
+        levels = coherence_levels(student_BB.view(shape), teacher_BB.view(shape), ties=ties)
+        estimates.append(float(levels.mean()))
+    return estimates
+
+
+@torch.no_grad()
+def estimate_coherence_levels(
+    student_QN: Tensor,
+    teacher_QN: Tensor,
+    batch_size: int,
+    generator: torch.Generator,
+    *,
+    ties: Ties = "upper",
+) -> Tensor:
+    """Return the mini-batch estimate of φ of each row, from B random columns; float64[Q].
+
+    The Q examples should not be among the N, as φ's Y is independent of x. The error of each
+    estimate is O(1/√B).
+
+    Raises:
+        ValueError: as :func:`coherence_levels`, or if `batch_size` is not from 2 to N.
+    """
+    n = student_QN.shape[-1]
     if not 2 <= batch_size <= n:
         raise ValueError(f"batch_size is {batch_size}; it must be from 2 to the {n} examples")
-    order = torch.randperm(n, generator=generator)[: n - n % batch_size].to(student_ND.device)
-    return [
-        global_perception_coherence(
-            student_ND[batch],
-            teacher_NE[batch],
-            student_dissimilarity=student_dissimilarity,
-            teacher_dissimilarity=teacher_dissimilarity,
-            ties=ties,
-        )
-        for batch in torch.split(order, batch_size)
-    ]
+    batch = torch.randperm(n, generator=generator)[:batch_size].to(student_QN.device)
+    return coherence_levels(student_QN[:, batch], teacher_QN[:, batch], ties=ties)

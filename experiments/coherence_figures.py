@@ -1,0 +1,82 @@
+"""The pictures of the perception-coherence experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from experiments.kept import Tensors
+
+Configurations = Mapping[str, tuple[Tensor, Tensor, Tensors]]
+"""By data set: the teacher's points, the group of each, and the student's snapshots."""
+
+
+def plot_configurations(path: Path, configurations: Configurations) -> None:
+    """Draw a row for each data set: the teacher, the student over time, and the level reached."""
+    steps = max(len(result["epochs"]) for _, _, result in configurations.values())
+    drawing = _figure((2.2 * (steps + 2), 2.2 * len(configurations)))
+    panels = drawing.subplots(len(configurations), steps + 2, squeeze=False)
+    for row, (dataset, (teacher, groups, result)) in zip(
+        panels, configurations.items(), strict=True
+    ):
+        row[0].scatter(*teacher[:, :2].T, c=groups, s=2, cmap="tab10")
+        row[0].set_title(f"{dataset}\nteacher, {teacher.shape[1]}-D", fontsize="small")
+        for axes, points, epoch in zip(row[1:], result["points"], result["epochs"], strict=False):
+            axes.scatter(*points.T, c=groups, s=2, cmap="tab10")
+            axes.set_title(f"epoch {int(epoch)}", fontsize="small")
+        for axes in row[:-1]:
+            axes.set(xticks=[], yticks=[])
+        row[-1].plot(result["epochs"], result["coherence"], marker="o", ms=3)
+        row[-1].set(ylim=(0.5, 1.02), xscale="symlog")
+        row[-1].set_title("coherence level", fontsize="small")
+        row[-1].grid(alpha=0.3)
+    _save(drawing, path)
+
+
+def plot_estimator(path: Path, curves: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> None:
+    """Draw, for each student, the error of mini-batch estimates against B, both logarithmic."""
+    drawing = _figure((5.5, 4))
+    axes = drawing.subplots()
+    for name, (sizes, errors) in curves.items():
+        axes.loglog(sizes, errors, marker="o", label=name)
+    sizes = next(iter(curves.values()))[0]
+    start = max(errors[0] for _, errors in curves.values())
+    axes.loglog(sizes, [start * (b / sizes[0]) ** -0.5 for b in sizes], ls=":", c="grey",
+                label="1/√B")  # fmt: skip
+    axes.set(xlabel="batch size B", ylabel="root mean square error of the level")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize="small")
+    _save(drawing, path)
+
+
+def plot_methods(path: Path, bars: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
+    """Draw, for each figure of merit, a bar with mean and deviation for each method."""
+    drawing = _figure((3.4 * len(bars), 3.4))
+    for axes, (figure, methods) in zip(
+        drawing.subplots(1, len(bars), squeeze=False)[0], bars.items(), strict=True
+    ):
+        means, spreads = zip(*methods.values(), strict=True)
+        axes.barh(list(methods), means, xerr=spreads, capsize=2)
+        lowest, highest = min(means), max(means)
+        margin = max(highest - lowest, 0.01) / 2
+        axes.set(title=figure, xlim=(max(0.0, lowest - margin), highest + margin))
+        axes.invert_yaxis()
+        axes.grid(alpha=0.3, axis="x")
+    _save(drawing, path)
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    drawing = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(drawing)
+    return drawing
+
+
+def _save(drawing: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

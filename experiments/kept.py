@@ -1,0 +1,50 @@
+"""Results of long computations on disk, computed again only if what they depend on has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+Tensors = dict[str, torch.Tensor]
+
+
+def kept(path: Path, settings: Mapping[str, Any], compute: Callable[[], Tensors]) -> Tensors:
+    """Return the tensors kept in `path` if `settings` made them, else compute and keep them.
+
+    `settings` is everything that the result depends on, as JSON values. A file that is damaged or
+    was made with other settings is replaced, in one step.
+    """
+    found = load_kept(path, settings)
+    if found is not None:
+        return found
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in compute().items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_name(path.name + ".writing")
+    save_file(tensors, written, metadata={"settings": _canonical(settings)})
+    os.replace(written, path)
+    return tensors
+
+
+def load_kept(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
+    """Return the tensors kept in `path`, None unless `settings` made them."""
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("settings") != _canonical(settings):
+                return None
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError:
+        return None
+
+
+def _canonical(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
