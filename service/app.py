@@ -12,13 +12,26 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from index.data_folder import DataFolder
-from service import collections, evaluations, health, searches
+from service import collections, docs, encoders, evaluations, health, searches
+from service.gate import Authenticate, Deadline, Queue
 from service.handlers import add_handlers
+from service.keys import Keyring
+from service.metrics import Metrics
 from service.middleware import BodyLimit, RequestId
+from service.observe import Observe
 from service.openapi import describe
 from service.settings import Settings
+from service.tracing import Trace, exporting_provider
 
 DEFAULT_SETTINGS = Settings()
+ROUTERS = (
+    health.router,
+    encoders.router,
+    collections.router,
+    searches.router,
+    evaluations.router,
+    docs.router,
+)
 BULK_PATHS = ("/documents", "/evaluate")
 
 
@@ -29,7 +42,13 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     ends; or it is open for writing already, and the caller closes it.
 
     The application raises, when it starts, what :class:`index.data_folder.DataFolder` raises.
+
+    Raises:
+        KeysError: if the keys file cannot be read.
+        SettingsError: if traces are wanted and the extra ``otel`` is not installed.
     """
+    path = data.path if isinstance(data, DataFolder) else data
+    settings = settings.model_copy(update={"data_dir": path})
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -38,6 +57,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         if not isinstance(data, DataFolder):
             opened = await run_in_threadpool(DataFolder, data, writable=True)
         app.state.folder = data if opened is None else opened
+        app.state.metrics.watch(app.state.folder)
         try:
             yield
         finally:
@@ -50,22 +70,41 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         summary="Semantic hashing: index and search short binary codes.",
         version=_version(),
         lifespan=lifespan,
-        # The pages that FastAPI has for the description load scripts from other hosts.
+        # FastAPI's own pages load scripts from other hosts, and take no key.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
     app.state.settings = settings
+    app.state.draining = False
+    app.state.metrics = Metrics()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
-    routers = (health.router, collections.router, searches.router, evaluations.router)
-    for router in routers:
+    for router in ROUTERS:
         app.include_router(router)
-    add_handlers(app, [route for router in routers for route in router.routes])
-    app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
-    app.add_middleware(RequestId)
+    add_handlers(app, [route for router in ROUTERS for route in router.routes])
+    _add_middleware(app, settings)
     describe(app)
     return app
+
+
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """Put the layers around the routes, the innermost first."""
+    metrics: Metrics = app.state.metrics
+    app.add_middleware(
+        Queue,
+        running=settings.concurrent_requests,
+        waiting=settings.queued_requests,
+        metrics=metrics,
+    )
+    app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
+    app.add_middleware(Authenticate, keyring=Keyring(settings))
+    app.add_middleware(Deadline, seconds=settings.request_timeout)
+    if settings.traces_endpoint is not None:
+        app.add_middleware(Trace, provider=exporting_provider(settings.traces_endpoint))
+    app.add_middleware(Observe, metrics=metrics, access_log=settings.access_log)
+    app.add_middleware(RequestId)
 
 
 def _body_limit(path: str, settings: Settings) -> int:

@@ -7,27 +7,42 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
+import numpy as np
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
 from service.errors import ProblemError
+from service.roles import Role, needed_role
 
 # Shorter bodies are parsed faster than they are handed to a thread.
 PARSED_IN_PLACE = 64 << 10
 
 
 class JSONRoute(APIRoute):
-    """A route whose body, where it takes one, is read by :class:`JSONRequest`."""
+    """A route for those of a role, whose body, where it takes one, is a :class:`JSONRequest`'s."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler with another request."""
+        """Return FastAPI's handler with another request, for those who may make it."""
         handler = super().get_route_handler()
+        needed = needed_role(self.openapi_extra)
 
         async def handle(request: Request) -> Response:
+            check_role(request, needed)
             return await handler(JSONRequest(request.scope, request.receive))
 
         return handle
+
+
+def check_role(request: Request, needed: Role) -> None:
+    """Raise a ProblemError, 403, unless the request's key is of the role `needed` or a higher."""
+    role: Role = request.scope["state"]["role"]
+    if role < needed:
+        message = f"the key is one to {role.label}; this needs one for {needed.label}"
+        problem = ProblemError(403, "forbidden", message)
+        challenge = 'Bearer realm="hummingbit", error="insufficient_scope"'
+        problem.headers = {"WWW-Authenticate": f'{challenge}, scope="{needed.label}"'}
+        raise problem
 
 
 class JSONRequest(Request):
@@ -50,12 +65,13 @@ class JSONRequest(Request):
     async def json(self) -> Any:
         """Return the parsed body; see :func:`parse_json`."""
         raw = await self.body()
+        depth: int = self.app.state.settings.max_json_depth
         if len(raw) <= PARSED_IN_PLACE:
-            return parse_json(raw)
-        return await run_in_threadpool(parse_json, raw)
+            return parse_json(raw, depth)
+        return await run_in_threadpool(parse_json, raw, depth)
 
 
-def parse_json(raw: bytes) -> Any:
+def parse_json(raw: bytes, max_depth: int) -> Any:
     """Parse UTF-8 JSON.
 
     Numbers too large for a float come out as infinity, and lone surrogates as they are: what reads
@@ -63,8 +79,9 @@ def parse_json(raw: bytes) -> Any:
 
     Raises:
         ProblemError: 400 if it is not JSON, has NaN or Infinity, names a key twice in one object,
-            holds an integer of thousands of digits or is nested too deeply.
+            holds an integer of thousands of digits or is nested in more than `max_depth` levels.
     """
+    _check_depth(raw, max_depth)
     try:
         return json.loads(raw.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
@@ -76,6 +93,20 @@ def parse_json(raw: bytes) -> Any:
         raise _not_json("it is nested too deeply") from None
     except ValueError:
         raise _not_json("it holds an integer of too many digits") from None
+
+
+def _check_depth(raw: bytes, most: int) -> None:
+    """Raise a ProblemError if objects and lists are nested too deeply, before any is made."""
+    if raw.count(b"[") + raw.count(b"{") <= most:
+        return
+    # Without escaped quotes, the text is inside a string after an odd number of quotes.
+    text = np.frombuffer(raw.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)
+    inside = np.bitwise_xor.accumulate((text == ord('"')).view(np.uint8))
+    opens = (text == ord("[")) | (text == ord("{"))
+    closes = (text == ord("]")) | (text == ord("}"))
+    steps = (opens.view(np.int8) - closes.view(np.int8)) * (inside ^ 1).view(np.int8)
+    if int(np.cumsum(steps, dtype=np.int32).max(initial=0)) > most:
+        raise _not_json(f"it is nested in more than {most} levels")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

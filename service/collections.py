@@ -10,6 +10,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from corpus.document import FIELDS, Document, parse_document
 from index.collection import Collection
 from index.errors import InputError, UnknownDocument
+from service import roles
 from service.body import JSONRoute
 from service.errors import invalid_field
 from service.health import unavailable_collections
@@ -19,6 +20,7 @@ from service.requests import (
     Folder,
     Limits,
     check_count,
+    check_id,
     check_text,
     encoder_name,
     located,
@@ -53,7 +55,9 @@ register_url_convertor("any_text", _AnyText())
 router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
 
 
-@router.get("", response_model=Collections, summary="List the collections")
+@router.get(
+    "", response_model=Collections, openapi_extra=roles.READ, summary="List the collections"
+)
 def get_collections(folder: Folder) -> Response:
     """List the collections, those that cannot be opened apart."""
     summaries = [CollectionSummary(**_summary(one)) for one in folder.collections().values()]
@@ -61,7 +65,12 @@ def get_collections(folder: Folder) -> Response:
     return render(Collections(collections=summaries, unavailable=unavailable))
 
 
-@router.get("/{name}", response_model=CollectionDetail, summary="Describe a collection")
+@router.get(
+    "/{name}",
+    response_model=CollectionDetail,
+    openapi_extra=roles.READ,
+    summary="Describe a collection",
+)
 def get_collection(collection: CollectionOf) -> Response:
     """Describe a collection and its codes."""
     stats = collection.stats()
@@ -77,6 +86,7 @@ def get_collection(collection: CollectionOf) -> Response:
     "/{name}",
     response_model=CollectionSummary,
     status_code=201,
+    openapi_extra=roles.ADMIN,
     dependencies=WRITE,
     responses={200: {"model": CollectionSummary, "description": "There was one just like it."}},
     summary="Create a collection",
@@ -88,7 +98,13 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     return render(CollectionSummary(**_summary(collection)), 200 if there else 201)
 
 
-@router.delete("/{name}", status_code=204, dependencies=WRITE, summary="Delete a collection")
+@router.delete(
+    "/{name}",
+    status_code=204,
+    openapi_extra=roles.ADMIN,
+    dependencies=WRITE,
+    summary="Delete a collection",
+)
 def delete_collection(name: str, folder: Folder) -> Response:
     """Delete a collection and all of its documents."""
     folder.drop_collection(name)
@@ -96,7 +112,11 @@ def delete_collection(name: str, folder: Folder) -> Response:
 
 
 @router.put(
-    "/{name}/documents", response_model=Upserted, dependencies=WRITE, summary="Upsert documents"
+    "/{name}/documents",
+    response_model=Upserted,
+    openapi_extra=roles.WRITE,
+    dependencies=WRITE,
+    summary="Upsert documents",
 )
 def put_documents(collection: CollectionOf, body: UpsertDocuments, limits: Limits) -> Response:
     """Insert documents and replace those whose id is there: all of them, or none on an error.
@@ -116,7 +136,10 @@ def put_documents(collection: CollectionOf, body: UpsertDocuments, limits: Limit
 
 
 @router.get(
-    "/{name}/documents/{id:any_text}", response_model=StoredDocument, summary="Get a document"
+    "/{name}/documents/{id:any_text}",
+    response_model=StoredDocument,
+    openapi_extra=roles.READ,
+    summary="Get a document",
 )
 def get_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 - as in the path
     """Get a document as it is stored. Its id may hold any characters, percent-encoded."""
@@ -137,6 +160,7 @@ def get_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 -
 @router.delete(
     "/{name}/documents/{id:any_text}",
     status_code=204,
+    openapi_extra=roles.WRITE,
     dependencies=WRITE,
     summary="Delete a document",
 )
@@ -154,6 +178,7 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
         ProblemError: pointing to what is wrong with it.
     """
     check_text(item.text, limits, *place)
+    check_id(id, limits, *place)
     record = {field: getattr(item, field, None) for field in FIELDS}
     with located(*place):
         return parse_document({**record, "id": id})

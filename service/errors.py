@@ -17,6 +17,11 @@ TITLES = {
     "invalid_request": "The request is not as it must be",
     "unknown_encoder": "There is no such encoder",
     "cannot_evaluate": "The collection cannot be evaluated",
+    "unauthorized": "A key is needed",
+    "forbidden": "The key may not do this",
+    "too_many_requests": "Too many requests are waiting",
+    "timed_out": "The answer took too long",
+    "body_too_slow": "The body took too long",
     "not_found": "There is nothing at this address",
     "unknown_collection": "There is no such collection",
     "unknown_document": "There is no such document",
@@ -39,6 +44,9 @@ TITLES = {
     "internal_error": "The service failed",
 }
 """Every code there is, and its title."""
+
+# Whoever is asked to come back later is told how much later, in seconds.
+RETRY_AFTER = {429: "1", 503: "5"}
 
 FieldError = Mapping[str, str]
 """``pointer``, the JSON pointer (RFC 6901) of a part of the body, and ``message``."""
@@ -93,4 +101,7 @@ def problem_response(
     text = json.dumps({**body, **(extra or {})}, ensure_ascii=False)
     # What a client sent may be quoted in a message, a lone surrogate in it.
     raw = text.encode("utf-8", "replace")
-    return Response(raw, problem.status_code, dict(problem.headers or {}), MEDIA_TYPE)
+    headers = dict(problem.headers or {})
+    if problem.status_code in RETRY_AFTER:
+        headers.setdefault("Retry-After", RETRY_AFTER[problem.status_code])
+    return Response(raw, problem.status_code, headers, MEDIA_TYPE)

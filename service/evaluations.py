@@ -22,6 +22,7 @@ from evaluation.result import EvaluationError
 from index.errors import InputError
 from service.errors import ProblemError
 from service.requests import render
+from service.roles import READ
 from service.schemas import EvaluationStatus
 
 _log = logging.getLogger("hummingbit.service")
@@ -86,6 +87,7 @@ EvaluationsOf = Annotated[Evaluations, Depends(_evaluations)]
 @router.get(
     "/{id}",
     response_model=EvaluationStatus,
+    openapi_extra=READ,
     responses={
         200: {"content": {one.media_type: {} for one in FORMATS.values()}},
     },

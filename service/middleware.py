@@ -1,4 +1,8 @@
-"""What happens to every request before it reaches a route, as plain ASGI."""
+"""What happens to every request before it reaches a route, as plain ASGI.
+
+From the outside in: the request gets a name, is counted and timed, gets a deadline, must show a
+key, must not carry too much, and waits for its turn.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import ProblemError
+from service.logs import request_name
 
 REQUEST_ID_HEADER = "x-request-id"
 
@@ -25,7 +30,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 class RequestId:
     """Names every request: with its header ``X-Request-ID`` if that will do, or at random.
 
-    The name is in ``scope["state"]["request_id"]`` and in the header of the answer.
+    The name is in ``scope["state"]["request_id"]``, in the log and in the header of the answer.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -39,6 +44,7 @@ class RequestId:
         given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
+        request_name.set(request_id)
 
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -73,21 +79,23 @@ class BodyLimit:
             received += len(message.get("body", b""))
             if declared > limit or received > limit:
                 if message.get("more_body", False):
-                    await _discard_body(receive)
+                    await discard_body(receive, DISCARDED_BYTES, DISCARDING_SECONDS)
                 raise _too_large(limit)
             return message
 
         await self._app(scope, receive_limited, send)
 
 
-async def _discard_body(receive: Receive) -> None:
+async def discard_body(receive: Receive, most: int, seconds: float) -> bool:
+    """Read and throw away the rest of a body, within bounds; tell whether it came to its end."""
     discarded = 0
-    with anyio.move_on_after(DISCARDING_SECONDS):
-        while discarded < DISCARDED_BYTES:
+    with anyio.move_on_after(seconds):
+        while discarded < most:
             message = await receive()
             discarded += len(message.get("body", b""))
             if not message.get("more_body", False):
-                return
+                return True
+    return False
 
 
 def _too_large(limit: int) -> ProblemError:

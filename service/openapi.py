@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from service.errors import MEDIA_TYPE
@@ -13,17 +16,42 @@ from service.schemas import Problem
 _REFERENCE = "#/components/schemas/{model}"
 
 
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key as password."},
+}
+"""Where a service has keys; one without takes requests without."""
+
+REFUSALS = {
+    "400": "The body is not JSON, or cannot be read.",
+    "401": "A key is needed, and there is none, or one that is not known.",
+    "403": "The key may not do this.",
+    "404": "There is nothing of that name.",
+    "408": "The body was not sent in time.",
+    "409": "It is there already, as another one, or its state does not allow this.",
+    "413": "The body has more bytes than the limit.",
+    "415": "The body does not say that it is JSON.",
+    "422": "The body is JSON, but not as it must be; `errors` points to what is wrong.",
+    "429": "Too many requests are waiting; Retry-After says when to come back.",
+    "503": "It cannot be served now; Retry-After says when to come back.",
+}
+WITH_BODY = {"408", "413", "415", "422"}
+
+
 def describe(app: FastAPI) -> None:
     """Have `app` describe its errors as problem details; FastAPI describes its own otherwise."""
-    generate = app.openapi
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            _describe_problems(generate())
-        schema: dict[str, Any] = generate()
-        return schema
+    @cache
+    def description() -> bytes:
+        schema = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, routes=app.routes
+        )
+        _describe_problems(schema)
+        schema["components"]["securitySchemes"] = SECURITY_SCHEMES
+        return json.dumps(schema, ensure_ascii=False).encode()
 
-    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's documentation has it
+    app.state.description = description
 
 
 def _describe_problems(schema: dict[str, Any]) -> None:
@@ -35,6 +63,22 @@ def _describe_problems(schema: dict[str, Any]) -> None:
     content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}}
     for operations in schema["paths"].values():
         for operation in operations.values():
-            operation["responses"].pop("422", None)
-            for status, description in (("4XX", "The request is refused."), ("5XX", "It failed.")):
-                operation["responses"][status] = {"description": description, "content": content}
+            responses = operation["responses"]
+            responses.pop("422", None)
+            for status in _refusals(operation):
+                refusal = {"description": REFUSALS[status], "content": content}
+                responses.setdefault(status, refusal)
+            responses["default"] = {"description": "The request failed.", "content": content}
+
+
+def _refusals(operation: dict[str, Any]) -> list[str]:
+    """Return the statuses of the refusals that an operation knows."""
+    if operation["x-role"] == "nobody":
+        return []
+    with_body, with_place = "requestBody" in operation, bool(operation.get("parameters"))
+    return [
+        status
+        for status in REFUSALS
+        if (with_body or status not in {*WITH_BODY, "400"})
+        and (with_place or status not in {"404", "409"})
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import Semaphore
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from index.errors import InputError
 from service.errors import ProblemError, invalid_field
 from service.schemas import EncoderName
 from service.settings import Settings
+from service.validation import show
 
 
 async def _folder(request: Request) -> DataFolder:
@@ -72,6 +74,11 @@ def encoder_name(collection: Collection) -> EncoderName | None:
     return EncoderName(name=name, fingerprint=fingerprint)
 
 
+def without_path(reason: object, folder: DataFolder) -> str:
+    """Say why without telling where on the machine the data folder is."""
+    return str(reason).replace(f"{folder.path}/", "")
+
+
 def check_count(items: Sequence[Any], most: int, field: str) -> None:
     """Raise a ProblemError if the list `field` of the body has more than `most` entries."""
     if len(items) > most:
@@ -83,6 +90,15 @@ def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
     if text is not None and len(text) > limits.max_text_length:
         limit = f"at most {limits.max_text_length:,} are taken"
         raise invalid_field(f"has {len(text):,} characters; {limit}", *place, "text")
+
+
+def check_id(id_: str, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the id of the item at `place` of the body is not one that may be."""
+    if len(id_) > limits.max_id_length:
+        limit = f"at most {limits.max_id_length:,} are taken"
+        raise invalid_field(f"has {len(id_):,} characters; {limit}", *place, "id")
+    if not re.fullmatch(limits.id_pattern, id_):
+        raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
 
 
 @contextmanager

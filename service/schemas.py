@@ -35,6 +35,9 @@ Radius = Annotated[
 ]
 
 
+CodeFormat = Literal["hex", "base64", "bits"]
+
+
 class CreateCollection(_Request):
     """Exactly one of the encoder that makes the codes and the length of codes that are brought."""
 
@@ -124,6 +127,16 @@ class EvaluateRequest(_Request):
     relevant_from: int = Field(1, ge=1, description="The grade from which a document is relevant.")
     exclude_self: bool = Field(
         False, description="A query does not find the stored document that has its id."
+    )
+
+
+class EncoderInputs(_Request):
+    """What to encode, and how the codes are to be written."""
+
+    inputs: list[EncodeInput] = Field(min_length=1)
+    format: CodeFormat = Field(
+        "hex",
+        description="Packed bytes as hexadecimal digits or in base64 (RFC 4648), or a digit a bit.",
     )
 
 
@@ -269,11 +282,48 @@ class EncoderSummary(_Response):
     trained_on: Any
 
 
+class EncoderDetail(EncoderSummary):
+    """An encoder, all that it says of its making, and what training measured of it.
+
+    `metadata` and `figures` are as the artifact has them; `layers` are the sizes of its network,
+    `terms` the size of its vocabulary.
+    """
+
+    code_size: int
+    terms: int | None
+    layers: list[int]
+    metadata: dict[str, Any]
+    figures: dict[str, Any]
+
+
+class EncodedInputs(_Response):
+    """Codes in the order of the inputs.
+
+    Bit 0 is the first digit of `bits` and the most significant bit of the first byte of `hex` and
+    `base64`.
+    """
+
+    codes: list[str]
+    format: CodeFormat
+    bit_order: Literal["most significant bit first"]
+    n_bits: int
+    encoder: EncoderName
+
+
 class Encoders(_Response):
     """All encoders."""
 
     encoders: list[EncoderSummary]
     unavailable: list[Unavailable]
+
+
+class Root(_Response):
+    """Where to begin."""
+
+    service: str
+    openapi: str
+    docs: str
+    collections: str
 
 
 class Status(_Response):

@@ -29,6 +29,7 @@ from service.requests import (
     located,
     render,
 )
+from service.roles import READ
 from service.schemas import (
     EncodeRequest,
     EncodeResponse,
@@ -47,7 +48,7 @@ from service.validation import show
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 
-@router.post("/search", response_model=SearchResponse, summary="Search")
+@router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
 def post_search(collection: CollectionOf, body: SearchRequest, limits: Limits) -> Response:
     """Find the documents nearest to a text, a vector, a code or another document."""
     (response,) = _search(collection, [body], limits)
@@ -57,6 +58,7 @@ def post_search(collection: CollectionOf, body: SearchRequest, limits: Limits) -
 @router.post(
     "/search/batch",
     response_model=SearchBatchResponse,
+    openapi_extra=READ,
     dependencies=LONG_READ,
     summary="Search many times",
 )
@@ -74,7 +76,13 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     )
 
 
-@router.post("/encode", response_model=EncodeResponse, dependencies=LONG_READ, summary="Encode")
+@router.post(
+    "/encode",
+    response_model=EncodeResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Encode",
+)
 def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
     """Return the codes that the collection's encoder gives texts or vectors."""
     check_count(body.inputs, limits.max_inputs, "inputs")
@@ -97,6 +105,7 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
 @router.post(
     "/evaluate",
     response_model=EvaluateResponse,
+    openapi_extra=READ,
     dependencies=LONG_READ,
     responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
     summary="Evaluate",

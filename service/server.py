@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
+import ipaddress
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from index.data_folder import DataFolder
-from service.app import DEFAULT_SETTINGS, create_app
+from service.app import create_app
+from service.keys import Keyring
+from service.logs import configure_logs
 from service.settings import Settings
-
-GRACE_SECONDS = 10
 
 
 class AddressError(RuntimeError):
-    """The service cannot listen where it was told to."""
+    """The service cannot listen where it was told to, or must not."""
 
 
-def serve(
-    data_dir: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    settings: Settings = DEFAULT_SETTINGS,
-) -> None:
-    """Serve the data folder until SIGINT or SIGTERM; requests under way are then finished.
+def serve(settings: Settings) -> None:
+    """Serve a data folder until SIGINT or SIGTERM; requests under way are then finished.
 
-    The address is printed on standard output once the service takes requests; port 0 stands for
-    any that is free.
+    The address is printed on standard output once the service takes requests.
 
     Raises:
         DataFolderError: if the folder cannot be opened, or another process is writing to it.
-        AddressError: if the address cannot be listened on.
+        AddressError: if the address cannot be listened on, or is not the machine's own and there
+            are no keys.
+        KeysError: if the keys file cannot be read.
     """
-    with listening(host, port) as listener, DataFolder(data_dir, writable=True) as folder:
+    check_address(settings)
+    with (
+        listening(settings.host, settings.port) as listener,
+        DataFolder(settings.data_dir, writable=True) as folder,
+    ):
+        configure_logs(settings)
+        app = create_app(folder, settings)
         config = uvicorn.Config(
-            create_app(folder, settings),
-            log_level="warning",
+            app,
+            log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
         )
-        server = uvicorn.Server(config)
+        server = _Server(config, app, settings.shutdown_delay)
         with _stopped_by_signals(server):
             listener.listen(config.backlog)
-            shown = f"[{host}]" if ":" in host else host
-            print(f"Serving {data_dir} on http://{shown}:{listener.getsockname()[1]}", flush=True)
+            shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+            port = listener.getsockname()[1]
+            print(f"Serving {settings.data_dir} on http://{shown}:{port}", flush=True)
             server.run(sockets=[listener])
+
+
+def check_address(settings: Settings) -> None:
+    """Raise an AddressError if others could reach the service and no key would stop them."""
+    if Keyring(settings).required or _is_loopback(settings.host):
+        return
+    message = (
+        f"host is {settings.host}, which others can reach, and there are no keys: make one with"
+        f" hummingbit keys create, set HUMMINGBIT_ADMIN_KEY, or listen on 127.0.0.1"
+    )
+    raise AddressError(message)
 
 
 @contextmanager
@@ -69,18 +85,41 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Server(uvicorn.Server):
+    """Stops on a signal, after a delay; a second signal ends the delay."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, delay: float) -> None:
+        super().__init__(config)
+        self._app = app
+        self._delay = delay
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Turn ``/readyz``, so that a balancer sends new requests to others, and then stop."""
+        if self._delay and not self._app.state.draining:
+            timer = threading.Timer(self._delay, super().handle_exit, (sig, frame))
+            timer.daemon = True
+            timer.start()
+        else:
+            super().handle_exit(sig, frame)
+        self._app.state.draining = True
+
+
 @contextmanager
-def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
+def _stopped_by_signals(server: _Server) -> Iterator[None]:
     """Let SIGINT and SIGTERM stop `server`, and nothing else.
 
     It sees to that itself while it runs, but at its end it raises the signal again, and the
     default handlers would end the process before the data folder is closed.
     """
-
-    def stop(*_: object) -> None:
-        server.should_exit = True
-
-    handlers = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    signals = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.signal(number, server.handle_exit) for number in signals}
     try:
         yield
     finally:

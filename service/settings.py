@@ -1,36 +1,141 @@
-"""What one request may ask for."""
+"""Every setting of the service, written once: limits, addresses, logs, keys.
+
+The flags of ``hummingbit serve``, the variables ``HUMMINGBIT_…`` and the keys of the configuration
+file are made from these fields; :mod:`service.configuration` reads them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from pathlib import Path
+from typing import Annotated, Literal
 
-from corpus.document import MAX_TEXT_LENGTH
-from index.collection import MAX_K
+from pydantic import AfterValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
+from index.backend import MAX_K
+
+ENV_PREFIX = "HUMMINGBIT_"
+MIN_KEY_LENGTH = 32
+# The parser itself gives up somewhere below a thousand levels.
+MAX_JSON_DEPTH = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Limits, in bytes, entries and characters; what goes beyond one is refused and says so.
+def _check_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return pattern
 
-    `max_body_bytes` holds for every request but those that carry documents or labelled queries,
-    for which it is `max_bulk_body_bytes`. `max_hits` bounds the searches of a batch times the
-    largest of their limits.
 
-    At most `concurrent_writes` requests that write and `concurrent_long_reads` that evaluate,
-    encode or search in batches run at a time; the others wait, and single searches overtake them.
-    Evaluations in the background run one after the other; the last `kept_evaluations` are kept, in
-    memory.
-    """
+def _check_key(key: SecretStr | None) -> SecretStr | None:
+    if key is not None and len(key.get_secret_value()) < MIN_KEY_LENGTH:
+        raise ValueError(f"must have {MIN_KEY_LENGTH} characters or more, drawn at random")
+    return key
 
-    max_body_bytes: int = 1 << 20
-    max_bulk_body_bytes: int = 16 << 20
-    max_text_length: int = MAX_TEXT_LENGTH
-    max_limit: int = MAX_K
-    max_hits: int = 100_000
-    max_documents: int = 10_000
-    max_searches: int = 1_000
-    max_inputs: int = 1_000
-    max_queries: int = 10_000
-    concurrent_writes: int = 8
-    concurrent_long_reads: int = 8
-    kept_evaluations: int = 16
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+Key = Annotated[SecretStr | None, AfterValidator(_check_key)]
+
+
+class Settings(BaseSettings):
+    """What the service may be told; ``Settings()`` is the defaults, whatever the environment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX)
+
+    data_dir: Path = Field(
+        default=Path(), description="the folder that holds encoders/ and collections/"
+    )
+    host: str = Field(default="127.0.0.1", description="the address to listen on")
+    port: int = Field(
+        default=8000, ge=0, le=65_535, description="the port; 0 takes any that is free"
+    )
+
+    keys_file: Path | None = Field(
+        default=None,
+        description="where the hashes of the keys are (default: keys.json in data_dir)",
+    )
+    admin_key: Key = Field(default=None, description="a key that may do anything")
+    write_key: Key = Field(default=None, description="a key that may read and write documents")
+    read_key: Key = Field(default=None, description="a key that may only read")
+
+    max_body_bytes: Count = Field(default=1 << 20, description="of a body, but for bulk requests")
+    max_bulk_body_bytes: Count = Field(
+        default=16 << 20, description="of a body that carries documents or labelled queries"
+    )
+    max_json_depth: int = Field(
+        default=96, ge=1, le=MAX_JSON_DEPTH, description="levels of objects and lists in a body"
+    )
+    max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters of a text")
+    max_id_length: int = Field(
+        default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH, description="characters of a document's id"
+    )
+    id_pattern: Annotated[str, AfterValidator(_check_pattern)] = Field(
+        default=r"[^\x00]+",
+        description="a regular expression that the whole of every id must match",
+    )
+    max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K, description="hits of a search")
+    max_hits: Count = Field(
+        default=100_000, description="searches of a batch times the largest limit"
+    )
+    max_documents: Count = Field(default=10_000, description="documents of an upsert")
+    max_searches: Count = Field(default=1_000, description="searches of a batch")
+    max_inputs: Count = Field(default=1_000, description="inputs to encode at once")
+    max_queries: Count = Field(default=10_000, description="queries of an evaluation")
+
+    concurrent_requests: Count = Field(
+        default=64, description="requests that are worked on at a time"
+    )
+    queued_requests: int = Field(
+        default=256, ge=0, description="requests that wait for their turn; the next is answered 429"
+    )
+    concurrent_writes: Count = Field(default=8, description="requests that write at a time")
+    concurrent_long_reads: Count = Field(
+        default=8,
+        description="evaluations, encodings and batches at a time; single searches overtake them",
+    )
+    kept_evaluations: Count = Field(
+        default=16, description="evaluations in the background, in memory"
+    )
+    request_timeout: Seconds = Field(
+        default=60.0, description="seconds until an answer; 0 waits for ever"
+    )
+    shutdown_delay: Seconds = Field(
+        default=0.0,
+        description="seconds between a signal, when /readyz turns, and the closing of the port",
+    )
+    shutdown_grace: Seconds = Field(
+        default=25.0, description="seconds that requests under way have to finish at the end"
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="the least that is logged"
+    )
+    log_format: Literal["json", "text"] = Field(
+        default="json", description="of the lines of the log"
+    )
+    access_log: bool = Field(default=True, description="log a line for every request")
+    traces_endpoint: str | None = Field(
+        default=None,
+        description="where OpenTelemetry traces go, an OTLP/HTTP address ending in /v1/traces",
+    )
+
+    @property
+    def keys_path(self) -> Path:
+        """Where the keys file is, whether or not there is one."""
+        return self.data_dir / "keys.json" if self.keys_file is None else self.keys_file
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings calls it so
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read nothing behind a caller's back."""
+        return (init_settings,)

@@ -19,6 +19,7 @@ from index.errors import UnknownCollection
 from index.ingest import ingest
 from index.records import Query
 from service.server import serve
+from service.settings import Settings
 from training.data import gather
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.no_serve:
         return 0
     _print_curl(args.host, args.port)
-    serve(args.data_dir, host=args.host, port=args.port)
+    serve(Settings(data_dir=args.data_dir, host=args.host, port=args.port))
     return 0
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import SecretStr
 
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
 from service.app import create_app
 from service.server import AddressError, listening, serve
+from service.settings import Settings
 from tests.support.service import ROOT, check_problem, client_of, served, serving_process
 
 
@@ -70,10 +72,10 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
-    assert len(operations) == 16
+    assert len(operations) == 19
     for method, path, operation in operations:
         assert operation["summary"]
-        assert "application/problem+json" in operation["responses"]["4XX"]["content"]
+        assert "application/problem+json" in operation["responses"]["default"]["content"]
         with_body = method in {"put", "post"}
         assert ("requestBody" in operation) == with_body, path
 
@@ -117,14 +119,17 @@ def test_the_process_stops_in_good_order(tmp_path: Path, number: signal.Signals)
 
 def test_what_keeps_the_service_from_starting(tmp_path: Path, client: httpx.Client) -> None:
     with DataFolder(tmp_path, writable=True), pytest.raises(DataFolderInUse):
-        serve(tmp_path, port=0)
+        serve(Settings(data_dir=tmp_path, port=0))
     port = client.base_url.port
     assert port is not None
     with pytest.raises(AddressError, match=f"cannot listen on 127.0.0.1 port {port}"):
-        serve(tmp_path, port=port)
-    for host, beyond in (("127.0.0.1", 70_000), ("256.0.0.1", 0)):
-        with pytest.raises(AddressError, match=f"cannot listen on {host} port {beyond}"):
-            serve(tmp_path, host=host, port=beyond)
+        serve(Settings(data_dir=tmp_path, port=port))
+    key = SecretStr("k" * 32)
+    with pytest.raises(AddressError, match=r"cannot listen on 256\.0\.0\.1 port 0"):
+        serve(Settings(data_dir=tmp_path, host="256.0.0.1", port=0, admin_key=key))
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):  # noqa: S104 - none is listened on
+        with pytest.raises(AddressError, match=f"host is {host}, which others can reach"):
+            serve(Settings(data_dir=tmp_path, host=host, port=0))
 
 
 def test_answers_are_not_held_back_to_fill_a_packet() -> None:

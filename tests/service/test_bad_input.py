@@ -19,7 +19,7 @@ JSON = {"content-type": "application/json"}
 
 LONG_TEXT = json.dumps("a" * 10_000_000)
 DEEP = "[" * 100_000
-DEEP_PAYLOAD = '{"a":' * 200 + "1" + "}" * 200
+DEEP_PAYLOAD = '{"a":' * 80 + "1" + "}" * 80
 
 BAD_SEARCHES = {
     "no body": ("", 422),
@@ -37,7 +37,7 @@ BAD_SEARCHES = {
     "beyond a double, elsewhere": ('{"text": "a", "limit": 1e999}', 422),
     "a key twice": ('{"text": "a", "text": "b"}', 400),
     "too deep": (DEEP, 400),
-    "deep where text belongs": ('{"text": ' + "[" * 500 + "]" * 500 + "}", 422),
+    "deep where text belongs": ('{"text": ' + "[" * 90 + "]" * 90 + "}", 422),
     "a huge integer": ('{"text": "a", "limit": ' + "9" * 5000 + "}", 400),
     "the largest integer": ('{"text": "a", "limit": ' + "9" * 4300 + "}", 422),
     "a large integer": ('{"text": "a", "limit": ' + "9" * 400 + "}", 422),
@@ -189,7 +189,7 @@ def test_bytes_that_are_not_utf8(client: httpx.Client, words: str) -> None:
 
 
 def test_places_and_methods_that_are_not_there(client: httpx.Client, words: str) -> None:
-    for path in ("/nope", "/v1", "/v1/collections/", f"{words}/nope", "/docs"):
+    for path in ("/nope", "/v1", "/v1/collections/", f"{words}/nope", "/docs/nope"):
         check_problem(client.get(path), 404, "not_found")
     response = client.patch(words)
     check_problem(response, 405, "method_not_allowed")

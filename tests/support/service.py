@@ -23,8 +23,6 @@ from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 ROOT = Path(__file__).parents[2]
-SERVE = "import sys; from pathlib import Path; from service.server import serve; "
-SERVE += "serve(Path(sys.argv[1]), port=0)"
 
 
 def make_data_folder(path: Path) -> Path:
@@ -58,9 +56,10 @@ def served(
 
 
 @contextmanager
-def serving_process(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving_process(data_dir: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Serve a data folder from another process and lend it and its address; it is killed."""
-    command = [sys.executable, "-c", SERVE, str(data_dir)]
+    command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(data_dir)]
+    command += ["--port", "0", *flags]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -1,0 +1,36 @@
+"""``hummingbit config show|check``: what the service would be told, and whether it could be."""
+
+from __future__ import annotations
+
+import argparse
+
+from hummingbit.commands.service_options import add_settings, read_settings
+from service.configuration import shown
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add ``show`` and ``check``."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="print the settings in effect, and where each came from")
+    show.set_defaults(run=run_show)
+    check = actions.add_parser("check", help="look for what would keep the service from starting")
+    check.set_defaults(run=run_check)
+    for action in (show, check):
+        add_settings(action)
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Print a configuration file that says the same; secrets are left out of it."""
+    print("\n".join(shown(read_settings(args))))
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Read the settings and the keys, and see whether the address may be listened on."""
+    configuration = read_settings(args)
+    from service.server import check_address  # noqa: PLC0415 - keeps --help quick
+
+    check_address(configuration.settings)
+    given = sum(origin != "default" for origin in configuration.origins.values())
+    print(f"in order: {given} settings given, {len(configuration.origins) - given} by default")
+    return 0

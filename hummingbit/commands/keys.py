@@ -1,0 +1,53 @@
+"""``hummingbit keys create|list|revoke``: who may ask the service for what."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from hummingbit.commands.service_options import add_settings, read_settings
+from service.keys import create_key, read_keys, revoke_key
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add ``create``, ``list`` and ``revoke``."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make a key and print it, this once")
+    create.add_argument(
+        "--role",
+        required=True,
+        choices=("read", "write", "admin"),
+        help="read: search, get, evaluate; write: documents, too; admin: everything",
+    )
+    create.set_defaults(run=run_create)
+    listing = actions.add_parser("list", help="print the names and roles of the keys")
+    listing.set_defaults(run=run_list)
+    revoke = actions.add_parser("revoke", help="take a key back; it ends at once")
+    revoke.set_defaults(run=run_revoke)
+    for action in (create, revoke):
+        action.add_argument("--name", required=True, help="what the key is known by")
+    for action in (create, listing, revoke):
+        add_settings(action, ("data_dir", "keys_file"))
+
+
+def run_create(args: argparse.Namespace) -> int:
+    """Print the new key on standard output and nothing else there."""
+    path = read_settings(args).settings.keys_path
+    print(create_key(path, args.name, args.role))
+    print(f"its hash is in {path}; the key cannot be shown again", file=sys.stderr)
+    return 0
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print a key a line: name, role, when it was made."""
+    for key in read_keys(read_settings(args).settings.keys_path):
+        print(f"{key.name:<24} {key.role:<6} {key.created}")
+    return 0
+
+
+def run_revoke(args: argparse.Namespace) -> int:
+    """Take the key from the file."""
+    path = read_settings(args).settings.keys_path
+    revoke_key(path, args.name)
+    print(f"revoked {args.name}")
+    return 0
