@@ -1,0 +1,76 @@
+"""Encoding text: a student's codes beside its teacher's vectors, in one run, on one thread.
+
+The teacher is a sentence-transformers model and gets its texts in batches of 32, sorted by length,
+as its own `encode` does; the student gets the same texts at once. Each round times both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from corpus.readers import read_documents
+from encoder.artifact import load_encoder
+from training.teachers import TeacherError, load_sentence_transformer
+
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", type=Path, required=True, help="the student's folder")
+    parser.add_argument("--teacher", default=MODEL, help="name or folder (default: %(default)s)")
+    parser.add_argument("--data", default="snippets:test", help="texts (default: %(default)s)")
+    parser.add_argument("--texts", type=int, default=320, help="texts a round")
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    student = load_encoder(args.encoder)
+    try:
+        teacher = load_sentence_transformer(args.teacher)
+    except TeacherError as error:
+        print(f"skipped: {error}")
+        return
+    texts = [document.text for document in read_documents(args.data) if document.text]
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        _compare(student.encode, teacher.encode, texts, args.texts, args.rounds)
+    size = sum(one.stat().st_size for one in args.encoder.iterdir())
+    weights = sum(one.numel() * one.element_size() for one in teacher.state_dict().values())
+    print(f"{'size':<12} {size / 1e6:>12.1f} MB {weights / 1e6:>12.1f} MB {weights / size:>6.0f}×")
+
+
+def _compare(
+    student: Callable[[list[str]], Any],
+    teacher: Callable[[list[str]], Any],
+    texts: Sequence[str],
+    count: int,
+    rounds: int,
+) -> None:
+    times: dict[str, list[float]] = {"student": [], "teacher": []}
+    for number in range(rounds):
+        start = number * count % max(1, len(texts) - count + 1)
+        batch = list(texts[start : start + count])
+        for name, encode in (("student", student), ("teacher", teacher)):
+            times[name].append(_seconds(encode, batch))
+    one, other = (len(batch) / median(times[name]) for name in ("student", "teacher"))
+    ratio = median([b / a for a, b in zip(times["student"], times["teacher"], strict=True)])
+    print(f"{len(batch)} texts a round, one thread, medians of {rounds} rounds")
+    print(f"{'':<12} {'student':>15} {'teacher':>15} {'ratio':>7}")
+    print(f"{'texts':<12} {one:>13,.0f}/s {other:>13,.0f}/s {ratio:>6.0f}×")
+
+
+def _seconds(encode: Callable[[list[str]], Any], texts: list[str]) -> float:
+    began = time.perf_counter()
+    encode(texts)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
