@@ -16,6 +16,7 @@ PARTS = {
     "toy": "experiments.coherence_toy",
     "gpcl": "experiments.coherence_estimator",
     "text": "experiments.coherence_text",
+    "text-settings": "experiments.coherence_text_settings",
     "semi": "experiments.coherence_semi",
 }
 """The module of each part. It has ``configure(group)`` for options of its own and ``run(args)``."""
