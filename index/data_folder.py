@@ -4,6 +4,7 @@
 
     encoders/NAME/                       an encoder artifact
     collections/RANDOM/store.sqlite      a collection; its name is held in the store
+    aliases.json                         second names of collections, where there are any
 
 A name that a caller gives is only ever compared with names that are there; it never becomes a
 path, except when an encoder's folder has been listed under it. Whoever writes holds an exclusive
@@ -18,25 +19,20 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from encoder.artifact import (
-    ArtifactError,
-    load_encoder,
-    read_figures,
-    read_labelled_ids,
-    sync_folder,
-)
+from encoder.artifact import ArtifactError, sync_folder
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
+from index.aliases import AliasAction, Aliases
 from index.collection import Collection
+from index.encoder_folder import EncoderFolder
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -48,12 +44,13 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
+from index.names import check_name
 from index.schema import Description
 from index.store import Store
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PARTIAL = ".partial"
 STORE_FILE = "store.sqlite"
+ALIASES_FILE = "aliases.json"
 
 
 class DataFolder:
@@ -78,8 +75,7 @@ class DataFolder:
         self._engine = engine
         self._indexed = indexed
         self._changing = threading.Lock()
-        self._loading = threading.Lock()
-        self._encoders: dict[str, Encoder] = {}
+        self._encoders = EncoderFolder(path / "encoders")
         self._folders: dict[str, Path] = {}
         self._collections: dict[str, Collection] = {}
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
@@ -95,49 +91,40 @@ class DataFolder:
                 self._lock()
                 self._delete_partial()
             self._open_collections()
+            self._aliases = Aliases(path / ALIASES_FILE)
         except BaseException:
             self.close()
             raise
 
     def encoder_names(self) -> list[str]:
         """Return the names of the encoders, in order."""
-        return sorted(self._encoder_folders())
+        return self._encoders.names()
 
     def encoder(self, name: str) -> Encoder:
-        """Return an encoder, which is loaded once.
-
-        Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact.
-        """
-        with self._loading:
-            if name not in self._encoders:
-                folder = self._encoder_folders().get(name)
-                if folder is None:
-                    known = ", ".join(self.encoder_names()) or "none"
-                    raise UnknownEncoder(f"there is no encoder {name!a}; there are: {known}")
-                self._encoders[name] = load_encoder(folder)
-            return self._encoders[name]
+        """Return an encoder; see :meth:`index.encoder_folder.EncoderFolder.load`."""
+        return self._encoders.load(name)
 
     def labelled_ids(self, name: str) -> list[str]:
-        """Return the ids of the documents whose labels an encoder was shown, as it records them.
-
-        Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact, or has changed since it was loaded.
-        """
-        encoder = self.encoder(name)
-        return read_labelled_ids(self._encoder_folders()[name], encoder)
+        """See :meth:`index.encoder_folder.EncoderFolder.labelled_ids`."""
+        return self._encoders.labelled_ids(name)
 
     def figures(self, name: str) -> dict[str, Any]:
-        """Return what training measured of an encoder, as it records it; nothing if it does not.
+        """See :meth:`index.encoder_folder.EncoderFolder.figures`."""
+        return self._encoders.figures(name)
+
+    def aliases(self) -> Mapping[str, str]:
+        """Return which collection each alias means, in the order of the aliases."""
+        return self._aliases.current()
+
+    def change_aliases(self, actions: Sequence[AliasAction]) -> Mapping[str, str]:
+        """Take all actions or none, see :meth:`index.aliases.Aliases.apply`.
 
         Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact, or has changed since it was loaded.
+            DataFolderError: also if the folder is not open for writing.
         """
-        encoder = self.encoder(name)
-        return read_figures(self._encoder_folders()[name], encoder)
+        with self._changing:
+            self._check_writable()
+            return self._aliases.apply(actions, self._folders)
 
     def collections(self) -> Mapping[str, Collection]:
         """Return the collections by name, in the order of the names."""
@@ -149,13 +136,14 @@ class DataFolder:
         return MappingProxyType(dict(sorted(reasons.items())))
 
     def collection(self, name: str) -> Collection:
-        """Return a collection.
+        """Return a collection by its name or an alias.
 
         Raises:
             UnknownCollection: if there is none of that name.
             EncoderMismatch: if its encoder is missing, damaged or another one by now.
             CollectionUnavailable: if it is there but cannot be opened for another reason.
         """
+        name = self._aliases.resolve(name)
         collection = self._collections.get(name)
         if collection is not None:
             return collection
@@ -179,9 +167,7 @@ class DataFolder:
             CollectionExists: if the name is taken by a collection with other settings.
             StoreError: if it cannot be written.
         """
-        if not NAME.fullmatch(name):
-            rule = "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or a digit"
-            raise InputError("name", f"is {name[:80]!a}; it must be {rule}")
+        check_name(name)
         if (encoder is None) == (n_bits is None):
             raise InputError("encoder", "exactly one of encoder and n_bits must be given")
         loaded = None if encoder is None else self.encoder(encoder)
@@ -189,6 +175,9 @@ class DataFolder:
         with self._changing:
             if name in self._collections or name in self._unavailable:
                 return self._existing(description)
+            if name in self._aliases.current():
+                meant = self._aliases.resolve(name)
+                raise CollectionExists(f"{name!a} is an alias of collection {meant!a}")
             self._check_writable()
             folder = self._make(description)
             store = Store(folder / STORE_FILE, writable=True)
@@ -198,7 +187,7 @@ class DataFolder:
             return collection
 
     def drop_collection(self, name: str) -> None:
-        """Delete a collection and all of its documents, also one that cannot be opened.
+        """Delete a collection, all of its documents and its aliases, also one that is damaged.
 
         Raises:
             UnknownCollection: if there is none of that name.
@@ -207,6 +196,7 @@ class DataFolder:
             if name not in self._folders:
                 raise UnknownCollection(f"there is no collection {name!a}")
             self._check_writable()
+            self._aliases.forget(name)
             folder = self._folders.pop(name)
             self._unavailable.pop(name, None)
             collection = self._collections.pop(name, None)
@@ -243,9 +233,6 @@ class DataFolder:
     def _check_writable(self) -> None:
         if not self.writable or self._descriptor < 0:
             raise DataFolderError(f"{self.path} is not open for writing")
-
-    def _encoder_folders(self) -> dict[str, Path]:
-        return {path.name: path for path in _folders_in(self.path / "encoders") if _is_name(path)}
 
     def _delete_partial(self) -> None:
         for path in _folders_in(self.path / "collections"):
@@ -311,10 +298,6 @@ def _describe(
         return Description(name, check_n_bits(n_bits or 0))
     except ValueError as error:
         raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
-
-
-def _is_name(path: Path) -> bool:
-    return NAME.fullmatch(path.name) is not None
 
 
 def _folders_in(parent: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
 from hummingbit.commands.options import OptionError, add_data_dir
-from index.data_folder import NAME
+from index.names import NAME
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

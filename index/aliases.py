@@ -1,0 +1,147 @@
+"""Second names of collections, changed all together or not at all.
+
+They lie in one JSON file, which is replaced by a complete one: a crash leaves the old aliases or
+the new ones. A caller that asks for ``books`` while ``books`` moves from one collection to another
+finds either of the two, never neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Collection as Names
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from encoder.artifact import sync_folder
+from index.errors import DataFolderError, InputError, UnknownCollection
+from index.names import check_name
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AddAlias:
+    """Let `alias` mean `collection` from now on, whatever it meant before."""
+
+    alias: str
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAlias:
+    """Forget `alias`."""
+
+    alias: str
+
+
+AliasAction = AddAlias | RemoveAlias
+
+
+class Aliases:
+    """The aliases of a data folder. All methods are thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the aliases in the file at `path`; there are none where there is no file.
+
+        Raises:
+            DataFolderError: if the file cannot be read or is not a file of aliases.
+        """
+        self._path = path
+        self._changing = threading.Lock()
+        self._current = _read(path)
+
+    def current(self) -> Mapping[str, str]:
+        """Return which collection each alias means, in the order of the aliases."""
+        return MappingProxyType(dict(sorted(self._current.items())))
+
+    def of(self, collection: str) -> list[str]:
+        """Return the aliases of a collection, in order."""
+        return sorted(alias for alias, name in self._current.items() if name == collection)
+
+    def resolve(self, name: str) -> str:
+        """Return the name of the collection that an alias means; any other name as it is."""
+        return self._current.get(name, name)
+
+    def apply(self, actions: Sequence[AliasAction], collections: Names[str]) -> Mapping[str, str]:
+        """Take all `actions` in their order, or none if one cannot be; return the aliases then.
+
+        They are on disk when this returns. `collections` are the names of those there are.
+
+        Raises:
+            InputError: if an alias cannot be a name, is the name of a collection, or is to be
+                removed and not there. Its `position` says which action it was.
+            UnknownCollection: if a collection is not there.
+            DataFolderError: if the file cannot be written.
+        """
+        with self._changing:
+            changed = dict(self._current)
+            for position, action in enumerate(actions):
+                _take(action, changed, collections, position)
+            self._write(changed)
+        return self.current()
+
+    def forget(self, collection: str) -> None:
+        """Remove every alias of a collection.
+
+        Raises:
+            DataFolderError: if the file cannot be written.
+        """
+        with self._changing:
+            kept = {alias: name for alias, name in self._current.items() if name != collection}
+            self._write(kept)
+
+    def _write(self, aliases: dict[str, str]) -> None:
+        if aliases == self._current:
+            return
+        record = {"format_version": FORMAT_VERSION, "aliases": dict(sorted(aliases.items()))}
+        partial = self._path.with_name(self._path.name + ".partial")
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                json.dump(record, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self._path)
+            sync_folder(self._path.parent)
+        except OSError as error:
+            message = f"{self._path}: cannot be written: {error.strerror or error}"
+            raise DataFolderError(message) from error
+        self._current = aliases
+
+
+def _take(
+    action: AliasAction, aliases: dict[str, str], collections: Names[str], position: int
+) -> None:
+    if isinstance(action, RemoveAlias):
+        if action.alias not in aliases:
+            raise InputError("alias", f"there is no alias {action.alias[:80]!a}", position)
+        del aliases[action.alias]
+        return
+    check_name(action.alias, "alias", position)
+    if action.alias in collections:
+        message = f"{action.alias!a} is the name of a collection; an alias needs another"
+        raise InputError("alias", message, position)
+    if action.collection not in collections:
+        raise UnknownCollection(f"there is no collection {action.collection[:80]!a}")
+    aliases[action.alias] = action.collection
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        record: Any = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataFolderError(f"{path}: cannot be read: {error}") from error
+    aliases = record.get("aliases") if isinstance(record, dict) else None
+    if not isinstance(aliases, dict) or not all(isinstance(one, str) for one in aliases.values()):
+        raise DataFolderError(f"{path}: is damaged: it holds no aliases")
+    if record.get("format_version") != FORMAT_VERSION:
+        version = record.get("format_version")
+        message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
+        raise DataFolderError(f"{path}: {message}")
+    return aliases

@@ -1,0 +1,76 @@
+"""The encoders of a data folder, each loaded once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from encoder.artifact import load_encoder, read_figures, read_labelled_ids
+from encoder.encoder import Encoder
+from index.errors import UnknownEncoder
+from index.names import NAME
+
+
+class EncoderFolder:
+    """Artifacts in folders whose names are the encoders'. All methods are thread-safe.
+
+    A name that is asked for is compared with those of the folders there are, never made a path.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._loading = threading.Lock()
+        self._loaded: dict[str, Encoder] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of the encoders, in order."""
+        return sorted(self._folders())
+
+    def load(self, name: str) -> Encoder:
+        """Return an encoder.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact.
+        """
+        with self._loading:
+            if name not in self._loaded:
+                self._loaded[name] = load_encoder(self.folder(name))
+            return self._loaded[name]
+
+    def folder(self, name: str) -> Path:
+        """Return where an encoder's artifact lies.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+        """
+        folders = self._folders()
+        if name not in folders:
+            known = ", ".join(sorted(folders)) or "none"
+            raise UnknownEncoder(f"there is no encoder {name!a}; there are: {known}")
+        return folders[name]
+
+    def labelled_ids(self, name: str) -> list[str]:
+        """Return the ids of the documents whose labels an encoder was shown, as it records them.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact, or has changed since it was loaded.
+        """
+        return read_labelled_ids(self.folder(name), self.load(name))
+
+    def figures(self, name: str) -> dict[str, Any]:
+        """Return what training measured of an encoder, as it records it; nothing if it does not.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact, or has changed since it was loaded.
+        """
+        return read_figures(self.folder(name), self.load(name))
+
+    def _folders(self) -> dict[str, Path]:
+        if not self.path.is_dir():
+            return {}
+        found = {path.name: path for path in self.path.iterdir() if path.is_dir()}
+        return {name: path for name, path in found.items() if NAME.fullmatch(name)}
