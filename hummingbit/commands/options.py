@@ -45,14 +45,18 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="what to do at a bad line: stop, leaving all as it was (default), or skip it",
+        help="what to do at a bad line: stop (default), or skip it",
     )
 
 
-def read(args: argparse.Namespace, source: str) -> Iterator[Document]:
+def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> Iterator[Document]:
     """Read the documents of `source` as the options of :func:`add_reading` say."""
     return read_documents(
-        source, on_error=args.on_error, data_root=args.data_root, report=_report_bad_line
+        source,
+        on_error=args.on_error,
+        data_root=args.data_root,
+        report=_report_bad_line,
+        unique_ids=unique_ids,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 
+from hummingbit.commands.opening import add_filter, open_folder, read_filter
 from hummingbit.commands.options import add_data_dir
-from index.data_folder import DataFolder
-from index.records import Query
+from index.records import Hit, Query, SearchResult
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,16 +20,66 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--id", metavar="ID", help="a stored document instead of a text")
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="hits (default: 10)")
     parser.add_argument("--radius", type=int, metavar="N", help="largest distance, inclusive")
+    add_filter(parser)
+    parser.add_argument(
+        "--offset", type=int, default=0, metavar="N", help="pass over the N nearest (default: 0)"
+    )
+    parser.add_argument(
+        "--cursor", metavar="CURSOR", help="go on after a page; --json prints its next_cursor"
+    )
+    parser.add_argument(
+        "--rerank",
+        action="store_true",
+        help="re-order the hits by the query's probabilities instead of its bits",
+    )
+    parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
+    parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_data_dir(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a hit a line: distance, id, payload."""
+    """Print a hit a line: distance, id, and what was asked for."""
     query = Query(text=args.text, code=args.code, id=args.id)
-    with DataFolder(args.data_dir, writable=False) as folder:
-        collection = folder.collection(args.collection)
-        found = collection.search([query], args.limit, args.radius, with_payload=True)
+    filter_ = read_filter(args)
+    with open_folder(args, writable=False) as folder:
+        found = folder.collection(args.collection).search(
+            [query],
+            args.limit,
+            args.radius,
+            with_payload=not args.no_payload,
+            with_code=args.with_code,
+            filter=filter_,
+            offset=args.offset,
+            cursor=args.cursor,
+            rerank=args.rerank,
+        )
+    if args.json:
+        print(json.dumps(_as_object(found), indent=2, ensure_ascii=False))
+        return 0
     for hit in found.hits[0]:
-        print(f"{hit.distance:>4}  {hit.id}  {json.dumps(hit.payload, ensure_ascii=False)}")
+        print(_line(hit))
     return 0
+
+
+def _line(hit: Hit) -> str:
+    score = None if hit.score is None else f"{hit.score:8.3f}"
+    payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
+    parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
+    return "  ".join(part for part in parts if part is not None)
+
+
+def _as_object(found: SearchResult) -> dict[str, object]:
+    hits = [
+        {name: value for name, value in asdict(hit).items() if value is not None}
+        for hit in found.hits[0]
+    ]
+    return {
+        "generation": found.generation,
+        "engine": found.engine,
+        "reranked": found.reranked,
+        "ties_cut": found.ties_cut[0],
+        "next_cursor": found.next_cursors[0],
+        "hits": hits,
+    }

@@ -1,0 +1,148 @@
+"""``hummingbit index build|add|get|count|delete``: the documents of a collection."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+
+from tqdm import tqdm
+
+from corpus.readers import count_documents
+from hummingbit.commands.opening import Actions, add_action, add_filter, open_folder, read_filter
+from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
+from index.backend import CollectionBackend
+from index.encoding import available_cores
+from index.errors import CollectionExists, UnknownDocument
+from index.ingest import IngestReport, ingest
+from index.records import StoredDocument
+
+
+def configure(actions: Actions) -> None:
+    """Add the actions."""
+    build = add_action(actions, "build", run_build, "make a collection of documents")
+    kind = build.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--encoder", metavar="NAME", help="an encoder of the data folder")
+    kind.add_argument("--bits", type=int, metavar="N", help="for documents that bring their codes")
+    add = add_action(actions, "add", run_add, "add documents; an id that is there is replaced")
+    for action in (build, add):
+        action.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+        add_reading(action)
+        action.add_argument(
+            "--jobs",
+            type=int,
+            default=available_cores(),
+            metavar="N",
+            help="processes that encode (default: one for each core, here %(default)s)",
+        )
+    get = add_action(actions, "get", run_get, "print documents as JSON lines")
+    get.add_argument("ids", nargs="+", metavar="ID")
+    count = add_action(actions, "count", run_count, "count documents")
+    add_filter(count)
+    delete = add_action(actions, "delete", run_delete, "delete documents by id or by --filter")
+    delete.add_argument("ids", nargs="*", metavar="ID")
+    add_filter(delete)
+
+
+def run_build(args: argparse.Namespace) -> int:
+    """Make a collection; if nothing can be put into it, it is not made."""
+    with open_folder(args, writable=True) as folder:
+        if args.collection in folder.collections():
+            hint = "index add extends it, and goes on with a build that was interrupted"
+            raise CollectionExists(f"collection {args.collection!r} exists; {hint}")
+        collection = folder.create_collection(
+            args.collection, encoder=args.encoder, n_bits=args.bits
+        )
+        try:
+            _ingest(args, collection)
+        except BaseException:
+            if not len(collection):
+                folder.drop_collection(args.collection)
+            raise
+    return 0
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Add documents, batch by batch; those that are there just as they are given stay."""
+    with open_folder(args, writable=True) as folder:
+        _ingest(args, folder.collection(args.collection))
+    return 0
+
+
+def run_get(args: argparse.Namespace) -> int:
+    """Print documents as they are stored, one a line."""
+    with open_folder(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        for id_ in args.ids:
+            document = collection.get(id_)
+            if document is None:
+                raise UnknownDocument(
+                    f"collection {args.collection!a} has no document {id_[:80]!a}"
+                )
+            print(json.dumps(_shown(document), ensure_ascii=False))
+    return 0
+
+
+def run_count(args: argparse.Namespace) -> int:
+    """Print how many documents there are, or for how many the filter holds."""
+    filter_ = read_filter(args)
+    with open_folder(args, writable=False) as folder:
+        print(folder.collection(args.collection).count(filter_))
+    return 0
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Delete documents; ids that are not there are passed over."""
+    filter_ = read_filter(args)
+    if (filter_ is None) == (not args.ids):
+        raise OptionError("ID: give ids or --filter, and not both")
+    with open_folder(args, writable=True) as folder:
+        collection = folder.collection(args.collection)
+        if filter_ is None:
+            deleted = collection.delete(args.ids).deleted
+        else:
+            deleted = collection.delete_where(filter_).deleted
+        print(f"{args.collection}: {deleted:,} documents deleted; {len(collection):,} in all")
+    return 0
+
+
+def print_report(collection: CollectionBackend, report: IngestReport) -> None:
+    """Print what an ingestion or an import did."""
+    rate = report.documents / report.seconds if report.seconds else 0.0
+    unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
+    print(
+        f"{collection.name}: {report.documents:,} documents in {report.seconds:.1f} s"
+        f" ({rate:,.0f} a second), {unchanged}{len(collection):,} in all,"
+        f" generation {report.generation}"
+    )
+
+
+def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
+    if args.jobs < 1:
+        raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
+    # Repeated ids pass, for remembering every id would take memory for every document.
+    documents = itertools.chain.from_iterable(
+        read(args, source, unique_ids=False) for source in args.sources
+    )
+    counts = [count_documents(source) for source in args.sources]
+    total = None if None in counts else sum(count or 0 for count in counts)
+    with tqdm(desc="indexing", unit=" documents", total=total, disable=None) as bar:
+        try:
+            report = ingest(collection, documents, jobs=args.jobs, progress=bar.update)
+        except BaseException:
+            if len(collection):
+                print(
+                    f"{collection.name}: {len(collection):,} documents are in; the same command as"
+                    " index add goes on from there",
+                    file=sys.stderr,
+                )
+            raise
+    print_report(collection, report)
+
+
+def _shown(document: StoredDocument) -> dict[str, object]:
+    vector = None if document.vector is None else document.vector.tolist()
+    content = {"text": document.text, "vector": vector}
+    given = {name: value for name, value in content.items() if value is not None}
+    return {"id": document.id, **given, "payload": document.payload, "code": document.code}

@@ -1,0 +1,109 @@
+"""``hummingbit index export|import``: a collection out of one place and into another."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import lzma
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+from corpus.lines import open_bytes
+from hummingbit.commands.index_documents import print_report
+from hummingbit.commands.opening import Actions, add_action, open_folder
+from hummingbit.commands.options import OptionError
+from index.transfer import Export, collection_for, export_collection, import_documents
+
+STANDARD = "-"
+
+
+def configure(actions: Actions) -> None:
+    """Add the actions."""
+    export = add_action(actions, "export", run_export, "write a collection as JSON lines")
+    into = add_action(actions, "import", run_import, "fill a collection with an export")
+    export.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD,
+        metavar="FILE",
+        help="compressed where it ends in .gz or .xz (default: standard output)",
+    )
+    into.add_argument(
+        "file",
+        nargs="?",
+        default=STANDARD,
+        metavar="FILE",
+        help="what index export wrote, .gz and .xz too (default: standard input)",
+    )
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write the collection as it is at this moment."""
+    with open_folder(args, writable=False) as folder:
+        collection = folder.collection(args.collection)
+        total = len(collection)
+        with (
+            _writing(args.file) as stream,
+            tqdm(desc="exporting", unit=" documents", total=total, disable=None) as bar,
+        ):
+            written = export_collection(collection, stream, bar.update)
+    print(f"{args.collection}: {written:,} documents exported", file=sys.stderr)
+    return 0
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Add the documents of an export, with their codes; the collection is made if need be."""
+    with _reading(args.file) as (stream, source), open_folder(args, writable=True) as folder:
+        export = Export(stream, source)
+        collection = collection_for(folder, args.collection, export.header)
+        total = export.header.documents
+        with tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar:
+            report = import_documents(collection, export, bar.update)
+        print_report(collection, report)
+    return 0
+
+
+@contextmanager
+def _writing(file: str) -> Iterator[BinaryIO]:
+    """Lend a stream to a file that appears once it is whole, or to standard output."""
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file)
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with _open_for_writing(partial, path.suffix.lower()) as stream:
+            yield stream
+        partial.replace(path)
+    except OSError as error:
+        raise OptionError(f"{file}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _open_for_writing(path: Path, suffix: str) -> BinaryIO:
+    if suffix == ".gz":
+        return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
+    if suffix == ".xz":
+        return lzma.open(path, "wb", preset=1)  # type: ignore[return-value]
+    return path.open("wb")
+
+
+@contextmanager
+def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
+    """Lend a stream of a file, or of standard input, and its name."""
+    if file == STANDARD:
+        yield sys.stdin.buffer, "standard input"
+        return
+    try:
+        stream = open_bytes(Path(file))
+    except OSError as error:
+        raise OptionError(f"{file}: {error.strerror or error}") from error
+    with stream:
+        yield stream, file

@@ -1,0 +1,69 @@
+"""``hummingbit index list|stats|verify|compact|drop``: the state of collections."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from hummingbit.commands.opening import Actions, add_action, open_folder
+from hummingbit.commands.options import add_data_dir
+
+
+def configure(actions: Actions) -> None:
+    """Add the actions."""
+    list_ = actions.add_parser("list", help="name the collections, and those that cannot be opened")
+    add_data_dir(list_)
+    list_.set_defaults(run=run_list)
+    add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
+    add_action(actions, "verify", run_verify, "check every document, code and checksum")
+    add_action(actions, "compact", run_compact, "give back the room of what was deleted")
+    add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print a collection a line: name, documents, bits, encoder."""
+    with open_folder(args, writable=False) as folder:
+        for name, collection in folder.collections().items():
+            encoder = collection.encoder_name or "-"
+            print(f"{name}\t{len(collection)} documents\t{collection.n_bits} bits\t{encoder}")
+        for name, reason in folder.unavailable().items():
+            print(f"{name}\tcannot be opened: {reason}")
+    return 0
+
+
+def run_stats(args: argparse.Namespace) -> int:
+    """Print what a collection holds, as JSON."""
+    with open_folder(args, writable=False) as folder:
+        print(json.dumps(folder.collection(args.collection).stats(), indent=2, ensure_ascii=False))
+    return 0
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Print what is wrong with a collection; return 1 if anything is."""
+    with open_folder(args, writable=False) as folder:
+        found = folder.collection(args.collection).verify()
+    for problem in found.problems:
+        print(f"{args.collection}: {problem}", file=sys.stderr)
+    outcome = f"{len(found.problems)} problems" if found.problems else "all is well"
+    print(f"{args.collection}: {found.documents:,} documents checked; {outcome}")
+    return 1 if found.problems else 0
+
+
+def run_compact(args: argparse.Namespace) -> int:
+    """Rewrite a collection without what is unused, and print what that gave back."""
+    with open_folder(args, writable=True) as folder:
+        collection = folder.collection(args.collection)
+        before = collection.stats()["bytes_on_disk"]
+        collection.compact()
+        after = collection.stats()["bytes_on_disk"]
+    print(f"{args.collection}: {before:,} bytes before, {after:,} after")
+    return 0
+
+
+def run_drop(args: argparse.Namespace) -> int:
+    """Delete a collection, also one that cannot be opened."""
+    with open_folder(args, writable=True) as folder:
+        folder.drop_collection(args.collection)
+    print(f"{args.collection}: dropped")
+    return 0
