@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from index.errors import InputError
+from index.filter_sql import matching_rows
+from index.filters import Filter, filter_to_json, parse_filter
+from index.schema import payload_to_json
+
+NAMES = ("a", "b", "a b", "é", "0", "#", "[1]", "a.b", "a.a.b")
+STRINGS = st.sampled_from(["", "a", "b", "B", "é", "\U0001f600", "\ue000", "%s", "?1", ":v0", "'"])
+NUMBERS = st.one_of(
+    st.integers(-3, 3),
+    st.sampled_from([2**53, 2**53 + 1, 2**63 - 1, -(2**63), 0.1, 0.30000000000000004, -0.0, 1.5]),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+SCALARS = st.one_of(STRINGS, NUMBERS, st.booleans())
+STORED = st.one_of(
+    SCALARS,
+    st.none(),
+    st.sampled_from(["a\0", "a\0b", "\\u0000", 2**63, -(2**63) - 1, 2**64 + 1, 10**400]),
+    st.text(st.characters(exclude_categories=("Cs",)), max_size=3),
+)
+PAYLOADS = st.dictionaries(
+    st.sampled_from(["a", "b", "a b", "é", "0", "#", "[1]", 'a"', "x\n"]),
+    st.recursive(
+        STORED,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
+        max_leaves=5,
+    ),
+    max_size=4,
+)
+BOUNDS = st.one_of(
+    st.fixed_dictionaries({"gt": STRINGS}, optional={"lte": STRINGS}),
+    st.fixed_dictionaries({"lt": STRINGS}, optional={"gte": STRINGS}),
+    st.fixed_dictionaries({"gte": NUMBERS}, optional={"lt": NUMBERS}),
+    st.fixed_dictionaries({"lte": NUMBERS}, optional={"gt": NUMBERS}),
+)
+CONDITIONS = st.one_of(
+    st.fixed_dictionaries({"eq": SCALARS}),
+    st.fixed_dictionaries({"in": st.lists(SCALARS, min_size=1, max_size=3)}),
+    BOUNDS,
+    st.fixed_dictionaries({"exists": st.booleans()}),
+)
+LEAVES = st.builds(
+    lambda field, condition: {"field": field, **condition}, st.sampled_from(NAMES), CONDITIONS
+)
+FILTERS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: {"and": parts}),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: {"or": parts}),
+        inner.map(lambda part: {"not": part}),
+    ),
+    max_leaves=4,
+)
+
+
+def rows_in_sqlite(payloads: list[dict[str, Any]], filter_: Filter) -> list[int]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE documents (row INTEGER PRIMARY KEY, payload TEXT)")
+        stored = [(payload_to_json(payload),) for payload in payloads]
+        connection.executemany("INSERT INTO documents (payload) VALUES (?)", stored)
+        rows: list[int] = matching_rows(connection, filter_).tolist()
+        return rows
+
+
+@given(st.lists(PAYLOADS, max_size=8), FILTERS)
+@example([{"a": 0.1}, {"a": [0.1]}, {"a": 5e-324}], {"field": "a", "eq": 0.1})
+@example([{"a": "x\0y"}, {"a": "x"}, {"a": ["x\0"]}], {"field": "a", "eq": "x"})
+@example([{"a": 2**63}, {"a": [2**63]}], {"field": "a", "gt": 2**63 - 1})
+@example([{"a": {"b": [{"b": 1}, 1]}}], {"field": "a.b", "eq": 1})
+@example([{"a": True}, {"a": 1}, {"a": 1.0}], {"field": "a", "in": [1]})
+def test_sqlite_finds_what_matches(payloads: list[dict[str, Any]], record: Any) -> None:
+    filter_ = parse_filter(record)
+    read_back = [json.loads(payload_to_json(payload)) for payload in payloads]
+    expected = [row for row, payload in enumerate(read_back, 1) if filter_.matches(payload)]
+    assert rows_in_sqlite(payloads, filter_) == expected
+
+
+@given(FILTERS)
+def test_a_filter_is_written_as_it_is_read(record: Any) -> None:
+    filter_ = parse_filter(record)
+    written = filter_to_json(filter_)
+    assert filter_to_json(parse_filter(json.loads(written))) == written
+
+
+PAYLOAD = {
+    "label": "sports",
+    "labels": ["sports", "health", 3],
+    "year": 1999,
+    "score": 0.5,
+    "open": True,
+    "nothing": None,
+    "empty": [],
+    "author": {"name": "Ann", "tags": ["x"]},
+    "nested": [[1], {"a": 1}],
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "holds"),
+    [
+        ({"field": "label", "eq": "sports"}, True),
+        ({"field": "label", "eq": "Sports"}, False),
+        ({"field": "labels", "eq": "health"}, True),
+        ({"field": "labels", "in": [4, 3]}, True),
+        ({"field": "labels", "gt": "h"}, True),
+        ({"field": "year", "gte": 1999, "lt": 2000}, True),
+        ({"field": "year", "gt": 1999}, False),
+        ({"field": "year", "eq": 1999.0}, True),
+        ({"field": "year", "eq": "1999"}, False),
+        ({"field": "year", "gt": "1"}, False),
+        ({"field": "open", "eq": True}, True),
+        ({"field": "open", "eq": 1}, False),
+        ({"field": "open", "gte": 1}, False),
+        ({"field": "nothing", "exists": True}, False),
+        ({"field": "nothing", "exists": False}, True),
+        ({"field": "empty", "exists": True}, True),
+        ({"field": "absent", "exists": False}, True),
+        ({"not": {"field": "absent", "eq": 1}}, True),
+        ({"field": "author.name", "eq": "Ann"}, True),
+        ({"field": "author", "exists": True}, True),
+        ({"field": "author", "eq": "Ann"}, False),
+        ({"field": "author.tags", "eq": "x"}, True),
+        ({"field": "label.name", "exists": True}, False),
+        ({"field": "nested", "eq": 1}, False),
+        ({"field": "nested.a", "eq": 1}, False),
+        ({"and": [{"field": "year", "lt": 2000}, {"field": "score", "gt": 0.4}]}, True),
+        ({"or": [{"field": "year", "lt": 1990}, {"field": "score", "gt": 0.5}]}, False),
+    ],
+)
+def test_what_a_filter_means(record: Any, holds: bool) -> None:
+    filter_ = parse_filter(record)
+    assert filter_.matches(PAYLOAD) == holds
+    assert rows_in_sqlite([PAYLOAD], filter_) == [1] * holds
+
+
+def deep(levels: int) -> dict[str, Any]:
+    record: dict[str, Any] = {"field": "a", "eq": 1}
+    for _ in range(levels):
+        record = {"not": record}
+    return record
+
+
+def bad_filters() -> Iterator[tuple[Any, str]]:
+    form = "it must be {"
+    yield 3, f"filter: is 3; {form}"
+    yield [], f"filter: is []; {form}"
+    yield {}, f"filter: is {{}}; {form}"
+    yield {"nor": []}, f"{{'nor': []}}; {form}"
+    yield {"and": [], "or": []}, form
+    yield {"and": []}, "filter: and is []; it must be a list of filters"
+    yield {"or": {"field": "a"}}, "filter: or is {'field': 'a'}; it must be a list of filters"
+    yield {"and": [{"field": "a", "eq": 1}, {"or": [7]}]}, "filter: and[1].or[0] is 7; "
+    yield {"field": "a"}, "filter: must have one condition, or bounds of a range; has none"
+    yield {"field": "a", "eq": 1, "in": [1]}, "has eq and in"
+    yield {"field": "a", "eq": 1, "lt": 2}, "has eq and lt"
+    yield {"field": "a", "like": "x"}, "filter: has 'like'; the conditions are eq, in, gt"
+    yield {"not": {"field": "", "eq": 1}}, "filter: not.field is ''; it must be 1 to 256 characters"
+    yield {"field": "a..b", "eq": 1}, "field is 'a..b'; it must be names separated by dots"
+    yield {"field": 'a"b', "eq": 1}, "names separated by dots"
+    yield {"field": "\ud800", "eq": 1}, "lone surrogate"
+    yield {"field": "a", "eq": None}, "filter: eq is None; it must be a string, a number, true or"
+    yield {"field": "a", "eq": [1]}, "filter: eq is [1]; it must be a string"
+    yield {"field": "a", "eq": "x\0"}, "none of them NUL"
+    yield {"field": "a", "eq": "x" * 5000}, "at most 4096 characters"
+    yield {"field": "a", "eq": float("nan")}, "numbers must be finite"
+    yield {"field": "a", "gt": 2**63}, "filter: gt is 9223372036854775808; numbers must be finite"
+    yield {"field": "a", "in": []}, "filter: in is []; it must be a list of values"
+    yield {"field": "a", "in": "x"}, "filter: in is 'x'; it must be a list of values"
+    yield {"field": "a", "in": list(range(1001))}, "has more than 1000 values"
+    yield {"field": "a", "gt": 1, "lt": "x"}, "they must be all numbers or all strings"
+    yield {"field": "a", "gt": True}, "they must be all numbers or all strings"
+    yield {"field": "a", "gt": 1, "gte": 1}, "bounds one side twice"
+    yield {"field": "a", "exists": 1}, "filter: exists is 1; it must be true or false"
+    yield deep(8), "lies deeper than 8 levels"
+    yield {"or": [{"field": "a", "eq": 1}] * 128}, "has more than 128 parts"
+
+
+@pytest.mark.parametrize(("record", "message"), list(bad_filters()))
+def test_what_is_no_filter_is_refused(record: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_filter(record)
+    assert message in str(caught.value)
+    assert caught.value.field == "filter"
+
+
+def test_the_largest_filters_are_evaluated() -> None:
+    wide = parse_filter({"or": [{"field": f"f{i}", "eq": i} for i in range(127)]})
+    assert rows_in_sqlite([{"f126": 126}, {"f126": 1}], wide) == [1]
+    many = parse_filter({"field": "a", "in": list(range(1000))})
+    assert rows_in_sqlite([{"a": 999}, {"a": [1000]}], many) == [1]
+    assert rows_in_sqlite([{"a": 1}, {"a": 2}], parse_filter(deep(7))) == [2]
