@@ -15,7 +15,7 @@ from pathlib import Path
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from experiments.coherence_students import measure_student, student_of, text_recipe
-from experiments.coherence_text import COHERENCE, COMPARED_WIDTH
+from experiments.coherence_text import COHERENCE
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from experiments.text_corpora import TaughtCorpus, read_taught
 from training.distillation_recipe import DistillationRecipe
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     records: list[Record] = []
     for name in args.corpora:
         for record in _corpus_records(read_taught(name, args), args):
-            records.append({"part": "semi", "dataset": name, "n_bits": COMPARED_WIDTH, **record})
+            records.append({"part": "semi", "dataset": name, "n_bits": args.compare_at, **record})
             if args.json:
                 write_records(args.json, records)
     _print(records)
@@ -46,14 +46,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[Record]:
     for seed in range(args.seeds):
-        alone = text_recipe(COHERENCE, n_bits=COMPARED_WIDTH, seed=seed)
+        alone = text_recipe(COHERENCE, n_bits=args.compare_at, seed=seed)
         yield _measure(corpus, DISTILLED, alone, args.work_dir)
         for supervision in args.supervision:
             both = replace(alone, supervision=supervision)
             if args.teacher_weight is not None:
                 both = replace(both, teacher_weight=args.teacher_weight)
             yield _measure(corpus, BOTH, both, args.work_dir)
-            labelled = Recipe(n_bits=COMPARED_WIDTH, supervision=supervision, seed=seed)
+            labelled = Recipe(n_bits=args.compare_at, supervision=supervision, seed=seed)
             yield _measure(corpus, LABELLED, labelled, args.work_dir)
 
 

@@ -33,7 +33,6 @@ from training.perception import agreement
 from training.vocabulary import fit_text_features
 
 COHERENCE = "perception-coherence"
-COMPARED_WIDTH = 64
 METRICS = ("P@100",)
 ON_THE_TEACHER = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
 """Codes of the teacher's vectors: the method of :data:`LINEAR_METHODS` and what it is called."""
@@ -45,8 +44,10 @@ def configure(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--widths", type=int, nargs="+", default=[32, 64, 128], metavar="BITS")
     group.add_argument(
         "--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES,
-        help=f"compared at {COMPARED_WIDTH} bits",
+        help="compared with each other at one width",
     )  # fmt: skip
+
+    group.add_argument("--compare-at", type=int, default=64, metavar="BITS", help="that width")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,7 +84,7 @@ def _students(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
     """Give every width of perception coherence, and every objective at the width compared."""
     for n_bits in args.widths:
         for objective in args.objectives:
-            if objective == COHERENCE or n_bits == COMPARED_WIDTH:
+            if objective == COHERENCE or n_bits == args.compare_at:
                 yield n_bits, objective
 
 
