@@ -17,6 +17,7 @@ from index.data_folder import DataFolder
 from service.app import create_app
 from service.keys import Keyring
 from service.logs import configure_logs
+from service.protocol import ReadOnDemand
 from service.settings import Settings
 
 
@@ -42,13 +43,7 @@ def serve(settings: Settings) -> None:
     ):
         configure_logs(settings)
         app = create_app(folder, settings)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
-        )
+        config = server_config(app, settings)
         server = _Server(config, app, settings.shutdown_delay)
         with _stopped_by_signals(server):
             listener.listen(config.backlog)
@@ -56,6 +51,19 @@ def serve(settings: Settings) -> None:
             port = listener.getsockname()[1]
             print(f"Serving {settings.data_dir} on http://{shown}:{port}", flush=True)
             server.run(sockets=[listener])
+
+
+def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """Return how uvicorn is to serve `app`."""
+    return uvicorn.Config(
+        app,
+        http=ReadOnDemand,  # type: ignore[arg-type]  # the loop takes either kind of protocol
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
+    )
 
 
 def check_address(settings: Settings) -> None:

@@ -19,6 +19,7 @@ import uvicorn
 from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
 from service.app import DEFAULT_SETTINGS, create_app
+from service.server import server_config
 from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
@@ -39,7 +40,8 @@ def served(
 ) -> Iterator[httpx.Client]:
     """Serve a data folder from a thread and lend a client of it."""
     app = create_app(data, settings)
-    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on")
+    config = server_config(app, settings)
+    config.port = 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

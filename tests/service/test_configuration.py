@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from hummingbit.cli import main
+from hummingbit.commands.service_options import SECRETS, add_settings, read_settings
+from service.configuration import SettingsError, load_settings, shown
+from service.settings import Settings
+
+KEY = "k" * 32
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONFIG", "DATA_DIR", "PORT"):
+        monkeypatch.delenv(f"HUMMINGBIT_{name}", raising=False)
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "hummingbit.toml"
+    file.write_text("port = 1\nmax_inputs = 2\nmax_queries = 3\naccess_log = false\n")
+    monkeypatch.setenv("HUMMINGBIT_PORT", "4")
+    monkeypatch.setenv("HUMMINGBIT_MAX_INPUTS", "5")
+    found = load_settings({"port": "6"}, file)
+    settings = found.settings
+    assert (settings.port, settings.max_inputs, settings.max_queries) == (6, 5, 3)
+    assert settings.access_log is False
+    assert settings.host == "127.0.0.1"
+    assert found.origins["port"] == "flag --port"
+    assert found.origins["max_inputs"] == "environment HUMMINGBIT_MAX_INPUTS"
+    assert found.origins["max_queries"] == f"file {file}"
+    assert found.origins["host"] == "default"
+    monkeypatch.setenv("HUMMINGBIT_CONFIG", str(file))
+    assert load_settings().settings.max_queries == 3
+
+
+def test_settings_made_in_a_program_ignore_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUMMINGBIT_PORT", "4")
+    assert Settings().port == 8000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", r"'prot' is not a setting; did you mean port\?"),
+        ("max_body_byte = 1", r"did you mean max_body_bytes\?"),
+        ("[limits]\nport = 1", r"'limits' is not a setting"),
+        ("port = 'x'", r"file .*: port is 'x'; it should be a valid integer"),
+        ("port = 70000", r"port is '70000'; it should be less than or equal to 65535"),
+        ("id_pattern = '['", r"id_pattern is '\['; it is not a regular expression"),
+        ("log_format = 'xml'", r"log_format is 'xml'; it should be 'json' or 'text'"),
+        ("admin_key = 'short'", r"admin_key must have 32 characters or more"),
+        ("port = ", r"is not TOML"),
+    ],
+)
+def test_what_cannot_be_set_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_settings(config_file=file)
+    assert str(file) in str(caught.value)
+    assert "short" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere.toml: No such file"):
+        load_settings(config_file=tmp_path / "nowhere.toml")
+
+
+def test_unknown_variables_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUMMINGBIT_PROT", "1")
+    message = r"environment: 'HUMMINGBIT_PROT' is not a setting; did you mean HUMMINGBIT_PORT\?"
+    with pytest.raises(SettingsError, match=message):
+        load_settings()
+
+
+def test_what_is_shown_can_be_read_again_and_hides_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HUMMINGBIT_ADMIN_KEY", KEY)
+    flags = ["--data-dir", str(tmp_path / 'it\'s "here"'), "--no-access-log", "--max-hits", "7"]
+    assert main(["config", "show", *flags]) == 0
+    printed = capsys.readouterr().out
+    assert KEY not in printed
+    assert "# admin_key is hidden  # environment HUMMINGBIT_ADMIN_KEY" in printed
+    assert "max_hits = 7  # flag --max-hits" in printed
+    file = tmp_path / "shown.toml"
+    file.write_text(printed)
+    monkeypatch.delenv("HUMMINGBIT_ADMIN_KEY")
+    again = load_settings(config_file=file).settings
+    expected = Settings(data_dir=Path(flags[1]), access_log=False, max_hits=7)
+    assert again == expected
+    assert len(shown(load_settings())) == len(Settings.model_fields)
+
+
+def test_every_setting_that_is_no_secret_has_a_flag() -> None:
+    parser = argparse.ArgumentParser()
+    add_settings(parser)
+    flags = {action.dest for action in parser._actions} - {"help", "config"}
+    assert flags == set(Settings.model_fields) - set(SECRETS)
+    assert all("key" in name for name in SECRETS)
+    parsed = parser.parse_args(["--request-timeout", "2.5", "--no-access-log"])
+    assert read_settings(parsed).settings.request_timeout == 2.5
+    assert parser.format_help()
+
+
+def test_checking_finds_what_would_stop_the_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data-dir", str(tmp_path)]
+    assert main(["config", "check", *here]) == 0
+    assert "in order: 1 settings given" in capsys.readouterr().out
+    assert main(["config", "check", *here, "--host", "0.0.0.0"]) == 2  # noqa: S104
+    assert "hummingbit keys create" in capsys.readouterr().err
+    assert main(["keys", "create", *here, "--role", "read", "--name", "me"]) == 0
+    assert main(["config", "check", *here, "--host", "0.0.0.0"]) == 0  # noqa: S104
