@@ -31,6 +31,7 @@ from encoder.artifact import ArtifactError, sync_folder
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from index.aliases import AliasAction, Aliases
+from index.backend import CollectionBackend
 from index.collection import Collection
 from index.encoder_folder import EncoderFolder
 from index.errors import (
@@ -77,7 +78,7 @@ class DataFolder:
         self._changing = threading.Lock()
         self._encoders = EncoderFolder(path / "encoders")
         self._folders: dict[str, Path] = {}
-        self._collections: dict[str, Collection] = {}
+        self._collections: dict[str, CollectionBackend] = {}
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
         try:
             if writable:
@@ -124,9 +125,9 @@ class DataFolder:
         """
         with self._changing:
             self._check_writable()
-            return self._aliases.apply(actions, self._folders)
+            return self._aliases.apply(actions, self._names())
 
-    def collections(self) -> Mapping[str, Collection]:
+    def collections(self) -> Mapping[str, CollectionBackend]:
         """Return the collections by name, in the order of the names."""
         return MappingProxyType(dict(sorted(self._collections.copy().items())))
 
@@ -135,7 +136,7 @@ class DataFolder:
         reasons = {name: str(error) for name, error in self._unavailable.copy().items()}
         return MappingProxyType(dict(sorted(reasons.items())))
 
-    def collection(self, name: str) -> Collection:
+    def collection(self, name: str) -> CollectionBackend:
         """Return a collection by its name or an alias.
 
         Raises:
@@ -155,7 +156,7 @@ class DataFolder:
 
     def create_collection(
         self, name: str, *, encoder: str | None = None, n_bits: int | None = None
-    ) -> Collection:
+    ) -> CollectionBackend:
         """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
 
         If there is one just like it, that one is returned.
@@ -179,11 +180,7 @@ class DataFolder:
                 meant = self._aliases.resolve(name)
                 raise CollectionExists(f"{name!a} is an alias of collection {meant!a}")
             self._check_writable()
-            folder = self._make(description)
-            store = Store(folder / STORE_FILE, writable=True)
-            collection = self._collection(store, loaded)
-            self._folders[name] = folder
-            self._collections[name] = collection
+            self._collections[name] = collection = self._create(description, loaded)
             return collection
 
     def drop_collection(self, name: str) -> None:
@@ -193,19 +190,15 @@ class DataFolder:
             UnknownCollection: if there is none of that name.
         """
         with self._changing:
-            if name not in self._folders:
+            if name not in self._names():
                 raise UnknownCollection(f"there is no collection {name!a}")
             self._check_writable()
             self._aliases.forget(name)
-            folder = self._folders.pop(name)
             self._unavailable.pop(name, None)
             collection = self._collections.pop(name, None)
             if collection is not None:
                 collection.close()
-            partial = folder.with_name(folder.name + PARTIAL)
-            folder.rename(partial)
-            sync_folder(partial.parent)
-            shutil.rmtree(partial)
+            self._delete(name)
 
     def close(self) -> None:
         """Close every collection and let another process write."""
@@ -270,15 +263,21 @@ class DataFolder:
         except (UnknownEncoder, ArtifactError) as error:
             raise EncoderMismatch(str(error)) from error
 
-    def _existing(self, description: Description) -> Collection:
+    def _names(self) -> set[str]:
+        return {*self._collections, *self._unavailable}
+
+    def _existing(self, description: Description) -> CollectionBackend:
         collection = self.collection(description.name)
-        if collection.description != description:
+        made_with = collection.encoder_name, collection.encoder_fingerprint
+        found = Description(collection.name, collection.n_bits, *made_with)
+        if found != description:
             made = collection.encoder_name or f"{collection.n_bits} bits"
             message = f"collection {description.name!a} exists already, with {made}"
             raise CollectionExists(message)
         return collection
 
-    def _make(self, description: Description) -> Path:
+    def _create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+        """Make an empty collection and open it."""
         folder = self.path / "collections" / secrets.token_hex(8)
         partial = folder.with_name(folder.name + PARTIAL)
         partial.mkdir()
@@ -286,7 +285,16 @@ class DataFolder:
         sync_folder(partial)
         partial.rename(folder)
         sync_folder(folder.parent)
-        return folder
+        self._folders[description.name] = folder
+        return self._collection(Store(folder / STORE_FILE, writable=True), encoder)
+
+    def _delete(self, name: str) -> None:
+        """Delete a collection that is closed."""
+        folder = self._folders.pop(name)
+        partial = folder.with_name(folder.name + PARTIAL)
+        folder.rename(partial)
+        sync_folder(partial.parent)
+        shutil.rmtree(partial)
 
 
 def _describe(

@@ -1,0 +1,42 @@
+"""Where collections lie, as settings and options say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from index.data_folder import DataFolder
+from index.errors import DataFolderError
+
+Engine = Literal["local", "milvus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """The data folder, and whether its collections lie in it or on Milvus."""
+
+    path: Path
+    engine: Engine = "local"
+    milvus_uri: str | None = None
+    milvus_token: str | None = field(default=None, repr=False)
+
+    def open(self, *, writable: bool, indexed: bool = True) -> DataFolder:
+        """Open the data folder; see :class:`index.data_folder.DataFolder`.
+
+        Raises:
+            DataFolderError: if it cannot be opened, or what is needed for Milvus is missing.
+            StoreError: if Milvus cannot be reached or refuses.
+        """
+        if self.engine == "local":
+            return DataFolder(self.path, writable=writable, indexed=indexed)
+        if self.milvus_uri is None:
+            hint = "give --milvus-uri or HUMMINGBIT_MILVUS_URI, like http://HOST:19530"
+            raise DataFolderError(f"the engine is milvus, but nothing says where it is: {hint}")
+        if find_spec("pymilvus") is None:
+            raise DataFolderError("the engine is milvus: pip install 'hummingbit[milvus]'")
+        # Its client takes a second to import, and not everybody has it.
+        from index.milvus_folder import MilvusFolder  # noqa: PLC0415
+
+        return MilvusFolder(self.path, self.milvus_uri, self.milvus_token, writable=writable)
