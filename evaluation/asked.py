@@ -21,7 +21,7 @@ from evaluation.relevance import (
     relevance_by_label,
 )
 from evaluation.trec import format_run
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.distinct import DistinctIndex
 from index.labels import labels_of
 from index.records import Query
@@ -82,7 +82,7 @@ class Asked:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: CollectionBackend,
         queries: Sequence[Document],
         settings: RelevanceSettings,
         depth: int,

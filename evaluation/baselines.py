@@ -22,7 +22,7 @@ from evaluation.metrics import DEFAULT_METRICS, parse_metrics
 from evaluation.ranked import evaluate_scores
 from evaluation.relevance import Labelled, LabelSet, check_labels
 from evaluation.result import Evaluation, EvaluationError
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import StoredDocument
 
@@ -100,7 +100,7 @@ def class_code_baseline(
 
 
 def class_code_of_collection(
-    collection: Collection,
+    collection: CollectionBackend,
     shown_ids: Iterable[str],
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,

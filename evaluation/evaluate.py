@@ -23,7 +23,7 @@ from evaluation.relevance import (
     relevance_by_label,
 )
 from evaluation.result import Evaluation, EvaluationError
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import Query
 
@@ -92,7 +92,7 @@ def evaluate_encoder(
 
 
 def evaluate_collection(
-    collection: Collection,
+    collection: CollectionBackend,
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     label_field: str = "label",
@@ -169,7 +169,7 @@ class _Stored(NamedTuple):
     ids: list[str]
 
 
-def _read_stored(collection: Collection, label_field: str, *, ids: bool) -> _Stored:
+def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> _Stored:
     if not ids:
         return _Stored(*collection.labelled_codes(label_field), [])
     documents = collection.contents()

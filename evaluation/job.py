@@ -34,7 +34,7 @@ from evaluation.report import (
 )
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.significance import bootstrap_intervals
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 
 CURVE_KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
@@ -57,7 +57,7 @@ class Job:
 
 
 def run_job(
-    collection: Collection,
+    collection: CollectionBackend,
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     settings: RelevanceSettings | None = None,
@@ -84,14 +84,14 @@ def run_job(
     raise EvaluationError(message)
 
 
-def shown_ids(folder: DataFolder, collection: Collection) -> list[str]:
+def shown_ids(folder: DataFolder, collection: CollectionBackend) -> list[str]:
     """Return the ids whose labels trained the collection's encoder; none are known for others."""
     name = collection.encoder_name
     return [] if name is None else folder.labelled_ids(name)
 
 
 def _run(
-    collection: Collection,
+    collection: CollectionBackend,
     queries: Sequence[Document],
     metrics: list[str],
     settings: RelevanceSettings,
@@ -137,7 +137,7 @@ def _run(
     return Job(report, asked.run_writer() if report.has_run else None)
 
 
-def _subject(collection: Collection, generation: int, found: Evaluation) -> Subject:
+def _subject(collection: CollectionBackend, generation: int, found: Evaluation) -> Subject:
     return Subject(
         name=collection.name,
         n_bits=collection.n_bits,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from corpus.document import FIELDS, Document, parse_document
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.errors import InputError, UnknownDocument
 from service import roles
 from service.body import JSONRoute
@@ -184,7 +184,7 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
         return parse_document({**record, "id": id})
 
 
-def _summary(collection: Collection) -> dict[str, Any]:
+def _summary(collection: CollectionBackend) -> dict[str, Any]:
     return {
         "name": collection.name,
         "n_bits": collection.n_bits,

@@ -12,7 +12,7 @@ from fastapi import Depends, Request, Response
 from pydantic import BaseModel
 
 from corpus.document import DocumentError
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import InputError
 from service.errors import ProblemError, invalid_field
@@ -26,7 +26,7 @@ async def _folder(request: Request) -> DataFolder:
     return folder
 
 
-async def _collection(request: Request, name: str) -> Collection:
+async def _collection(request: Request, name: str) -> CollectionBackend:
     return (await _folder(request)).collection(name)
 
 
@@ -48,7 +48,7 @@ async def _long_read_slot(request: Request) -> AsyncIterator[None]:
 
 
 Folder = Annotated[DataFolder, Depends(_folder)]
-CollectionOf = Annotated[Collection, Depends(_collection)]
+CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
 Limits = Annotated[Settings, Depends(_settings)]
 
 # A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
@@ -66,7 +66,7 @@ def render(
     return Response(text, status, headers, media_type="application/json")
 
 
-def encoder_name(collection: Collection) -> EncoderName | None:
+def encoder_name(collection: CollectionBackend) -> EncoderName | None:
     """Return what answers say of the encoder of `collection`."""
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
     if name is None or fingerprint is None:

@@ -12,7 +12,7 @@ from encoder.codes import code_to_hex
 from evaluation.asked import RelevanceSettings
 from evaluation.evaluate import evaluate_collection
 from evaluation.job import run_job, shown_ids
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.records import Hit, Query
 from service.body import JSONRoute
 from service.collections import parse_item
@@ -164,7 +164,7 @@ def _parse_evaluation(
 
 
 def _search(
-    collection: Collection, searches: Sequence[SearchRequest], limits: Settings, *place: str
+    collection: CollectionBackend, searches: Sequence[SearchRequest], limits: Settings, *place: str
 ) -> list[SearchResponse]:
     """Answer `searches`, which stand in the list at `place` of the body, or are all of it.
 
@@ -198,7 +198,7 @@ def _search(
 
 
 def _query(
-    collection: Collection, search: SearchRequest, limits: Settings, *place: str | int
+    collection: CollectionBackend, search: SearchRequest, limits: Settings, *place: str | int
 ) -> Query:
     if search.limit > limits.max_limit:
         message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"

@@ -13,7 +13,7 @@ from corpus.readers import read_documents
 from evaluation.baselines import class_code_baseline, tfidf_cosine
 from evaluation.evaluate import evaluate_collection
 from hummingbit.commands.tables import print_figures
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import UnknownCollection
 from index.ingest import ingest
@@ -84,7 +84,7 @@ def _step(title: str) -> Iterator[None]:
     print(f"  {time.perf_counter() - began:.1f} s")
 
 
-def _print_example(collection: Collection) -> None:
+def _print_example(collection: CollectionBackend) -> None:
     found = collection.search([Query(text=EXAMPLE)], 5, with_payload=True)
     print(f"\n{EXAMPLE!r} finds, of all {len(collection):,}:")
     for hit in found.hits[0]:

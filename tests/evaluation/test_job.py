@@ -15,7 +15,7 @@ from evaluation.evaluate import evaluate_collection
 from evaluation.job import Job, run_job
 from evaluation.report import ReportError, parse_report, read_report, write_report
 from evaluation.trec import parse_run
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.records import Query
 from tests.support.evaluations import LABELS, labelled_codes, make_collections
@@ -26,18 +26,20 @@ METRICS = ["P@10", "mAP@50", "nDCG@10", "MRR"]
 
 
 @pytest.fixture(scope="module")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectionBackend]:
     path = make_collections(tmp_path_factory.mktemp("data"), codes=DOCUMENTS)
     with DataFolder(path, writable=False) as folder:
         yield folder.collection("codes")
 
 
 @pytest.fixture(scope="module")
-def job(collection: Collection) -> Job:
+def job(collection: CollectionBackend) -> Job:
     return run_job(collection, QUERIES, METRICS)
 
 
-def test_a_report_has_the_figures_of_the_evaluation(collection: Collection, job: Job) -> None:
+def test_a_report_has_the_figures_of_the_evaluation(
+    collection: CollectionBackend, job: Job
+) -> None:
     found = evaluate_collection(collection, QUERIES, METRICS)
     report = job.report
     assert [one.name for one in report.metrics] == METRICS == list(report.per_query)
@@ -84,7 +86,7 @@ def test_classes_average_to_the_whole(job: Job) -> None:
     assert {one.label: one.documents for one in classes} == counted
 
 
-def test_the_worst_queries_come_with_their_hits(collection: Collection, job: Job) -> None:
+def test_the_worst_queries_come_with_their_hits(collection: CollectionBackend, job: Job) -> None:
     values = dict(zip(job.report.query_ids, job.report.per_query["P@10"].expected, strict=True))
     worst = job.report.worst_queries
     assert [one.value for one in worst] == sorted(values.values())[:10]
@@ -99,7 +101,7 @@ def test_the_worst_queries_come_with_their_hits(collection: Collection, job: Job
             assert hit.relevant == (hit.labels == one.labels)
 
 
-def test_the_run_holds_what_a_search_finds(collection: Collection, job: Job) -> None:
+def test_the_run_holds_what_a_search_finds(collection: CollectionBackend, job: Job) -> None:
     assert job.run is not None
     run = parse_run(job.run().splitlines())
     searches = [Query(code=query.code) for query in QUERIES]
@@ -110,7 +112,7 @@ def test_the_run_holds_what_a_search_finds(collection: Collection, job: Job) -> 
     }
 
 
-def test_judgements_in_place_of_labels(collection: Collection, job: Job) -> None:
+def test_judgements_in_place_of_labels(collection: CollectionBackend, job: Job) -> None:
     qrels = {
         query.id: {one.id: 1 for one in DOCUMENTS if one.labels == query.labels}
         for query in QUERIES
@@ -124,7 +126,9 @@ def test_judgements_in_place_of_labels(collection: Collection, job: Job) -> None
     assert any("gone" in note for note in noted.notes)
 
 
-def test_a_query_that_is_stored_can_be_left_out_of_what_it_finds(collection: Collection) -> None:
+def test_a_query_that_is_stored_can_be_left_out_of_what_it_finds(
+    collection: CollectionBackend,
+) -> None:
     own = DOCUMENTS[:20]
     job = run_job(collection, own, ["P@10"], RelevanceSettings(exclude_self=True))
     assert job.run is not None
@@ -144,7 +148,7 @@ def test_ids_that_trec_cannot_hold_are_told_of(tmp_path: Path) -> None:
     assert any("two words" in note for note in job.report.notes)
 
 
-def test_queries_without_relevant_documents_are_named(collection: Collection) -> None:
+def test_queries_without_relevant_documents_are_named(collection: CollectionBackend) -> None:
     lost = Document(id="lost", code="0000", labels=("unheard",))
     report = run_job(collection, [*QUERIES, lost], ["P@10"]).report
     assert report.queries_without_relevant == 1

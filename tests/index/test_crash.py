@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.records import Query
 from tests.support.endless_upserts import code_of
@@ -27,7 +27,7 @@ def upsert_and_kill(folder: Path, turn: int, acknowledgements: int) -> int:
     return int([line for line in lines if line.endswith("\n")][-1])
 
 
-def check_documents(collection: Collection, turn: int, acknowledged: int) -> None:
+def check_documents(collection: CollectionBackend, turn: int, acknowledged: int) -> None:
     """All acknowledged documents are there, and of the upsert after them, all or nothing."""
     number = 0
     while (stored := collection.get(f"r{turn}-{number}")) is not None:
