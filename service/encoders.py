@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from fastapi import APIRouter, Depends, Response
 
-from corpus.document import DocumentError, parse_vector
+from corpus.document import DocumentError, parse_text, parse_vector
 from encoder.artifact import ArtifactError
 from encoder.codes import Codes, code_to_hex, unpack_codes
 from encoder.encoder import Encoder
@@ -157,7 +157,8 @@ def _text(item: EncodeInput, limits: Settings, place: int) -> str:
     if item.text is None or item.vector is not None:
         raise invalid_field("must have a text and nothing else", "inputs", place)
     check_text(item.text, limits, "inputs", place)
-    return item.text
+    with located("inputs", place):
+        return parse_text(item.text)
 
 
 def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
 from hummingbit.commands.options import OptionError, add_data_dir
-from index.names import NAME
+from index.names import NAME, check_name
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +33,7 @@ def run_install(args: argparse.Namespace) -> int:
     A service that is running sees it at once; nothing is ever replaced.
     """
     name = args.folder.resolve().name if args.name is None else args.name
-    if not NAME.fullmatch(name):
-        rule = "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or a digit"
-        raise OptionError(f"--name is {name[:80]!a}; it must be {rule}")
+    check_name(name, "--name")
     encoder = install_artifact(args.folder, args.data_dir / "encoders" / name)
     print(f"{name}: {encoder.n_bits} bits, {encoder.kind}, fingerprint {encoder.fingerprint}")
     return 0

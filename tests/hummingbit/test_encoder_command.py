@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from encoder.artifact import write_artifact
+from hummingbit.cli import main
+from tests.support.encoders import random_texts, text_encoder
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    figures = {"metrics.json": '{"validation": {"metrics": {"P@100": 0.5}}}'}
+    folder = tmp_path / "runs" / "Best Run"
+    write_artifact(folder, text_encoder(), random_texts(50), extra_files=figures)
+    return folder
+
+
+def hummingbit(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def test_an_encoder_is_installed_listed_and_shown(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data-dir", tmp_path / "data"]
+    assert hummingbit("encoder", "install", trained, "--name", "words", *here) == 0
+    assert "words: 32 bits, text" in capsys.readouterr().out
+    assert hummingbit("encoder", "list", *here) == 0
+    assert capsys.readouterr().out.split()[:3] == ["words", "32", "text"]
+    assert hummingbit("encoder", "show", "words", *here) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert about["metadata"] == {"trained_on": "nothing"}
+    assert about["figures"]["validation"]["metrics"]["P@100"] == 0.5
+    assert hummingbit("encoder", "install", trained, "--name", "words", *here) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_bad_names_and_damaged_folders_are_refused(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data-dir", tmp_path / "data"]
+    for name in (None, "../outside", "a/b", "", "x" * 65):
+        given = [] if name is None else ["--name", name]
+        assert hummingbit("encoder", "install", trained, *given, *here) == 2
+        assert "--name: is" in capsys.readouterr().err
+    (trained / "golden.json").write_text("{}")
+    assert hummingbit("encoder", "install", trained, "--name", "words", *here) == 2
+    assert "golden.json: has changed" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+    assert hummingbit("encoder", "show", "words", *here) == 2
+    assert "there are: none" in capsys.readouterr().err
+
+
+def test_a_damaged_encoder_is_listed_as_such(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data-dir", tmp_path / "data"]
+    assert hummingbit("encoder", "install", trained, "--name", "words", *here) == 0
+    (tmp_path / "data" / "encoders" / "words" / "vocabulary.txt").write_text("")
+    capsys.readouterr()
+    assert hummingbit("encoder", "list", *here) == 1
+    assert "cannot be loaded" in capsys.readouterr().out
