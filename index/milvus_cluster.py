@@ -37,13 +37,14 @@ class Cluster:
             StoreUnavailable: if there is no Milvus, or it refuses the token.
             StoreError: if the address is none.
         """
-        # An address may hold a password, and messages are shown and logged.
+        # Messages are shown and logged, and an address could hold a password.
         parts = urlsplit(uri)
-        self.address = f"{parts.hostname}:{parts.port}" if parts.hostname else "Milvus"
+        self.address = parts.netloc.rpartition("@")[2]
         self._timeout = timeout
         self._moment = 0
-        if parts.scheme not in ("http", "https", "tcp", "unix"):
-            raise StoreError("the address of Milvus must be like http://HOST:19530")
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in uri:
+            hint = "and the token be given apart from it"
+            raise StoreError(f"the address of Milvus must be like http://HOST:19530, {hint}")
         try:
             self._client = MilvusClient(
                 uri=uri, token=token or "", timeout=CONNECT_SECONDS, dedicated=True

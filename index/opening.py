@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
 
 Engine = Literal["local", "milvus"]
+ENGINES = get_args(Engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,9 @@ class Whereabouts:
         """
         if self.engine == "local":
             return DataFolder(self.path, writable=writable, indexed=indexed)
+        if self.engine not in ENGINES:
+            known = " or ".join(ENGINES)
+            raise DataFolderError(f"engine is {self.engine[:80]!a}; it must be {known}")
         if self.milvus_uri is None:
             hint = "give --milvus-uri or HUMMINGBIT_MILVUS_URI, like http://HOST:19530"
             raise DataFolderError(f"the engine is milvus, but nothing says where it is: {hint}")

@@ -55,7 +55,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.evaluations = evaluations.Evaluations(settings.kept_evaluations)
         opened = None
         if not isinstance(data, DataFolder):
-            opened = await run_in_threadpool(DataFolder, data, writable=True)
+            opened = await run_in_threadpool(settings.whereabouts.open, writable=True)
         app.state.folder = data if opened is None else opened
         app.state.metrics.watch(app.state.folder)
         try:

@@ -115,7 +115,7 @@ def _explained(error: ValidationError, origins: Mapping[str, str]) -> str:
     for one in error.errors():
         name = str(one["loc"][0])
         message = str(one["msg"]).removeprefix("Value error, ").replace("Input should", "should")
-        given = "" if name.endswith("_key") else f" is {str(one['input'])[:80]!a}; it"
+        given = "" if name.endswith(("_key", "_token")) else f" is {str(one['input'])[:80]!a}; it"
         sentences.append(f"{origins.get(name, 'settings')}: {name}{given} {message}")
     return "; ".join(sentences)
 

@@ -13,7 +13,6 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from index.data_folder import DataFolder
 from service.app import create_app
 from service.keys import Keyring
 from service.logs import configure_logs
@@ -32,6 +31,7 @@ def serve(settings: Settings) -> None:
 
     Raises:
         DataFolderError: if the folder cannot be opened, or another process is writing to it.
+        StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
         AddressError: if the address cannot be listened on, or is not the machine's own and there
             are no keys.
         KeysError: if the keys file cannot be read.
@@ -39,7 +39,7 @@ def serve(settings: Settings) -> None:
     check_address(settings)
     with (
         listening(settings.host, settings.port) as listener,
-        DataFolder(settings.data_dir, writable=True) as folder,
+        settings.whereabouts.open(writable=True) as folder,
     ):
         configure_logs(settings)
         app = create_app(folder, settings)

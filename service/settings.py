@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
 from index.backend import MAX_K
+from index.opening import Engine, Whereabouts
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
@@ -28,6 +29,12 @@ def _check_pattern(pattern: str) -> str:
     except re.error as error:
         raise ValueError(f"is not a regular expression: {error}") from None
     return pattern
+
+
+def _check_uri(uri: str | None) -> str | None:
+    if uri is not None and ("://" not in uri or "@" in uri):
+        raise ValueError("must be like http://HOST:19530, and the token be given apart from it")
+    return uri
 
 
 def _check_key(key: SecretStr | None) -> SecretStr | None:
@@ -52,6 +59,16 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(
         default=8000, ge=0, le=65_535, description="the port; 0 takes any that is free"
+    )
+
+    engine: Engine = Field(
+        default="local", description="where collections lie: local, in data_dir, or milvus"
+    )
+    milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(
+        default=None, description="of Milvus, http://HOST:PORT; a token is a setting of its own"
+    )
+    milvus_token: SecretStr | None = Field(
+        default=None, description="what Milvus takes for a user and password, USER:PASSWORD"
     )
 
     keys_file: Path | None = Field(
@@ -122,6 +139,12 @@ class Settings(BaseSettings):
         default=None,
         description="where OpenTelemetry traces go, an OTLP/HTTP address ending in /v1/traces",
     )
+
+    @property
+    def whereabouts(self) -> Whereabouts:
+        """Where the collections are."""
+        token = None if self.milvus_token is None else self.milvus_token.get_secret_value()
+        return Whereabouts(self.data_dir, self.engine, self.milvus_uri, token)
 
     @property
     def keys_path(self) -> Path:

@@ -12,9 +12,9 @@ from evaluation.evaluate import query_labels
 from evaluation.job import Job, run_job, shown_ids
 from evaluation.metrics import DEFAULT_METRICS
 from evaluation.trec import Qrels, read_qrels
-from hummingbit.commands.options import SOURCE_HELP, OptionError, add_data_dir, add_reading, read
+from hummingbit.commands.opening import add_folder, open_folder
+from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from hummingbit.remote import evaluate_remotely
-from index.data_folder import DataFolder
 
 
 def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
@@ -51,7 +51,7 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         action="store_true",
         help="a query does not find the stored document that has its id",
     )
-    add_data_dir(parser)
+    add_folder(parser)
     parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
     add_reading(parser)
 
@@ -76,7 +76,7 @@ class Measuring:
         if self._args.url is not None:
             body = self._body()
             return {name: evaluate_remotely(self._args.url, name, body) for name in names}
-        with DataFolder(self._args.data_dir, writable=False) as folder:
+        with open_folder(self._args, writable=False) as folder:
             collections = {name: folder.collection(name) for name in names}
             return {
                 name: run_job(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from typing import TypeAlias
 
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.data_folder import DataFolder
 from index.filters import Filter, parse_filter
+from index.opening import ENGINES, Whereabouts
 
 # What add_subparsers returns has no public name.
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -21,18 +23,40 @@ def add_action(
     """Add an action on a COLLECTION and return its parser."""
     action = actions.add_parser(name, help=summary)
     action.add_argument("collection", metavar="COLLECTION")
-    add_data_dir(action)
+    add_folder(action)
     action.set_defaults(run=run)
     return action
 
 
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data-dir``, ``--engine`` and ``--milvus-uri``."""
+    add_data_dir(parser)
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=os.environ.get("HUMMINGBIT_ENGINE", ENGINES[0]),
+        help="where collections lie: in the data folder, or on Milvus (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--milvus-uri",
+        default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
+        metavar="URI",
+        help="http://HOST:PORT; its token is read from HUMMINGBIT_MILVUS_TOKEN",
+    )
+
+
 def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
-    """Open the folder of ``--data-dir``; the index of a collection is built when it is searched.
+    """Open the folder that the options of :func:`add_folder` say.
+
+    The index of a collection is built when it is searched.
 
     Raises:
         DataFolderError: if it cannot be opened.
+        StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
     """
-    return DataFolder(args.data_dir, writable=writable, indexed=False)
+    token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
+    where = Whereabouts(args.data_dir, args.engine, args.milvus_uri, token)
+    return where.open(writable=writable, indexed=False)
 
 
 def add_filter(parser: argparse.ArgumentParser) -> None:

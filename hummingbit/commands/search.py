@@ -6,8 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from hummingbit.commands.opening import add_filter, open_folder, read_filter
-from hummingbit.commands.options import add_data_dir
+from hummingbit.commands.opening import add_filter, add_folder, open_folder, read_filter
 from index.records import Hit, Query, SearchResult
 
 
@@ -35,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
     parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_data_dir(parser)
+    add_folder(parser)
     parser.set_defaults(run=run)
 
 

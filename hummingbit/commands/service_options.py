@@ -10,7 +10,7 @@ from service.configuration import Configuration, flag_of, load_settings
 from service.settings import Settings
 
 # Whoever lists the processes of a machine reads their flags.
-SECRETS = ("admin_key", "write_key", "read_key")
+SECRETS = ("admin_key", "write_key", "read_key", "milvus_token")
 
 
 def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
