@@ -15,6 +15,7 @@ SUMMARY = "Perception coherence: a small student that ranks as its teacher does"
 PARTS = {
     "toy": "experiments.coherence_toy",
     "gpcl": "experiments.coherence_estimator",
+    "cifar10": "experiments.coherence_cifar10",
     "text": "experiments.coherence_text",
     "text-settings": "experiments.coherence_text_settings",
     "semi": "experiments.coherence_semi",

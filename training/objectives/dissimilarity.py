@@ -55,7 +55,9 @@ def _unit(x_ND: Tensor) -> Tensor:
             f"vector {row} (counting from 0) is zero, which has no direction; "
             "cosine dissimilarity needs vectors that are not zero"
         )
-    return functional.normalize(x_ND, dim=1, eps=torch.finfo(x_ND.dtype).tiny)
+    # By the largest entry first: the squares of tiny entries would vanish, those of huge overflow.
+    scaled_ND = x_ND / x_ND.detach().abs().amax(dim=1, keepdim=True)
+    return functional.normalize(scaled_ND, dim=1)
 
 
 def check_batch(student: Tensor, teacher: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -32,7 +33,7 @@ OBJECTIVES = (*FEATURE_LOSSES, "fitnet", "crd")
 
 
 def transfer_objective(
-    name: str, student_dim: int, teacher_dim: int, n_examples: int, **settings: float
+    name: str, student_dim: int, teacher_dim: int, n_examples: int, **settings: Any
 ) -> nn.Module:
     """Return the objective `name` as a module from (student ``[B, D]``, teacher ``[B, E]``).
 
@@ -48,7 +49,7 @@ def transfer_objective(
     if name == "fitnet":
         return HintLoss(student_dim, teacher_dim)
     if name == "crd":
-        return ContrastiveRepresentationLoss(student_dim, teacher_dim, n_examples, **settings)  # type: ignore[arg-type]
+        return ContrastiveRepresentationLoss(student_dim, teacher_dim, n_examples, **settings)
     raise ValueError(f"objective is {name!a}; it must be one of {', '.join(OBJECTIVES)}")
 
 

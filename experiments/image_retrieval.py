@@ -1,0 +1,38 @@
+"""What retrieval by a network's features scores: images of the query's class are relevant."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from evaluation.served import interpolated_average_precision, precision_at_k
+
+TOP = 100
+_ELEMENTS_AT_ONCE = 1 << 24
+
+
+@torch.no_grad()
+def retrieval_figures(
+    queries_QD: Tensor, query_labels_Q: Tensor, database_ND: Tensor, database_labels_N: Tensor
+) -> tuple[float, float]:
+    """Return the 11-point interpolated mAP and the precision of the first 100, by cosine.
+
+    Both are the means over queries of the functions in :mod:`evaluation.served`; equal similarities
+    are ordered by row.
+    """
+    queries, database = (functional.normalize(x, dim=1) for x in (queries_QD, database_ND))
+    n_relevant = torch.bincount(database_labels_N, minlength=int(query_labels_Q.max()) + 1)
+    average, precision = [], []
+    rows = max(1, _ELEMENTS_AT_ONCE // len(database))
+    for start in range(0, len(queries), rows):
+        labels = query_labels_Q[start : start + rows]
+        ranked = (queries[start : start + rows] @ database.T).argsort(
+            dim=1, descending=True, stable=True
+        )
+        relevant = (database_labels_N[ranked] == labels[:, None]).cpu().numpy()
+        counts = n_relevant[labels].cpu().numpy()
+        average.append(interpolated_average_precision(relevant, counts))
+        precision.append(precision_at_k(relevant, TOP))
+    return float(np.concatenate(average).mean()), float(np.concatenate(precision).mean())
