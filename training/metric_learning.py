@@ -27,9 +27,9 @@ from training.inputs import TrainingInputs
 from training.label_tree import dotted_tree, read_tree
 from training.loop import Schedule, fit
 from training.metric_recipe import MetricRecipe
-from training.models import BernoulliAutoencoder, Shape
+from training.models import EncoderNetwork, Shape, TextDecoder
 from training.objectives.continuous_histogram import continuous_histogram_loss
-from training.objectives.pair_distance import relaxed_hamming_distance
+from training.objectives.pair_distance import cosine_distance
 from training.pipeline import (
     Split,
     Trained,
@@ -55,19 +55,24 @@ from training.similarity import (
 class MetricBatch:
     """What an objective sees of N documents: relaxed codes, labels and M pairs with similarities.
 
-    `b_NB` lies from 0 to 1; `first_M` and `second_M` are the places of the pairs in the batch,
-    `similarity_M` runs from 0 to 1 and holds two degrees at least.
+    `u_NB` lies between −1 and 1, its signs are the bits; `first_M` and `second_M` are the places
+    of the pairs in the batch, `similarity_M` runs from 0 to 1 and holds two degrees at least.
     """
 
-    b_NB: Tensor
+    u_NB: Tensor
     tags_NC: Tensor
     first_M: Tensor
     second_M: Tensor
     similarity_M: Tensor
 
     def distances(self) -> Tensor:
-        """Return the share of bits in which each pair differs, relaxed, ``float[M]`` from 0 to 1."""
-        return relaxed_hamming_distance(self.b_NB)[self.first_M, self.second_M]
+        """Return ½ (1 − cos) of each pair, ``float[M]`` from 0 to 1.
+
+        Of codes of ±1 it is the share of bits in which they differ. Unlike the distance of the
+        relaxed bits it does not depend on how sure the bits are, so that a network whose logits are
+        still small is told of its mistakes as loudly as one that has made up its mind.
+        """
+        return cosine_distance(self.u_NB)[self.first_M, self.second_M]
 
 
 class ContinuousHistogram(nn.Module):
@@ -75,15 +80,16 @@ class ContinuousHistogram(nn.Module):
 
     def __init__(self, recipe: MetricRecipe) -> None:
         super().__init__()
-        self._bins, self._similarity_bins = recipe.bins, recipe.similarity_bins
+        self._recipe = recipe
 
     def forward(self, batch: MetricBatch) -> Tensor:
         """Return the loss of a batch, a scalar."""
         return continuous_histogram_loss(
             batch.distances(),
             batch.similarity_M,
-            bins=self._bins,
-            similarity_bins=self._similarity_bins,
+            bins=self._recipe.bins,
+            similarity_bins=self._recipe.similarity_bins,
+            balance=self._recipe.balance,
         )
 
 
@@ -128,7 +134,7 @@ def train_metric(
     run = json.dumps({"recipe": settings, "data": data.sha256}, sort_keys=True)
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
     history = fit(network, loss, len(source), schedule, checkpoint=checkpoint, progress=progress)
-    encoder = to_encoder(network.autoencoder.encoder, features, metadata={})
+    encoder = to_encoder(network.encoder, features, metadata={})
     if recipe.threshold == "median":
         encoder = with_median_thresholds(encoder, data.take(parts.training))
     trained = write_encoder(
@@ -188,11 +194,11 @@ def pair_source(
 
 
 class MetricNetwork(nn.Module):
-    """An autoencoder with a binary code, and the objective with what it learns itself."""
+    """The network that makes codes, and the objective with what it learns itself."""
 
-    def __init__(self, autoencoder: BernoulliAutoencoder, objective: nn.Module) -> None:
+    def __init__(self, encoder: EncoderNetwork, decoder: nn.Module, objective: nn.Module) -> None:
         super().__init__()
-        self.autoencoder, self.objective = autoencoder, objective
+        self.encoder, self.decoder, self.objective = encoder, decoder, objective
 
 
 def build_network(recipe: MetricRecipe, features: Features) -> MetricNetwork:
@@ -207,8 +213,9 @@ def build_network(recipe: MetricRecipe, features: Features) -> MetricNetwork:
         input_scale=UNIT_ROW_SCALE if unit_rows else 1.0,
     )
     torch.manual_seed(recipe.seed)
-    autoencoder = BernoulliAutoencoder(shape, recipe.temperature)
-    return MetricNetwork(autoencoder, OBJECTIVES[recipe.objective](recipe))
+    encoder = EncoderNetwork(shape)
+    decoder = TextDecoder(shape.n_bits, shape.inputs)
+    return MetricNetwork(encoder, decoder, OBJECTIVES[recipe.objective](recipe))
 
 
 class MetricLoss:
@@ -232,30 +239,29 @@ class MetricLoss:
         progress: float,  # noqa: ARG002
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`; `rows` are units of the source."""
-        recipe, model = self._recipe, self._network.autoencoder
+        recipe = self._recipe
         documents, pairs = self._source.batch(rows)
         x, targets = self._inputs.batch(documents, recipe.word_dropout, generator)
-        out = model(x, generator)
-        asked = recipe.objective_weight * self._objective(out.b_NB, documents, pairs)
+        _, logits_NB = self._network.encoder(x)
+        u_NB = torch.tanh(logits_NB / 2)
+        asked = recipe.objective_weight * self._objective(u_NB, documents, pairs)
         terms = {recipe.objective.replace("-", "_") + "_loss": asked}
         if recipe.reconstruction_weight:
-            rebuilt = model.decoder(out.b_NB, targets).mean()
+            rebuilt = self._network.decoder((1 + u_NB) / 2, targets).mean()
             terms["reconstruction_loss"] = recipe.reconstruction_weight * rebuilt
-        if recipe.kl_weight:
-            terms["kl_loss"] = recipe.kl_weight * out.kl_loss
         return terms
 
-    def _objective(self, b_NB: Tensor, documents: Rows, pairs: Pairs) -> Tensor:
+    def _objective(self, u_NB: Tensor, documents: Rows, pairs: Pairs) -> Tensor:
         if not pairs.differ:
             # The last batch of an epoch holds what is left over; there may be nothing to compare.
             if len(documents) < self._recipe.batch_size:
-                return 0 * b_NB.sum()
+                return 0 * u_NB.sum()
             raise TrainingDataError(
                 f"batch_size is {self._recipe.batch_size}, and all pairs of a batch are equally"
                 " alike, as if of one class; take larger batches, or labels that are less rare"
             )
         batch = MetricBatch(
-            b_NB,
+            u_NB,
             torch.from_numpy(self._tags[documents]),
             torch.from_numpy(pairs.first),
             torch.from_numpy(pairs.second),

@@ -47,8 +47,9 @@ class MetricRecipe:
     objective_weight: float = setting(1.0, "weight of the objective")
     reconstruction_weight: float = setting(0.0, "weight of rebuilding the document from its code")
     kl_weight: float = setting(0.0, "weight of the divergence from bits set half the time")
-    bins: int = setting(33, "nodes over distances of the histogram")
+    bins: int = setting(100, "nodes over distances of the histogram")
     similarity_bins: int = setting(100, "nodes over similarities of the histogram")
+    balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")
     word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
@@ -70,6 +71,7 @@ class MetricRecipe:
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "bins": (2 <= self.bins <= 10_000, "from 2 to 10,000"),
             "similarity_bins": (2 <= self.similarity_bins <= 10_000, "from 2 to 10,000"),
+            "balance": (0 <= self.balance <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},

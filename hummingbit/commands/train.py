@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, r
 from hummingbit.commands.tables import print_trained
 from training.data import gather
 from training.linear_codes import train_linear
+from training.metric_recipe import MetricRecipe
 from training.recipe import METHODS, LinearRecipe, Recipe
 
 LINEAR = {
@@ -35,6 +38,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         for one in fields(Recipe):
             add_setting(settings, one)
         neural.set_defaults(run=run_neural)
+    metric = _add_method(methods, "metric", "codes that lie as near as documents are alike")
+    metric.add_argument(
+        "--similarity-file",
+        type=Path,
+        metavar="FILE",
+        help="the pairs (JSON lines of a, b, similarity) or the tree of labels (lines of parent and"
+        " child), where it is not that of their dotted names",
+    )
+    metric_settings = metric.add_argument_group("recipe")
+    for one in fields(MetricRecipe):
+        add_setting(metric_settings, one)
+    metric.set_defaults(run=run_metric)
     linear_settings = {one.name for one in fields(LinearRecipe)}
     for name, summary in LINEAR.items():
         linear = _add_method(methods, name, summary)
@@ -52,11 +67,26 @@ def run_neural(args: argparse.Namespace) -> int:
     data = gather(read(args, args.data))
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
-    try:
+    with _resumable():
         trained = train(data, recipe, args.out, overwrite=args.overwrite)
-    except KeyboardInterrupt:
-        print("\nthe same command goes on from the last checkpoint", file=sys.stderr)
-        raise
+    print_trained(args.out, trained)
+    return 0
+
+
+def run_metric(args: argparse.Namespace) -> int:
+    """Train and print where the encoder is and how it did on the held-out documents."""
+    recipe = MetricRecipe(**{one.name: getattr(args, one.name) for one in fields(MetricRecipe)})
+    data = gather(read(args, args.data))
+    from training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
+
+    with _resumable():
+        trained = train_metric(
+            data,
+            recipe,
+            args.out,
+            similarity_file=args.similarity_file,
+            overwrite=args.overwrite,
+        )
     print_trained(args.out, trained)
     return 0
 
@@ -67,6 +97,15 @@ def run_linear(args: argparse.Namespace) -> int:
     data = gather(read(args, args.data))
     print_trained(args.out, train_linear(data, recipe, args.out, overwrite=args.overwrite))
     return 0
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\nthe same command goes on from the last checkpoint", file=sys.stderr)
+        raise
 
 
 def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParser:

@@ -21,18 +21,25 @@ _ROUNDING = 1e-7
 
 
 def continuous_histogram_loss(
-    distance_M: Tensor, similarity_M: Tensor, *, bins: int = 100, similarity_bins: int = 100
+    distance_M: Tensor,
+    similarity_M: Tensor,
+    *,
+    bins: int = 100,
+    similarity_bins: int = 100,
+    balance: float = 0.0,
 ) -> Tensor:
     """Return L = Σ_rz h_rz φ_rz with φ_rz = Σ_{r' ≥ r} Σ_{z' > z} h_r'z'; a scalar.
 
     h is :func:`pair_histogram`. L is the probability that of two pairs drawn at random the second
     is the more alike and yet no nearer, as far as the nodes tell distances and similarities apart.
+    Pairs are drawn as often as they come with a `balance` of 0, which is the paper's loss, and all
+    degrees of similarity equally often with 1.
 
     The gradient (the paper's appendix A). A pair i of similarity node z between the nodes r and
     r + 1 has δ_ir = r + 1 − d_i/Δ and δ_i,r+1 = d_i/Δ − r, so that ∂h_r+1,z/∂d_i = −∂h_rz/∂d_i =
-    1/(M Δ). In L, h_rz occurs as the less alike with the factor φ_rz and as the more alike with
-    ψ_rz = Σ_{r' ≤ r} Σ_{z' < z} h_r'z', so ∂L/∂h = φ + ψ. The sums of neighbouring nodes differ in
-    one term, and
+    1/(M Δ), or w_i/Δ with a balance. In L, h_rz occurs as the less alike with the factor φ_rz, and
+    as the more alike with ψ_rz = Σ_{r' ≤ r} Σ_{z' < z} h_r'z', so ∂L/∂h = φ + ψ. The sums of
+    neighbouring nodes differ in one term, and
 
         ∂L/∂d_i = (φ_r+1,z + ψ_r+1,z − φ_rz − ψ_rz) / (M Δ)
                 = (Σ_{z' < z} h_r+1,z' − Σ_{z' > z} h_rz') / (M Δ).
@@ -41,10 +48,12 @@ def continuous_histogram_loss(
     more alike ones at the node before it. :func:`histogram_gradient` computes this.
 
     Raises:
-        ValueError: unless both are ``[M]`` with M ≥ 2, all values lie in [0, 1], there are at least
-            2 of each kind of bins, and similarities differ.
+        ValueError: unless both are ``[M]`` with M ≥ 2, all values lie in [0, 1], as `balance` does,
+            there are at least 2 of each kind of bins, and similarities differ.
     """
-    h_RZ = pair_histogram(distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins)
+    h_RZ = pair_histogram(
+        distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins, balance=balance
+    )
     if int((h_RZ.detach().sum(dim=0) > 0).sum()) < 2:
         raise ValueError(
             f"similarity: all {len(similarity_M):,} pairs are {float(similarity_M[0]):g} alike at"
@@ -74,27 +83,40 @@ def histogram_loss(distance_M: Tensor, alike_M: Tensor, *, bins: int = 100) -> T
 
 
 def pair_histogram(
-    distance_M: Tensor, similarity_M: Tensor, *, bins: int, similarity_bins: int
+    distance_M: Tensor,
+    similarity_M: Tensor,
+    *,
+    bins: int,
+    similarity_bins: int,
+    balance: float = 0.0,
 ) -> Tensor:
-    """Return h_rz = (1/M) Σ_{i: z_i = z} δ_ir, of shape ``(bins, similarity_bins)`` and sum 1.
+    """Return h_rz = Σ_{i: z_i = z} w_i δ_ir, of shape ``(bins, similarity_bins)`` and sum 1.
 
     δ_ir = max(0, 1 − |d_i − t_r| / Δ) is the share of pair i at distance node r, z_i its similarity
-    node. It is differentiable in the distances, from the right where one lies on a node.
+    node and w_i its weight, 1/M without `balance` and otherwise in proportion to n_z^−balance, n_z
+    being the number of pairs at the node. h is differentiable in the distances, from the right
+    where one lies on a node.
 
     Raises:
         ValueError: as :func:`continuous_histogram_loss`, but similarities may be all the same.
     """
-    _check(distance_M, similarity_M, bins, similarity_bins)
+    _check(distance_M, similarity_M, bins, similarity_bins, balance)
     z_M = similarity_node(similarity_M, similarity_bins)
+    weight_M = _weights(z_M, similarity_bins, balance).to(distance_M.dtype)
     r_M, upper_M = _place(distance_M, bins)
     flat = distance_M.new_zeros(bins * similarity_bins)
-    flat = flat.index_add(0, r_M * similarity_bins + z_M, 1 - upper_M)
-    flat = flat.index_add(0, (r_M + 1) * similarity_bins + z_M, upper_M)
-    return flat.view(bins, similarity_bins) / len(distance_M)
+    flat = flat.index_add(0, r_M * similarity_bins + z_M, weight_M * (1 - upper_M))
+    flat = flat.index_add(0, (r_M + 1) * similarity_bins + z_M, weight_M * upper_M)
+    return flat.view(bins, similarity_bins)
 
 
 def histogram_gradient(
-    distance_M: Tensor, similarity_M: Tensor, *, bins: int = 100, similarity_bins: int = 100
+    distance_M: Tensor,
+    similarity_M: Tensor,
+    *,
+    bins: int = 100,
+    similarity_bins: int = 100,
+    balance: float = 0.0,
 ) -> Tensor:
     """Return ∂L/∂d of :func:`continuous_histogram_loss` in closed form, of shape ``(M,)``.
 
@@ -102,13 +124,16 @@ def histogram_gradient(
         ValueError: as :func:`pair_histogram`.
     """
     with torch.no_grad():
-        h_RZ = pair_histogram(distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins)
+        h_RZ = pair_histogram(
+            distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins, balance=balance
+        )
         z_M = similarity_node(similarity_M, similarity_bins)
         r_M, _ = _place(distance_M, bins)
         up_to_RZ = h_RZ.cumsum(dim=1)
         less_alike_M = (up_to_RZ - h_RZ)[r_M + 1, z_M]
         more_alike_M = (up_to_RZ[:, -1:] - up_to_RZ)[r_M, z_M]
-        return (less_alike_M - more_alike_M) * (bins - 1) / len(distance_M)
+        weight_M = _weights(z_M, similarity_bins, balance).to(h_RZ.dtype)
+        return (less_alike_M - more_alike_M) * weight_M * (bins - 1)
 
 
 def similarity_node(similarity_M: Tensor, similarity_bins: int) -> Tensor:
@@ -116,6 +141,13 @@ def similarity_node(similarity_M: Tensor, similarity_bins: int) -> Tensor:
     # 0.1 is halfway between the first two of six nodes, but not when rounded to float32.
     scaled_M = similarity_M.detach().double() * (similarity_bins - 1)
     return torch.ceil(scaled_M - 0.5 - _ROUNDING * similarity_bins).long().clamp(min=0)
+
+
+def _weights(z_M: Tensor, similarity_bins: int, balance: float) -> Tensor:
+    """Return n_z^−balance of each pair's similarity node, scaled to sum 1, ``float64[M]``."""
+    count_Z = torch.bincount(z_M, minlength=similarity_bins).double()
+    weight_M = count_Z[z_M] ** -balance
+    return weight_M / weight_M.sum()
 
 
 def _place(distance_M: Tensor, bins: int) -> tuple[Tensor, Tensor]:
@@ -135,7 +167,11 @@ def _from_here_on(h_R: Tensor) -> Tensor:
     return h_R.flip(0).cumsum(dim=0).flip(0)
 
 
-def _check(distance_M: Tensor, similarity_M: Tensor, bins: int, similarity_bins: int) -> None:
+def _check(
+    distance_M: Tensor, similarity_M: Tensor, bins: int, similarity_bins: int, balance: float
+) -> None:
+    if not 0 <= balance <= 1:
+        raise ValueError(f"balance is {balance:g}; it must be from 0 to 1")
     if distance_M.ndim != 1 or distance_M.shape != similarity_M.shape or len(distance_M) < 2:
         shapes = f"{list(distance_M.shape)} and {list(similarity_M.shape)}"
         raise ValueError(f"distances and similarities are {shapes}; both must be [M], M ≥ 2")

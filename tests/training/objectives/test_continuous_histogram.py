@@ -31,7 +31,7 @@ def slow_loss(distance: np.ndarray, similarity: np.ndarray, bins: int, nodes: in
         for r in range(bins):
             h[r, z] += max(0.0, 1 - abs(d - r * width) / width) / len(distance)
     return sum(
-        h[r, z] * h[later, more]
+        float(h[r, z] * h[later, more])
         for r in range(bins)
         for z in range(nodes)
         for later in range(r, bins)
@@ -75,15 +75,21 @@ def test_the_loss_equals_the_printed_sums(
     assert float(found) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(("bins", "nodes"), [(2, 2), (11, 5), (51, 51), (100, 100)])
-def test_autograd_equals_the_closed_form_of_the_gradient(bins: int, nodes: int) -> None:
+def test_autograd_equals_the_closed_form_of_the_gradient(
+    bins: int, nodes: int, balance: float
+) -> None:
     distance, similarity = random_pairs(300)
     distance[:5] = torch.tensor([0.0, 1.0, 0.5, 1 / 3, 0.1])  # nodes and both ends among them
     distance.requires_grad_()
-    sizes = {"bins": bins, "similarity_bins": nodes}
-    loss = continuous_histogram_loss(distance, similarity, **sizes)
+    loss = continuous_histogram_loss(
+        distance, similarity, bins=bins, similarity_bins=nodes, balance=balance
+    )
     (gradient,) = torch.autograd.grad(loss, distance)
-    closed = histogram_gradient(distance, similarity, **sizes)
+    closed = histogram_gradient(
+        distance, similarity, bins=bins, similarity_bins=nodes, balance=balance
+    )
     torch.testing.assert_close(gradient, closed, rtol=0, atol=1e-14)
     assert gradient.abs().max() > 1e-4
 
@@ -119,6 +125,21 @@ def test_the_histogram_loss_counts_pairs_in_the_wrong_order() -> None:
     distance = torch.tensor([0.0, 0.5, 0.25, 0.5], dtype=torch.float64)
     alike = torch.tensor([True, True, False, False])
     assert float(histogram_loss(distance, alike, bins=5)) == pytest.approx(2 / 4)
+
+
+def test_balanced_degrees_are_drawn_equally_often() -> None:
+    distance, _ = random_pairs(100)
+    similarity = torch.tensor([0.0] * 80 + [0.5] * 15 + [1.0] * 5)
+    for balance, shares in ((0.0, [0.8, 0.15, 0.05]), (1.0, [1 / 3] * 3)):
+        h = pair_histogram(distance, similarity, bins=11, similarity_bins=3, balance=balance)
+        np.testing.assert_allclose(h.sum(dim=0).tolist(), shares)
+    # As if the rarer degrees had been listed so often that all came equally often.
+    balanced = continuous_histogram_loss(distance, similarity, similarity_bins=3, balance=1)
+    times = torch.tensor([3] * 80 + [16] * 15 + [48] * 5)
+    repeated = [values.repeat_interleave(times) for values in (distance, similarity)]
+    assert float(balanced) == pytest.approx(
+        float(continuous_histogram_loss(*repeated, similarity_bins=3))
+    )
 
 
 def test_pairs_in_the_right_order_cost_nothing() -> None:
@@ -163,5 +184,7 @@ def test_a_histogram_needs_both_kinds_and_two_nodes() -> None:
     distance = torch.tensor([0.1, 0.2])
     with pytest.raises(ValueError, match="all 2 pairs are alike; there must be both"):
         histogram_loss(distance, torch.tensor([True, True]))
+    with pytest.raises(ValueError, match="balance is 2; it must be from 0 to 1"):
+        continuous_histogram_loss(distance, torch.tensor([0.0, 1.0]), balance=2)
     with pytest.raises(ValueError, match="bins is 1; it must be at least 2"):
         histogram_loss(distance, torch.tensor([True, False]), bins=1)
