@@ -5,8 +5,9 @@ versions. A payload is therefore stored in a form in which they cannot differ fr
 :meth:`index.filters.Filter.matches` says: without nulls, which count as absent; whole numbers as
 whole numbers, be they written 1 or 1.0; and no name that could be taken for a place in a list.
 
-What Milvus cannot say is that *some* element of a list lies in a range. The documents whose field
-holds a list are asked for and judged here, and the expression names their rows.
+What Milvus cannot say is that *some* element of a list lies in a range; and it compares whole
+numbers beyond 2^53 as floating point. Documents of which that might matter are asked for and judged
+here, and the expression names their rows.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from index.errors import InputError
 from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, json_number
 
 OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-NOTHING = "row < 0"
-ListsIn = Callable[[str, InRange], Sequence[int]]
-"""Given an expression, returns the rows of the documents it holds for and the range as well."""
+# From here on, not every whole number is one in floating point.
+HUGE = 2**53
+Condition = AnyOf | InRange
+Judge = Callable[[str, Condition], Sequence[int]]
+"""Returns the rows, of the documents that an expression holds for, where a condition does too."""
 
 
 def filterable(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,24 +36,19 @@ def filterable(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {_name(key): _value(one) for key, one in payload.items() if one is not None}
 
 
-def expression(filter_: Filter, lists_in: ListsIn) -> str:
+def expression(filter_: Filter, judge: Judge) -> str:
     """Return what Milvus is to be asked for the documents that a filter holds for."""
     if isinstance(filter_, Not):
-        return f"(not {expression(filter_.part, lists_in)})"
+        return f"(not {expression(filter_.part, judge)})"
     if isinstance(filter_, And | Or):
         word = " and " if isinstance(filter_, And) else " or "
-        return f"({word.join(expression(part, lists_in) for part in filter_.parts)})"
+        return f"({word.join(expression(part, judge) for part in filter_.parts)})"
     path = _path(filter_.field)
     if isinstance(filter_, Exists):
         return f"(exists {path})" if filter_.wanted else f"(not (exists {path}))"
-    # Without the field there is no value whose comparison could be neither true nor false.
-    condition = _any_of(path, filter_) if isinstance(filter_, AnyOf) else _range(path, filter_)
-    condition = f"((exists {path}) and ({condition}))"
-    if isinstance(filter_, InRange):
-        rows = lists_in(f"(exists {path}[0])", filter_)
-        if rows:
-            return f"({condition} or (row in {list(rows)}))"
-    return condition
+    if isinstance(filter_, AnyOf):
+        return _any_of(path, filter_, judge)
+    return _range(path, filter_, judge)
 
 
 def quoted(text: str) -> str:
@@ -58,20 +56,51 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _any_of(path: str, wanted: AnyOf) -> str:
-    values = [_number(one) for one in wanted.values]
+def _any_of(path: str, wanted: AnyOf, judge: Judge) -> str:
+    values = [_number(one) for one in wanted.values if not _is_huge(one)]
     # All values that follow `in` must be of one kind.
     kinds = {type(one): [other for other in values if type(other) is type(one)] for one in values}
     parts = [f"({path} in {_literals(same)})" for same in kinds.values()]
-    return " or ".join([*parts, f"json_contains_any({path}, {_literals(values)})"])
+    if values:
+        parts.append(f"json_contains_any({path}, {_literals(values)})")
+    rows: Sequence[int] = ()
+    if huge := tuple(one for one in wanted.values if _is_huge(one)):
+        rows = judge(f"({_huge_in(path)} or (exists {path}[0]))", AnyOf(wanted.field, huge))
+    return _either(path, " or ".join(parts), rows)
 
 
-def _range(path: str, wanted: InRange) -> str:
-    parts = [
-        f"({path} {OPERATORS[name]} {_literal(_number(bound))})"
-        for name, bound in wanted.bounds.items()
-    ]
-    return " and ".join(parts)
+def _range(path: str, wanted: InRange, judge: Judge) -> str:
+    doubtful, parts = f"(exists {path}[0])", []
+    for name, bound in wanted.bounds.items():
+        if not _is_huge(bound):
+            parts.append(f"({path} {OPERATORS[name]} {_literal(_number(bound))})")
+    if len(parts) < len(wanted.bounds):
+        doubtful = f"({_huge_in(path)} or {doubtful})"
+        parts.append(f"({path} > {-HUGE}) and ({path} < {HUGE})")
+        if not all(_is_beyond(name, bound) for name, bound in wanted.bounds.items()):
+            parts = []
+    return _either(path, " and ".join(parts), judge(doubtful, wanted))
+
+
+def _is_beyond(name: str, bound: str | float) -> bool:
+    """Tell whether a bound leaves numbers in that are not huge."""
+    return not _is_huge(bound) or (float(bound) > 0) == name.startswith("l")
+
+
+def _either(path: str, condition: str, rows: Sequence[int]) -> str:
+    # Without the field there is no value whose comparison could be neither true nor false.
+    parts = [f"((exists {path}) and ({condition}))"] if condition else []
+    if rows or not condition:
+        parts.append(f"(row in {list(rows)})")
+    return f"({' or '.join(parts)})"
+
+
+def _huge_in(path: str) -> str:
+    return f"({path} >= {HUGE}) or ({path} <= {-HUGE})"
+
+
+def _is_huge(value: Scalar) -> bool:
+    return not isinstance(value, str) and abs(value) >= HUGE
 
 
 def _path(field: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from index.changes import storable
 from index.errors import StoreError, StoreUnavailable
-from index.filters import Filter, InRange
+from index.filters import Filter
 from index.milvus_cluster import Cluster
-from index.milvus_filters import expression, quoted
+from index.milvus_filters import Condition, expression, quoted
 from index.milvus_schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_payload
 from index.milvus_search import MAX_ANSWER, Band, Found
 from index.schema import Description
@@ -93,12 +93,12 @@ class MilvusStore:
     def condition(self, filter_: Filter | None, last_row: int) -> str:
         """Return the expression of a filter, or of none."""
 
-        def lists_in(holds_list: str, wanted: InRange) -> list[int]:
+        def judge(condition: str, wanted: Condition) -> list[int]:
             fields = ["id", "row", "payload", "original"]
-            entities = self.by_row(fields, 1, last_row, holds_list)
+            entities = self.by_row(fields, 1, last_row, condition)
             return [one["row"] for one in entities if wanted.matches(to_payload(one))]
 
-        return "" if filter_ is None else expression(filter_, lists_in)
+        return "" if filter_ is None else expression(filter_, judge)
 
     def documents(self, first: int, last: int, condition: str = "") -> Iterator[dict[str, Any]]:
         """Yield whole documents with rows from `first` to `last`, by row."""
