@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from corpus.document import Document
 from encoder.codes import code_from_hex
 from index.brute_force import BruteForceIndex
 from index.collection import Collection
+from index.filters import Filter
 from index.schema import Description
 from index.store import Store
 
@@ -29,28 +31,53 @@ def code_documents(codes: Iterable[str], prefix: str = "d") -> list[Document]:
     ]
 
 
+class Found(NamedTuple):
+    """A document that the model found; tuples of these are in the order of results."""
+
+    distance: int
+    row: int
+    id: str
+
+
 class Model:
     """What a collection must hold: ids and codes by row, the row being the count of insertions."""
 
     def __init__(self, n_bits: int) -> None:
         self.n_bits = n_bits
         self.held: dict[str, tuple[int, str]] = {}
-        self._rows = 0
+        self.payloads: dict[str, Mapping[str, Any]] = {}
+        self.rows = 0
 
     def upsert(self, documents: Iterable[Document]) -> None:
         """Insert each document as the last, in place of the one with its id."""
         for document in documents:
             assert document.code is not None
-            self._rows += 1
-            self.held[document.id] = (self._rows, document.code)
+            self.rows += 1
+            self.held[document.id] = (self.rows, document.code)
+            self.payloads[document.id] = document.payload_with_labels
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete the documents that are there and return how many were."""
+        return sum(self.held.pop(id_, None) is not None for id_ in set(ids))
+
+    def matching(self, filter_: Filter | None) -> list[str]:
+        """Return the ids of the documents for which the filter holds, by row."""
+        by_row = sorted(self.held, key=lambda id_: self.held[id_][0])
+        return [id_ for id_ in by_row if filter_ is None or filter_.matches(self.payloads[id_])]
+
+    def ranked(
+        self, code: str, radius: int | None = None, filter_: Filter | None = None
+    ) -> list[Found]:
+        """Return every document that a search can find, nearest first, as the oracle finds them."""
+        ids = self.matching(filter_)
+        packed = np.frombuffer(bytes.fromhex("".join(self.held[id_][1] for id_ in ids)), np.uint8)
+        rows = np.array([self.held[id_][0] for id_ in ids], dtype=np.int64)
+        index = BruteForceIndex(packed.reshape(len(ids), self.n_bits // 8), rows)
+        (found,) = index.search(code_from_hex(code, self.n_bits)[None], len(ids) + 1, radius)
+        id_of = dict(zip(rows.tolist(), ids, strict=True))
+        pairs = zip(found.distances.tolist(), found.rows.tolist(), strict=True)
+        return [Found(distance, row, id_of[row]) for distance, row in pairs]
 
     def search(self, code: str, k: int, radius: int | None = None) -> list[tuple[str, int]]:
-        """Return ids and distances of the k nearest, as the oracle finds them."""
-        held = sorted((row, id_, hex_) for id_, (row, hex_) in self.held.items())
-        codes = np.frombuffer(bytes.fromhex("".join(hex_ for _, _, hex_ in held)), dtype=np.uint8)
-        rows = np.array([row for row, _, _ in held], dtype=np.int64)
-        index = BruteForceIndex(codes.reshape(len(held), self.n_bits // 8), rows)
-        (found,) = index.search(code_from_hex(code, self.n_bits)[None], k, radius)
-        ids = {row: id_ for row, id_, _ in held}
-        pairs = zip(found.rows.tolist(), found.distances.tolist(), strict=True)
-        return [(ids[row], distance) for row, distance in pairs]
+        """Return ids and distances of the k nearest."""
+        return [(one.id, one.distance) for one in self.ranked(code, radius)[:k]]
