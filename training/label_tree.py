@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +108,7 @@ def read_tree(path: Path) -> LabelTree:
     try:
         with open_bytes(path) as stream:
             lines = stream.read().decode("utf-8").splitlines()
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise TrainingDataError(f"hierarchy: {path}: cannot be read: {error}") from None
     for number, line in enumerate(lines, start=1):
         parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
