@@ -160,6 +160,14 @@ def read_figures(folder: Path, encoder: Encoder) -> dict[str, Any]:
     return figures
 
 
+def read_fingerprint(folder: Path) -> str | None:
+    """Return the fingerprint that the artifact in a folder claims; None if it has no manifest."""
+    try:
+        return hashlib.sha256(_read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
+    except ArtifactError:
+        return None
+
+
 def install_artifact(source: Path, folder: Path) -> Encoder:
     """Copy the artifact in `source` to `folder`, which is not there yet, and load it from there.
 

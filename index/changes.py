@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from index.blocks import Block, append_block, fold_removed, joined, rewrite_bloc
 from index.filter_sql import matching_rows
 from index.filters import Filter
 from index.protocol import Rows
-from index.schema import checksum, last_row, number_in_meta, payload_to_json
+from index.schema import Description, checksum, last_row, number_in_meta, payload_to_json
 
 # SQLite takes a limited number of parameters in one statement.
 CHUNK = 500
@@ -69,6 +70,13 @@ class Changes:
         query = "UPDATE meta SET value = ? WHERE key = ?"
         values = [(self.generation + 1, "generation"), (self._documents, "documents")]
         self._connection.executemany(query, values)
+        self._connection.execute("COMMIT")
+
+    def describe(self, description: Description) -> None:
+        """Make the store that of another collection, from now on; the generation stays."""
+        entries = asdict(description).items()
+        query = "UPDATE meta SET value = :value WHERE key = :key"
+        self._connection.executemany(query, [{"key": key, "value": one} for key, one in entries])
         self._connection.execute("COMMIT")
 
     def fold(self, code_size: int) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -343,6 +344,14 @@ class Collection:
     def wait_for_compaction(self) -> None:
         """Wait until no compaction runs in the background."""
         self._publication.wait()
+
+    def copy_to(self, path: Path) -> None:
+        """Write the collection's store as of one moment to `path`; searches and writes go on.
+
+        Raises:
+            StoreError: if the store cannot be read or the copy not be written.
+        """
+        self._store.copy_to(path)
 
     def stats(self) -> dict[str, Any]:
         """Return what can be said about the collection cheaply, ready to be written as JSON."""

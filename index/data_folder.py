@@ -5,21 +5,20 @@
     encoders/NAME/                       an encoder artifact
     collections/RANDOM/store.sqlite      a collection; its name is held in the store
     aliases.json                         second names of collections, where there are any
+    snapshots/RANDOM/                    a snapshot of a collection
 
 A name that a caller gives is only ever compared with names that are there; it never becomes a
 path, except when an encoder's folder has been listed under it. Whoever writes holds an exclusive
 lock on the folder itself, which the operating system drops when the process ends in any way.
 
-A collection is made in a folder whose name ends in ``.partial`` and is renamed when its store is
-complete; to drop one is to rename it back and delete it. What a crash leaves behind ends in
-``.partial``, is no collection, and is deleted when the data folder is next opened for writing.
+Collections and snapshots appear whole or not at all, see :mod:`index.partial`; what a crash leaves
+behind is deleted when the data folder is next opened for writing.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from encoder.artifact import ArtifactError, sync_folder
+from encoder.artifact import ArtifactError
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from index.aliases import AliasAction, Aliases
@@ -41,15 +40,18 @@ from index.errors import (
     DataFolderInUse,
     EncoderMismatch,
     InputError,
+    SnapshotError,
     StoreError,
     UnknownCollection,
     UnknownEncoder,
 )
 from index.names import check_name
+from index.partial import begin, remove, remove_partial, settle, settled
+from index.restoring import restore
 from index.schema import Description
+from index.snapshots import Snapshot, Snapshots
 from index.store import Store
 
-PARTIAL = ".partial"
 STORE_FILE = "store.sqlite"
 ALIASES_FILE = "aliases.json"
 
@@ -77,6 +79,7 @@ class DataFolder:
         self._indexed = indexed
         self._changing = threading.Lock()
         self._encoders = EncoderFolder(path / "encoders")
+        self._snapshots = Snapshots(path / "snapshots")
         self._folders: dict[str, Path] = {}
         self._collections: dict[str, CollectionBackend] = {}
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
@@ -176,9 +179,7 @@ class DataFolder:
         with self._changing:
             if name in self._collections or name in self._unavailable:
                 return self._existing(description)
-            if name in self._aliases.current():
-                meant = self._aliases.resolve(name)
-                raise CollectionExists(f"{name!a} is an alias of collection {meant!a}")
+            self._check_free(name)
             self._check_writable()
             self._collections[name] = collection = self._create(description, loaded)
             return collection
@@ -199,6 +200,50 @@ class DataFolder:
             if collection is not None:
                 collection.close()
             self._delete(name)
+
+    def snapshots(self) -> Snapshots:
+        """Return the snapshots of this folder, to be listed, read and deleted."""
+        return self._snapshots
+
+    def create_snapshot(self, name: str) -> Snapshot:
+        """Copy a collection and its encoder, as of one moment; searches and writes go on.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+            CollectionUnavailable: if it cannot be opened.
+            DataFolderError: if the folder is not open for writing.
+            SnapshotError: if the collection lies elsewhere, or the snapshot cannot be written.
+        """
+        self._check_writable()
+        collection = self.collection(name)
+        if not isinstance(collection, Collection):
+            message = f"collection {name!a} does not lie in this folder; use index export"
+            raise SnapshotError(message)
+        encoder = collection.encoder_name
+        artifact = None if encoder is None else self._encoders.folder(encoder)
+        return self._snapshots.create(collection.copy_to, artifact)
+
+    def restore_snapshot(self, tar: Path, name: str) -> CollectionBackend:
+        """Make a collection `name` of a snapshot's file, with its encoder if it is not there.
+
+        Raises:
+            InputError: if the name cannot be.
+            CollectionExists: if the name is taken.
+            SnapshotError: if the file is not a whole snapshot.
+            EncoderMismatch: if there is another encoder of the same name.
+            DataFolderError: if the folder is not open for writing.
+        """
+        check_name(name)
+        self._check_writable()
+        partial = begin(self.path / "collections")
+        try:
+            restore(tar, partial / STORE_FILE, name, self._encoders)
+            with self._changing:
+                self._check_free(name)
+                self._open_collection(settle(partial))
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return self.collection(name)
 
     def close(self) -> None:
         """Close every collection and let another process write."""
@@ -228,14 +273,12 @@ class DataFolder:
             raise DataFolderError(f"{self.path} is not open for writing")
 
     def _delete_partial(self) -> None:
-        for path in _folders_in(self.path / "collections"):
-            if path.suffix == PARTIAL:
-                shutil.rmtree(path)
+        remove_partial(self.path / "collections")
+        self._snapshots.delete_partial()
 
     def _open_collections(self) -> None:
-        for path in sorted(_folders_in(self.path / "collections")):
-            if path.suffix != PARTIAL:
-                self._open_collection(path)
+        for path in settled(self.path / "collections"):
+            self._open_collection(path)
 
     def _open_collection(self, folder: Path) -> None:
         name = folder.name
@@ -266,6 +309,13 @@ class DataFolder:
     def _names(self) -> set[str]:
         return {*self._collections, *self._unavailable}
 
+    def _check_free(self, name: str) -> None:
+        if name in self._names():
+            raise CollectionExists(f"collection {name!a} exists already")
+        if name in self._aliases.current():
+            meant = self._aliases.resolve(name)
+            raise CollectionExists(f"{name!a} is an alias of collection {meant!a}")
+
     def _existing(self, description: Description) -> CollectionBackend:
         collection = self.collection(description.name)
         made_with = collection.encoder_name, collection.encoder_fingerprint
@@ -278,23 +328,15 @@ class DataFolder:
 
     def _create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
         """Make an empty collection and open it."""
-        folder = self.path / "collections" / secrets.token_hex(8)
-        partial = folder.with_name(folder.name + PARTIAL)
-        partial.mkdir()
+        partial = begin(self.path / "collections")
         Store.create(partial / STORE_FILE, description)
-        sync_folder(partial)
-        partial.rename(folder)
-        sync_folder(folder.parent)
+        folder = settle(partial)
         self._folders[description.name] = folder
         return self._collection(Store(folder / STORE_FILE, writable=True), encoder)
 
     def _delete(self, name: str) -> None:
         """Delete a collection that is closed."""
-        folder = self._folders.pop(name)
-        partial = folder.with_name(folder.name + PARTIAL)
-        folder.rename(partial)
-        sync_folder(partial.parent)
-        shutil.rmtree(partial)
+        remove(self._folders.pop(name))
 
 
 def _describe(
@@ -306,9 +348,3 @@ def _describe(
         return Description(name, check_n_bits(n_bits or 0))
     except ValueError as error:
         raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
-
-
-def _folders_in(parent: Path) -> list[Path]:
-    if not parent.is_dir():
-        return []
-    return [path for path in parent.iterdir() if path.is_dir()]

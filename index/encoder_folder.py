@@ -6,10 +6,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from encoder.artifact import load_encoder, read_figures, read_labelled_ids
+from encoder.artifact import (
+    install_artifact,
+    load_encoder,
+    read_figures,
+    read_fingerprint,
+    read_labelled_ids,
+)
 from encoder.encoder import Encoder
 from index.errors import UnknownEncoder
-from index.names import NAME
+from index.names import NAME, check_name
 
 
 class EncoderFolder:
@@ -50,6 +56,25 @@ class EncoderFolder:
             known = ", ".join(sorted(folders)) or "none"
             raise UnknownEncoder(f"there is no encoder {name!a}; there are: {known}")
         return folders[name]
+
+    def with_fingerprint(self, fingerprint: str) -> list[str]:
+        """Return the names of the encoders with a fingerprint, in order."""
+        found = [
+            name for name, path in self._folders().items() if read_fingerprint(path) == fingerprint
+        ]
+        return sorted(found)
+
+    def install(self, source: Path, name: str) -> Encoder:
+        """Copy the artifact in the folder `source` and return the encoder, from now on `name`.
+
+        Raises:
+            InputError: if the name cannot be.
+            ArtifactError: if `source` is not an intact artifact, or the name is taken.
+        """
+        check_name(name, "encoder")
+        with self._loading:
+            self._loaded[name] = install_artifact(source, self.path / name)
+            return self._loaded[name]
 
     def labelled_ids(self, name: str) -> list[str]:
         """Return the ids of the documents whose labels an encoder was shown, as it records them.

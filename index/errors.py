@@ -49,6 +49,14 @@ class StoreUnavailable(StoreError):
     """The server that holds a store cannot be reached; it may be later."""
 
 
+class UnknownSnapshot(LookupError):
+    """No snapshot of the data folder has the id."""
+
+
+class SnapshotError(RuntimeError):
+    """A snapshot cannot be written or read, or is not what was written."""
+
+
 class DataFolderError(RuntimeError):
     """A data folder cannot be opened."""
 

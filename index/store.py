@@ -14,7 +14,7 @@ import json
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -250,6 +250,15 @@ class Store:
             changes.rewrite_codes(block)
         self._database.vacuum()
         self.problems = []
+
+    def copy_to(self, path: Path) -> None:
+        """Write the store as of one moment to `path`, where there is nothing; writes go on.
+
+        Raises:
+            StoreError: if the store cannot be read or the copy not be written.
+        """
+        with self._database.reading() as connection, closing(sqlite3.connect(path)) as copy:
+            connection.backup(copy)
 
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
