@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.milvus import milvus_server, why_not
+
+if TYPE_CHECKING:
+    from index.milvus_folder import MilvusFolder
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +19,14 @@ def milvus_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(reason)
     with milvus_server(tmp_path_factory.mktemp("milvus")) as uri:
         yield uri
+
+
+@pytest.fixture(scope="session")
+def milvus_folder(
+    milvus_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MilvusFolder]:
+    """A data folder whose collections are on Milvus, which tests share as well."""
+    from index.milvus_folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
+
+    with MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True) as folder:
+        yield folder
