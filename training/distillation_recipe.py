@@ -32,7 +32,7 @@ class DistillationRecipe:
     learning_rate: float = setting(3e-3, "step size of Adam")
     hidden: int = setting(256, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
-    word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
+    word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",
         "bits in training: tanh of the logits, a noisy draw, or signs whose gradient is tanh's",
