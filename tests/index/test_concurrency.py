@@ -13,11 +13,13 @@ import pytest
 
 from index import segments
 from index.collection import Collection
+from index.filters import Filter, parse_filter
 from index.records import Query, SearchResult
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_collection, code_documents
 
-Answer = tuple[str, int, SearchResult]
+Answer = tuple[str, int, Filter | None, SearchResult]
+LOW = parse_filter({"field": "at", "lt": 20})
 
 
 def write(collection: Collection, history: dict[int, Model], rounds: int) -> None:
@@ -41,7 +43,9 @@ def search_until(done: threading.Event, collection: Collection, seed: int) -> li
     answers: list[Answer] = []
     while not done.is_set():
         code, k = random_hex(rng, 1, 16)[0], int(rng.integers(1, 70))
-        answers.append((code, k, collection.search([Query(code=code)], k)))
+        filter_ = LOW if rng.random() < 0.5 else None
+        result = collection.search([Query(code=code)], k, filter=filter_)
+        answers.append((code, k, filter_, result))
     return answers
 
 
@@ -62,10 +66,11 @@ def test_answers_are_those_of_their_generation(
         finally:
             done.set()
         answers = [answer for search in searches for answer in search.result()]
-    assert len({result.generation for _, _, result in answers}) > 10
-    for code, k, result in answers[:: max(1, len(answers) // 2000)]:
+    assert len({result.generation for *_, result in answers}) > 10
+    for code, k, filter_, result in answers[:: max(1, len(answers) // 2000)]:
         found = [(hit.id, hit.distance) for hit in result.hits[0]]
-        assert found == history[result.generation].search(code, k)
+        expected = history[result.generation].ranked(code, None, filter_)[:k]
+        assert found == [(one.id, one.distance) for one in expected]
 
 
 def test_writers_take_turns(tmp_path: Path) -> None:

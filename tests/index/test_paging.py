@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.backend import MAX_K
+from index.collection import Collection
+from index.errors import InputError
+from index.filters import parse_filter
+from index.paging import Position, read_cursor, write_cursor
+from index.records import Query
+from index.searching import MAX_OFFSET
+from tests.support.codes import random_hex
+from tests.support.collections import code_collection, code_documents
+
+NUMBERS = st.integers(0, 2**63 - 1)
+AT = Query(code="0000")
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Iterator[Collection]:
+    with closing(code_collection(tmp_path)) as collection:
+        collection.upsert(code_documents(random_hex(np.random.default_rng(0), 200, 16)))
+        yield collection
+
+
+@given(st.builds(Position, NUMBERS, NUMBERS, NUMBERS, NUMBERS), st.text())
+def test_a_cursor_comes_back(position: Position, word: str) -> None:
+    assert read_cursor(write_cursor(position, word, None), word, None) == position
+
+
+@given(st.data())
+def test_an_altered_cursor_is_refused(data: st.DataObject) -> None:
+    cursor = write_cursor(Position(3, 17, 200, 10), "search")
+    place = data.draw(st.integers(0, len(cursor) - 1))
+    letter = data.draw(st.sampled_from("Aa0-_=! é\ud800").filter(lambda one: one != cursor[place]))
+    for altered in (
+        cursor[:place] + letter + cursor[place + 1 :],
+        cursor[:place],
+        cursor[:place] + letter + cursor[place:],
+    ):
+        with pytest.raises(InputError, match="cursor: is "):
+            read_cursor(altered, "search")
+
+
+def test_pages_put_together_are_the_whole_order(collection: Collection) -> None:
+    whole = [hit.id for hit in collection.search([AT], 300).hits[0]]
+    assert len(whole) == 200
+    paged: list[str] = []
+    cursor = None
+    for k in [1, 7, 50, 300]:
+        result = collection.search([AT], k, cursor=cursor)
+        paged += [hit.id for hit in result.hits[0]]
+        (cursor,) = result.next_cursors
+    assert paged == whole
+    assert cursor is None
+    by_offset = [collection.search([AT], 9, offset=start).hits[0] for start in range(0, 207, 9)]
+    assert [hit.id for hits in by_offset for hit in hits] == whole
+    assert collection.search([AT], 9, offset=200).hits == [[]]
+
+
+def test_thousands_of_documents_added_before_the_page_do_not_disturb_it(
+    collection: Collection,
+) -> None:
+    whole = [hit.id for hit in collection.search([AT], 200).hits[0]]
+    (cursor,) = collection.search([AT], 10).next_cursors
+    collection.upsert(code_documents(["0000"] * 3000, prefix="near"))
+    assert cursor is not None
+    result = collection.search([AT], 10, cursor=cursor)
+    assert [hit.id for hit in result.hits[0]] == whole[10:20]
+    assert result.generation == 2
+
+
+@pytest.mark.parametrize("other", ["code", "radius", "filter", "collection"])
+def test_a_cursor_is_of_one_search(collection: Collection, tmp_path: Path, other: str) -> None:
+    (cursor,) = collection.search([AT], 1, 16).next_cursors
+    query = Query(code="0001") if other == "code" else AT
+    radius = 15 if other == "radius" else 16
+    filter_ = parse_filter({"field": "at", "gte": 0}) if other == "filter" else None
+    if other == "collection":
+        (tmp_path / "other").mkdir()
+        collection = code_collection(tmp_path / "other", n_bits=24)
+        query = Query(code="000000")
+    with pytest.raises(
+        InputError, match="it must be the next_cursor of a page of this same search"
+    ):
+        collection.search([query], 1, radius, filter=filter_, cursor=cursor)
+    collection.close()
+
+
+def test_cursors_and_offsets_have_bounds(collection: Collection) -> None:
+    (cursor,) = collection.search([AT], 1).next_cursors
+    with pytest.raises(InputError, match="cursor: continues one query; there are 2"):
+        collection.search([AT, AT], 1, cursor=cursor)
+    with pytest.raises(InputError, match="offset: is 3; beside a cursor it must be left out"):
+        collection.search([AT], 1, cursor=cursor, offset=3)
+    for offset in (-1, MAX_OFFSET + 1):
+        with pytest.raises(InputError, match=f"offset: is {offset}; it must be from 0 to"):
+            collection.search([AT], 1, offset=offset)
+    assert collection.search([AT, AT], 1).next_cursors == [None, None]
+
+
+def test_scrolling_has_bounds_and_cursors_of_its_own(collection: Collection) -> None:
+    for limit in (0, MAX_K + 1):
+        with pytest.raises(InputError, match=f"limit: is {limit}; it must be from 1 to {MAX_K}"):
+            collection.scroll(limit)
+    (cursor,) = collection.search([AT], 1).next_cursors
+    with pytest.raises(InputError, match="cursor: is "):
+        collection.scroll(10, cursor)
+    page = collection.scroll(10)
+    with pytest.raises(InputError, match="cursor: is "):
+        collection.scroll(10, page.next_cursor, parse_filter({"field": "at", "eq": 1}))
+    assert [one.id for one in collection.scroll(3, page.next_cursor).documents] == [
+        "d10",
+        "d11",
+        "d12",
+    ]
