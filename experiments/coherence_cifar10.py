@@ -84,7 +84,7 @@ class Scale:
 
 SCALES = {
     "full": Scale(((64, 128, 256, 512), 2, 30), None, None, 500, 50, 10),
-    "small": Scale(((16, 32, 64), 1, 25), 500, 100, 50, 30, 10),
+    "small": Scale(((16, 32, 64), 1, 25), 500, 100, 50, 20, 8),
 }
 
 
@@ -199,7 +199,7 @@ def _measure(bench: Bench, run: Transfer) -> Record:
         path = bench.folder / f"{name}.checkpoint.safetensors"
         student = transfer(run, bench.taught, path, bench.deadline)
         figures = _figures(bench, student)
-        path.unlink()
+        path.unlink(missing_ok=True)
         return {key: torch.tensor(value, dtype=torch.float64) for key, value in figures.items()}
 
     found = kept(bench.folder / f"{name}.safetensors", asdict(run), train_and_measure)
@@ -239,7 +239,7 @@ def _choose(bench: Bench, method: str) -> Setting:
                 in_batches(student, "features", part.x[0]) for part in (queries, rest)
             )
             map11, _ = retrieval_figures(found, queries.labels, searched, rest.labels)
-            path.unlink()
+            path.unlink(missing_ok=True)
             return {"map11": torch.tensor(map11, dtype=torch.float64)}
 
         score = kept(bench.folder / f"{name}.safetensors", asdict(run), validate)["map11"]

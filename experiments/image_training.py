@@ -23,6 +23,8 @@ from training.objectives.transfer import transfer_objective
 
 SOFT_LABELS = "kd"
 _PADDING = 4
+# Of a student, whose epoch can be shorter than writing one.
+_EPOCHS_BETWEEN_CHECKPOINTS = 5
 _DISSIMILARITIES = {"cosine": cosine_dissimilarity, "euclidean": euclidean_dissimilarity}
 
 
@@ -41,10 +43,9 @@ class Deadline:
         """Return the deadline `minutes` from now."""
         return cls(None if minutes is None else time.monotonic() + 60 * minutes)
 
-    def check(self) -> None:
-        """Raise OutOfTimeError if it has passed."""
-        if self.at is not None and time.monotonic() > self.at:
-            raise OutOfTimeError
+    def passed(self) -> bool:
+        """Whether the piece must end now."""
+        return self.at is not None and time.monotonic() > self.at
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadlin
     checkpoint = Checkpoint(path, json.dumps(asdict(run)))
     history = checkpoint.restore(teacher, [optimizer])
     for epoch in range(len(history), run.epochs):
-        deadline.check()
+        if deadline.passed():
+            raise OutOfTimeError
         generator = torch.Generator().manual_seed(1_000_003 * run.seed + epoch)
         for group in optimizer.param_groups:
             group["lr"] = run.learning_rate * _cosine(epoch / run.epochs)
@@ -144,7 +146,9 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
     checkpoint = Checkpoint(path, json.dumps(asdict(run)))
     history = checkpoint.restore(both, [optimizer])
     for epoch in range(len(history), run.epochs):
-        deadline.check()
+        if deadline.passed():
+            checkpoint.save(both, [optimizer], history)
+            raise OutOfTimeError
         generator = torch.Generator().manual_seed(1_000_003 * run.seed + epoch)
         for group in optimizer.param_groups:
             group["lr"] = run.learning_rate * _cosine(epoch / run.epochs)
@@ -154,7 +158,7 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
             view = torch.randint(2, (len(batch),), generator=generator)
             total += _descend(_loss(run, both, taught, view, batch), [optimizer]) * len(batch)
         history.append({"loss": total / n})
-        if run.epochs - epoch == 1 or epoch % 5 == 4:
+        if epoch % _EPOCHS_BETWEEN_CHECKPOINTS == 0:
             checkpoint.save(both, [optimizer], history)
     return student
 
