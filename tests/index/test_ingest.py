@@ -8,29 +8,95 @@ import numpy as np
 import pytest
 
 from corpus.document import Document
+from encoder.artifact import write_artifact
+from index import encoding
+from index.data_folder import DataFolder
+from index.errors import InputError
 from index.ingest import ingest
+from index.records import Query
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
+from tests.support.encoders import random_texts, text_encoder
 
 
-def test_all_documents_are_written_as_one_generation(tmp_path: Path) -> None:
+def text_documents(count: int, seed: int = 0) -> list[Document]:
+    texts = random_texts(count, seed)
+    return [Document(id=f"d{i}", text=text, payload={"at": i}) for i, text in enumerate(texts)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_artifact(tmp_path / "encoders" / "words", text_encoder(), random_texts(40))
+    return tmp_path
+
+
+def test_documents_are_written_in_batches(tmp_path: Path) -> None:
     documents = code_documents(random_hex(np.random.default_rng(0), 2500, 16))
     sizes: list[int] = []
     with closing(code_collection(tmp_path)) as collection:
-        report = ingest(collection, iter(documents), progress=sizes.append)
-        assert (report.documents, report.generation) == (2500, 1)
+        report = ingest(collection, iter(documents), batch_size=1000, progress=sizes.append)
+        assert (report.documents, report.unchanged, report.generation) == (2500, 0, 3)
         assert report.seconds > 0
         assert sizes == [1000, 1000, 500]
         assert len(collection) == 2500
 
 
-def test_nothing_is_half_indexed(tmp_path: Path) -> None:
-    def documents() -> Iterator[Document]:
-        yield from code_documents(["0000"] * 30)
+def test_what_was_acknowledged_stays_and_the_rest_is_added_later(tmp_path: Path) -> None:
+    documents = code_documents(random_hex(np.random.default_rng(0), 30, 16))
+
+    def broken() -> Iterator[Document]:
+        yield from documents
         raise ValueError("corpus.jsonl:31: is not JSON")
 
     with closing(code_collection(tmp_path)) as collection:
         with pytest.raises(ValueError, match=r"corpus\.jsonl:31"):
-            ingest(collection, documents(), batch_size=7)
-        assert len(collection) == collection.generation == 0
-        assert collection.get("d0") is None
+            ingest(collection, broken(), batch_size=7)
+        assert (len(collection), collection.generation) == (28, 4)
+        report = ingest(collection, iter(documents), batch_size=7)
+        assert (report.documents, report.unchanged, report.generation) == (30, 28, 5)
+        assert [one.row for one in collection.contents()] == list(range(1, 31))
+
+
+def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
+    documents = text_documents(40)
+    with DataFolder(folder, writable=True) as data:
+        collection = data.create_collection("c", encoder="words")
+        ingest(collection, documents)
+        changed = list(documents)
+        changed[3] = Document(id="d3", text="jam", payload={"at": 3})
+        changed[5] = Document(id="d5", text=documents[5].text, payload={"at": "five"})
+        changed[7] = Document(id="d7", text=documents[7].text, labels=("x",), payload={"at": 7})
+        report = ingest(collection, changed, batch_size=9)
+        assert (report.documents, report.unchanged) == (40, 37)
+        rows = {one.id: one.row for one in collection.contents()}
+        assert [rows[id_] for id_ in ("d2", "d3", "d5", "d7")] == [3, 41, 42, 43]
+        assert collection.get("d5").payload == {"at": "five"}  # type: ignore[union-attr]
+
+
+def test_processes_encode_as_this_one_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "BEFORE_PROCESSES", 50)
+    documents = text_documents(400)
+    # An id that comes again is a change, though it is what the collection held before.
+    documents[250] = Document(id="d10", text="jam", payload={})
+    documents[251] = documents[10]
+    with DataFolder(folder, writable=True) as data:
+        one, other = (data.create_collection(name, encoder="words") for name in ("one", "other"))
+        for collection, jobs in ((one, 1), (other, 2)):
+            ingest(collection, text_documents(30), jobs=jobs)
+            report = ingest(collection, documents, batch_size=40, jobs=jobs)
+            assert report.documents == 400
+        expected = [(doc.id, doc.code, doc.text) for doc in one.contents()]
+        assert [(doc.id, doc.code, doc.text) for doc in other.contents()] == expected
+        assert other.get("d10").text == documents[10].text  # type: ignore[union-attr]
+        assert other.verify().problems == []
+        assert other.search([Query(text="jam")], 1).generation == other.generation
+
+
+def test_a_document_that_cannot_be_encoded_ends_it(folder: Path) -> None:
+    documents = [*text_documents(30), Document(id="bad", vector=np.ones(3, dtype=np.float32))]
+    with DataFolder(folder, writable=True) as data:
+        collection = data.create_collection("c", encoder="words")
+        for jobs in (1, 2):
+            with pytest.raises(InputError, match=r"vector: cannot be taken.*document 'bad'"):
+                ingest(collection, documents, batch_size=10, jobs=jobs)
+            assert len(collection) == 30

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from corpus.rows import ReadError
+from encoder.artifact import write_artifact
+from index.data_folder import DataFolder
+from index.errors import EncoderMismatch
+from index.transfer import Export, collection_for, export_collection, import_documents
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_artifact(tmp_path / "encoders" / "words", text_encoder(), random_texts(40))
+    vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    write_artifact(tmp_path / "encoders" / "numbers", vector_encoder(n_bits=16), vectors)
+    with DataFolder(tmp_path, writable=True) as data:
+        words = data.create_collection("words", encoder="words")
+        texts = [*random_texts(1200), "naïve\0 ☃ \U0001f600", ""]
+        words.upsert([Document(id=f"d{i}", text=text) for i, text in enumerate(texts)])
+        words.upsert([Document(id="coded", code="00ff00ff", labels=("x", "y"))])
+        words.delete(["d7"])
+        numbers = data.create_collection("numbers", encoder="numbers")
+        odd = np.array([1.1, -0.0, 3e-40, 1e30, 1 / 3, 7], dtype=np.float32)
+        numbers.upsert([Document(id="v", vector=odd, payload={"a": [1, {"b": None}]})])
+        plain = data.create_collection("plain", n_bits=24)
+        plain.upsert([Document(id="p", code="00ff00")])
+    return tmp_path
+
+
+def exported(folder: Path, name: str) -> bytes:
+    stream = io.BytesIO()
+    with DataFolder(folder, writable=False) as data:
+        export_collection(data.collection(name), stream)
+    return stream.getvalue()
+
+
+def imported(folder: Path, name: str, content: bytes) -> int:
+    export = Export(io.BytesIO(content), "a.jsonl")
+    with DataFolder(folder, writable=True) as data:
+        collection = collection_for(data, name, export.header)
+        return import_documents(collection, export).documents
+
+
+def held(folder: Path, name: str) -> list[tuple[object, ...]]:
+    with DataFolder(folder, writable=False) as data:
+        return [
+            (
+                one.id,
+                one.code,
+                one.text,
+                None if one.vector is None else one.vector.tobytes(),
+                one.payload,
+            )
+            for one in data.collection(name).contents()
+        ]
+
+
+@pytest.mark.parametrize("name", ["words", "numbers", "plain"])
+def test_what_is_exported_is_imported(folder: Path, name: str) -> None:
+    content = exported(folder, name)
+    count = imported(folder, "again", content)
+    assert held(folder, "again") == held(folder, name)
+    assert count == len(held(folder, name))
+    with DataFolder(folder, writable=False) as data:
+        again, before = data.collection("again"), data.collection(name)
+        assert again.encoder_fingerprint == before.encoder_fingerprint
+        assert again.verify().problems == []
+    assert exported(folder, "again").splitlines()[1:] == content.splitlines()[1:]
+
+
+def test_an_import_that_was_cut_short_goes_on(folder: Path) -> None:
+    content = exported(folder, "words")
+    short = b"".join(content.splitlines(keepends=True)[:1001])
+    with pytest.raises(ReadError, match=r"a\.jsonl: is cut short after 1,000 documents"):
+        imported(folder, "again", short)
+    imported(folder, "again", content)
+    assert held(folder, "again") == held(folder, "words")
+
+
+def test_codes_of_another_encoder_are_refused(folder: Path) -> None:
+    content = exported(folder, "words")
+    with pytest.raises(EncoderMismatch, match="the export is of 32 bits, encoder fingerprint"):
+        imported(folder, "numbers", content)
+    for name in ("encoders", "collections"):
+        (folder / name).rename(folder / f"old {name}")
+    with pytest.raises(EncoderMismatch, match="made by encoder 'words' of fingerprint"):
+        imported(folder, "again", content)
+    # An encoder is known by its fingerprint; its name may be another.
+    (folder / "old encoders").rename(folder / "encoders")
+    (folder / "encoders" / "words").rename(folder / "encoders" / "renamed")
+    imported(folder, "again", content)
+    with DataFolder(folder, writable=False) as data:
+        assert data.collection("again").encoder_name == "renamed"
+
+
+HEAD = {
+    "format": "hummingbit export",
+    "version": 1,
+    "name": "c",
+    "n_bits": 16,
+    "encoder": None,
+    "encoder_fingerprint": None,
+    "documents": 1,
+}
+END = {"end": True, "documents": 1}
+GOOD = {"id": "a", "code": "00ff", "payload": {}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "a.jsonl: is empty"),
+        ([GOOD], "a.jsonl:1: is not the head of an export"),
+        ([{**HEAD, "version": 2}], "a.jsonl:1: is of version 2; this hummingbit reads 1"),
+        ([{**HEAD, "n_bits": "x"}], "a.jsonl:1: is not a whole head of an export: n_bits"),
+        ([{"format": HEAD["format"], "version": 1}], "a.jsonl:1: is not a whole head"),
+        ([HEAD, 3], "a.jsonl:2: must be an object"),
+        ([HEAD, {"id": "a"}], "a.jsonl:2: code: is missing"),
+        ([HEAD, {**GOOD, "code": "00"}], "a.jsonl:2: code '00' is not 4 hexadecimal digits"),
+        ([HEAD, {**GOOD, "id": 3}], "a.jsonl:2: id: is 3"),
+        ([HEAD, {**GOOD, "text": 3}], "a.jsonl:2: text: is 3"),
+        ([HEAD, GOOD], "a.jsonl: is cut short after 1 documents"),
+        ([HEAD, END], "a.jsonl:2: says that 1 documents precede; 0 do"),
+    ],
+)
+def test_what_is_no_whole_export_is_refused(
+    tmp_path: Path, lines: list[object], message: str
+) -> None:
+    content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    with pytest.raises(ReadError) as caught:
+        imported(tmp_path, "fresh", content)
+    assert str(caught.value).startswith(message)
