@@ -61,6 +61,10 @@ bench: $(VENV)/.dev ## Time encoding, search and training side by side with thei
 faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of upserts
 	$(BIN)/python -m pytest -m faults -s tests
 
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## Hold every search against the oracle, more than 100,000 queries of each kind
+	$(BIN)/python -m pytest -m fuzz tests
+
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours
 	$(BIN)/hummingbit reproduce ssb-vae --dataset snippets --bits 32 --supervision 0.1 0.5 1.0 --seeds 3 --jobs 2
