@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeGuard
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from index.data_folder import DataFolder
 from service import collections, docs, encoders, evaluations, health, searches
+from service.batching import Batcher
+from service.direct import direct_search_route
 from service.gate import Authenticate, Deadline, Queue
 from service.handlers import add_handlers
 from service.keys import Keyring
@@ -58,9 +63,11 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
             opened = await run_in_threadpool(settings.whereabouts.open, writable=True)
         app.state.folder = data if opened is None else opened
         app.state.metrics.watch(app.state.folder)
+        app.state.batcher = Batcher(app.state.metrics, searches.write_search)
         try:
             yield
         finally:
+            await run_in_threadpool(app.state.batcher.close)
             await run_in_threadpool(app.state.evaluations.close)
             if opened is not None:
                 await run_in_threadpool(opened.close)
@@ -81,6 +88,8 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.metrics = Metrics()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
+    described = next(one for one in searches.router.routes if _is_search(one))
+    app.router.routes.append(direct_search_route(described))
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
@@ -110,6 +119,10 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
 def _body_limit(path: str, settings: Settings) -> int:
     bulk = path.endswith(BULK_PATHS)
     return settings.max_bulk_body_bytes if bulk else settings.max_body_bytes
+
+
+def _is_search(route: BaseRoute) -> TypeGuard[APIRoute]:
+    return isinstance(route, APIRoute) and route.endpoint is searches.post_search
 
 
 def _version() -> str:

@@ -6,8 +6,8 @@ key, must not carry too much, and waits for its turn.
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 from collections.abc import Callable
 
 import anyio
@@ -42,7 +42,7 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        request_id = given if _REQUEST_ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
         scope.setdefault("state", {})["request_id"] = request_id
         request_name.set(request_id)
 

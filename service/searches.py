@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -13,7 +14,9 @@ from evaluation.asked import RelevanceSettings
 from evaluation.evaluate import evaluate_collection
 from evaluation.job import run_job, shown_ids
 from index.backend import CollectionBackend
-from index.records import Hit, Query
+from index.records import Query, SearchResult
+from service.answers import search_answer, to_json
+from service.batching import Asked, Batcher
 from service.body import JSONRoute
 from service.collections import parse_item
 from service.errors import invalid_field
@@ -38,7 +41,6 @@ from service.schemas import (
     EvaluationStatus,
     SearchBatch,
     SearchBatchResponse,
-    SearchHit,
     SearchRequest,
     SearchResponse,
 )
@@ -49,10 +51,31 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 
 @router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
-def post_search(collection: CollectionOf, body: SearchRequest, limits: Limits) -> Response:
+async def post_search(
+    request: Request, collection: CollectionOf, body: SearchRequest, limits: Limits
+) -> Response:
     """Find the documents nearest to a text, a vector, a code or another document."""
-    (response,) = _search(collection, [body], limits)
-    return render(response)
+    batcher: Batcher[bytes] = request.app.state.batcher
+    query = _query(collection, body, limits)
+    asked = Asked(collection, body.limit, body.radius, body.with_payload)
+    with located():
+        answer = await batcher.search(asked, query)
+    return Response(answer, media_type="application/json")
+
+
+def write_search(asked: Asked, result: SearchResult, place: int, seconds: float) -> bytes:
+    """Write the answer to one of the searches of a batch."""
+    return to_json(
+        search_answer(
+            asked.collection,
+            result,
+            place,
+            asked.limit,
+            asked.radius,
+            with_payload=asked.with_payload,
+            seconds=seconds,
+        )
+    )
 
 
 @router.post(
@@ -71,9 +94,8 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     if hits > limits.max_hits:
         most = f"searches times the largest limit are at most {limits.max_hits:,}"
         raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
-    return render(
-        SearchBatchResponse(results=_search(collection, body.searches, limits, "searches"))
-    )
+    results = _search(collection, body.searches, limits)
+    return Response(to_json({"results": results}), media_type="application/json")
 
 
 @router.post(
@@ -164,36 +186,38 @@ def _parse_evaluation(
 
 
 def _search(
-    collection: CollectionBackend, searches: Sequence[SearchRequest], limits: Settings, *place: str
-) -> list[SearchResponse]:
-    """Answer `searches`, which stand in the list at `place` of the body, or are all of it.
+    collection: CollectionBackend, searches: Sequence[SearchRequest], limits: Settings
+) -> list[dict[str, Any]]:
+    """Answer the `searches` of the body.
 
     One search of the collection, as far as the farthest of them goes, answers all of them as of
     the same generation: a shorter list is the beginning of a longer one.
     """
     began = time.perf_counter()
     queries = [
-        _query(collection, search, limits, *place, *([position] if place else []))
+        _query(collection, search, limits, "searches", position)
         for position, search in enumerate(searches)
     ]
     radii = [search.radius for search in searches if search.radius is not None]
-    with located(*place):
+    with located("searches"):
         result = collection.search(
             queries,
             max(search.limit for search in searches),
             max(radii) if len(radii) == len(searches) else None,
             with_payload=any(search.with_payload for search in searches),
         )
-    encoder, took_ms = encoder_name(collection), _milliseconds_since(began)
+    seconds = time.perf_counter() - began
     return [
-        SearchResponse(
-            hits=_hits(found, search, collection.n_bits),
-            n_bits=collection.n_bits,
-            encoder=encoder,
-            generation=result.generation,
-            took_ms=took_ms,
+        search_answer(
+            collection,
+            result,
+            place,
+            search.limit,
+            search.radius,
+            with_payload=search.with_payload,
+            seconds=seconds,
         )
-        for search, found in zip(searches, result.hits, strict=True)
+        for place, search in enumerate(searches)
     ]
 
 
@@ -210,19 +234,6 @@ def _query(
     with located(*place):
         vector = None if search.vector is None else parse_vector(search.vector)
     return Query(text=search.text, vector=vector, code=search.code, id=search.id)
-
-
-def _hits(found: Sequence[Hit], search: SearchRequest, n_bits: int) -> list[SearchHit]:
-    wanted = [hit for hit in found if search.radius is None or hit.distance <= search.radius]
-    return [
-        SearchHit(
-            id=hit.id,
-            distance=hit.distance,
-            score=1 - hit.distance / n_bits,
-            **({"payload": dict(hit.payload or {})} if search.with_payload else {}),
-        )
-        for hit in wanted[: search.limit]
-    ]
 
 
 def _milliseconds_since(began: float) -> float:

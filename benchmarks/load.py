@@ -1,0 +1,113 @@
+"""Load on an HTTP service from one process: so many clients, each with one request at a time.
+
+Run as ``python -m benchmarks.load ADDRESS METHOD PATH BODIES CLIENTS SECONDS``, BODIES being a file
+of JSON lines, sent over and over, each client beginning at another. It prints what it measured as
+JSON. A client is a socket and a few lines of parsing, so that what is measured is the service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+
+class _Client(asyncio.Protocol):
+    """Sends the next request as soon as the answer to the last is complete."""
+
+    def __init__(self, requests: list[bytes], start: int, stop_at: float) -> None:
+        self.latencies: list[float] = []
+        self.failures = 0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests, self._place, self._stop_at = requests, start, stop_at
+        self._received = b""
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        self._transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self._sent_at = time.perf_counter()
+        self._transport.write(self._requests[self._place % len(self._requests)])
+        self._place += 1
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, found, body = self._received.partition(b"\r\n\r\n")
+        if not found or len(body) < _content_length(head):
+            return
+        now = time.perf_counter()
+        self.latencies.append(now - self._sent_at)
+        self.failures += not head.startswith(b"HTTP/1.1 200")
+        self._received = b""
+        if now < self._stop_at:
+            self._send()
+        else:
+            self.done.set_result(None)
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(exc or ConnectionError("the service hung up"))
+
+
+def _content_length(head: bytes) -> int:
+    _, _, rest = head.lower().partition(b"content-length:")
+    return int(rest.partition(b"\r\n")[0])
+
+
+async def _run(
+    address: str, requests: list[bytes], clients: int, seconds: float
+) -> dict[str, float]:
+    loop, parts = asyncio.get_running_loop(), urlsplit(address)
+    began = time.perf_counter()
+    stop_at = began + seconds
+    step = max(1, len(requests) // clients)
+    connections = [
+        (
+            await loop.create_connection(
+                lambda start=place * step: _Client(requests, start, stop_at),  # type: ignore[misc]
+                parts.hostname or "127.0.0.1",
+                parts.port or 80,
+            )
+        )[1]
+        for place in range(clients)
+    ]
+    await asyncio.gather(*(one.done for one in connections))
+    took = time.perf_counter() - began
+    return summarize(
+        [one.latencies for one in connections], took, sum(c.failures for c in connections)
+    )
+
+
+def summarize(latencies: list[list[float]], seconds: float, failures: int) -> dict[str, float]:
+    """Return requests a second, and percentiles of the latency in milliseconds."""
+    every = np.concatenate([np.array(one) for one in latencies]) * 1000
+    return {
+        "requests": len(every),
+        "failures": failures,
+        "per_second": len(every) / seconds,
+        "p50_ms": float(np.percentile(every, 50)),
+        "p99_ms": float(np.percentile(every, 99)),
+    }
+
+
+def main() -> None:
+    address, method, path, bodies, clients, seconds = sys.argv[1:]
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    requests = [
+        f"{head}Content-Length: {len(line)}\r\n\r\n".encode() + line
+        for line in Path(bodies).read_bytes().splitlines()
+    ]
+    print(json.dumps(asyncio.run(_run(address, requests, int(clients), float(seconds)))))
+
+
+if __name__ == "__main__":
+    main()
