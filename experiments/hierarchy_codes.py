@@ -1,0 +1,137 @@
+"""Does knowing that hockey is nearer to baseball than to cryptography give better rankings?
+
+Codes of the same number of bits, trained on the same labelled posts: with the hierarchy of their
+newsgroups, by objectives that order pairs; by the same objective with the groups as mere names; and
+by ``ssb-vae``, which knows names only. The database is every training document, the queries are the
+test documents. nDCG@100 takes the number of shared levels as its gain
+(:func:`evaluation.relevance.relevance_by_hierarchy`), p@100 counts the same group. Both are in
+expectation over the order of ties, beside the figures as served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from encoder.artifact import load_encoder
+from encoder.encoder import Encoder
+from evaluation.evaluate import evaluate_encoder
+from evaluation.significance import holm, permutation_test
+from experiments.cells import read_split
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.data import TrainingData
+from training.metric_learning import train_metric
+from training.metric_recipe import MetricRecipe
+from training.pipeline import is_trained_on
+from training.recipe import Recipe
+from training.semi_supervised import train
+
+SUMMARY = "codes trained with a hierarchy of labels beside codes trained without"
+
+METHODS: Mapping[str, Recipe | MetricRecipe] = {
+    "chl": MetricRecipe(objective="continuous-histogram", similarity="hierarchy"),
+    "chl-names": MetricRecipe(objective="continuous-histogram", similarity="labels"),
+    "ssb-vae": Recipe(method="ssb-vae"),
+}
+"""Each method's recipe; bits, seed and epochs are those of the run."""
+
+BASELINE = "ssb-vae"
+_TITLES = {"ndcg100_expected": "nDCG@100", "p100_expected": "p@100"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--dataset", default="20news-bydate", metavar="NAME")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--bits", type=int, default=32, metavar="N")
+    parser.add_argument("--epochs", type=int, default=30, metavar="N", help="for every method")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each method")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
+    parser.add_argument("--data-root", type=Path, metavar="DIR")
+    parser.add_argument(
+        "--work-dir",
+        type=Path,
+        default=Path("results/hierarchy-codes"),
+        metavar="DIR",
+        help="where encoders are kept; one trained already by the same recipe is used again",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and measure every method and seed, then print the figures and the tests."""
+    data, queries = read_split(args.dataset, args.data_root)
+    records: list[Record] = []
+    ndcg: dict[str, list[Any]] = {}
+    for method in args.methods:
+        for seed in range(args.seeds):
+            recipe = replace(METHODS[method], n_bits=args.bits, seed=seed, epochs=args.epochs)
+            name = f"{args.dataset}-{method}-{args.bits}-{args.epochs}-{seed}"
+            encoder = _trained(data, recipe, args.work_dir / name)
+            record, ndcg_Q = measure(encoder, data, queries)
+            named = {"dataset": args.dataset, "method": method, "n_bits": args.bits, "seed": seed}
+            records.append({**named, "epochs": args.epochs, **record})
+            ndcg.setdefault(method, []).append(ndcg_Q)
+    if args.json:
+        write_records(args.json, records)
+    _print_figures(records)
+    _print_significance({method: np.mean(runs, axis=0) for method, runs in ndcg.items()})
+    return 0
+
+
+def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tuple[Record, Any]:
+    """Return the figures of a code, and nDCG@100 over ties for each query, ``float64[Q]``."""
+    database, asked = data.labelled(), queries.labelled()
+    graded = evaluate_encoder(encoder, database, asked, ["nDCG@100"], hierarchy=True)
+    same = evaluate_encoder(encoder, database, asked, ["P@100"])
+    record = {
+        "ndcg100": graded.metrics["nDCG@100"],
+        "ndcg100_expected": graded.expected["nDCG@100"],
+        "p100": same.metrics["P@100"],
+        "p100_expected": same.expected["P@100"],
+        "distinct_codes": same.distinct_codes,
+    }
+    return record, graded.expected_per_query["nDCG@100"]
+
+
+def _trained(data: TrainingData, recipe: Recipe | MetricRecipe, folder: Path) -> Encoder:
+    encoder = load_encoder(folder) if folder.exists() else None
+    if encoder is not None and is_trained_on(encoder, data, asdict(recipe)):
+        return encoder
+    print(f"training {folder}", file=sys.stderr, flush=True)
+    if isinstance(recipe, MetricRecipe):
+        return train_metric(data, recipe, folder, overwrite=True).encoder
+    return train(data, recipe, folder, overwrite=True).encoder
+
+
+def _print_figures(records: list[Record]) -> None:
+    rows = [
+        [
+            method,
+            *(mean_and_deviation(runs, figure) for figure in _TITLES),
+            mean_and_deviation(runs, "ndcg100"),
+            mean_and_deviation(runs, "p100"),
+            f"{np.mean([run['distinct_codes'] for run in runs]):,.0f}",
+        ]
+        for (method,), runs in group(records, "method").items()
+    ]
+    header = ("trained with", *_TITLES.values(), "nDCG as served", "p as served", "codes")
+    print_table(header, rows)
+
+
+def _print_significance(ndcg: Mapping[str, Any]) -> None:
+    """Print the tests against the baseline on the same queries, means over the seeds."""
+    others = [method for method in ndcg if method != BASELINE]
+    if BASELINE not in ndcg or not others:
+        return
+    print(f"\nagainst {BASELINE} on nDCG@100 over ties")
+    raw = [permutation_test(ndcg[method], ndcg[BASELINE]) for method in others]
+    for method, p_value in zip(others, holm(raw), strict=True):
+        difference = float((ndcg[method] - ndcg[BASELINE]).mean())
+        print(f"  {method:<12} {difference:+.3f}  p = {p_value:.2g} (permutation, Holm)")

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from encoder.artifact import load_encoder, read_labelled_ids
+from evaluation.evaluate import evaluate_encoder
+from tests.support.corpora import topic_documents, topic_vectors
+from training import metric_learning, metric_recipe
+from training.data import TrainingData, TrainingDataError, gather
+from training.metric_learning import run_settings, train_metric
+from training.metric_recipe import MetricRecipe
+from training.pipeline import is_trained_on
+from training.recipe import RecipeError
+
+RECIPE = MetricRecipe(n_bits=16, epochs=15, batch_size=32, hidden=24, max_terms=100)
+# Food is near the sea and far from algebra, as far as labels say.
+PLACES = {"food": "world.food", "sea": "world.sea", "algebra": "mind.algebra"}
+
+
+def dotted(documents: Sequence[Document]) -> TrainingData:
+    return gather([replace(d, labels=(PLACES[d.labels[0]],)) for d in documents])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("encoders") / "topics"
+    train_metric(dotted(topic_documents(400)), RECIPE, out, progress=False)
+    return out
+
+
+@pytest.mark.parametrize("objective", metric_recipe.OBJECTIVES)
+@pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
+def test_codes_rank_by_the_levels_of_the_hierarchy(
+    objective: str, documents: object, tmp_path: Path
+) -> None:
+    data, queries = dotted(documents(400)), dotted(documents(80, seed=1))  # type: ignore[operator]
+    recipe = replace(RECIPE, objective=objective)
+    encoder = train_metric(data, recipe, tmp_path / "e", progress=False).encoder
+    database, asked = data.labelled(), queries.labelled()
+    found = evaluate_encoder(encoder, database, asked, ["nDCG@400", "P@10"], hierarchy=True)
+    assert found.expected["nDCG@400"] > 0.95
+    assert evaluate_encoder(encoder, database, asked, ["P@10"]).expected["P@10"] > 0.85
+
+
+def test_both_tables_of_objectives_have_the_same_entries() -> None:
+    assert list(metric_learning.OBJECTIVES) == list(metric_recipe.OBJECTIVES)
+
+
+def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
+    encoder = load_encoder(trained)
+    assert encoder.metadata["method"] == "metric"
+    assert encoder.metadata["recipe"]["objective"] == "continuous-histogram"
+    assert len(read_labelled_ids(trained, encoder)) == 360
+    epochs = json.loads((trained / "metrics.json").read_text())["epochs"]
+    assert epochs[-1]["continuous_histogram_loss"] < epochs[0]["continuous_histogram_loss"]
+    assert is_trained_on(encoder, dotted(topic_documents(400)), run_settings(RECIPE))
+    assert not trained.with_name("topics.checkpoint").exists()
+
+
+def test_an_interrupted_run_ends_in_the_same_artifact(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("training.pipeline.validate", _interrupt)
+    data = dotted(topic_documents(400))
+    with pytest.raises(KeyboardInterrupt):
+        train_metric(data, RECIPE, tmp_path / "again", progress=False)
+    assert (tmp_path / "again.checkpoint").exists()
+    monkeypatch.undo()
+    resumed = train_metric(data, RECIPE, tmp_path / "again", progress=False)
+    assert resumed.encoder.fingerprint == load_encoder(trained).fingerprint
+
+
+def _interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_file_gives_the_tree(tmp_path: Path) -> None:
+    (tmp_path / "tree").write_text("world food\nworld sea\nmind algebra\n")
+    recipe = replace(RECIPE, epochs=2)
+    from_file = train_metric(
+        gather(topic_documents(200)),
+        recipe,
+        tmp_path / "file",
+        similarity_file=tmp_path / "tree",
+        progress=False,
+    )
+    from_names = train_metric(
+        dotted(topic_documents(200)), recipe, tmp_path / "names", progress=False
+    )
+    for one, other in zip(from_file.encoder.layers, from_names.encoder.layers, strict=True):
+        np.testing.assert_array_equal(one.weight, other.weight)
+    assert "similarity_sha256" in from_file.encoder.metadata["recipe"]
+
+
+def test_labels_that_are_numbers_are_grades(tmp_path: Path) -> None:
+    grade = {"food": "1", "sea": "2.5", "algebra": "10"}
+    data = gather([replace(d, labels=(grade[d.labels[0]],)) for d in topic_vectors(200)])
+    recipe = replace(RECIPE, similarity="graded")
+    encoder = train_metric(data, recipe, tmp_path / "e", progress=False).encoder
+    logits = encoder.logits(data.inputs)
+    means = {name: logits[data.tags[:, i]].mean(axis=0) for i, name in enumerate(data.classes)}
+    near = np.linalg.norm(means["1"] - means["2.5"])
+    far = np.linalg.norm(means["1"] - means["10"])
+    assert near < far
+
+
+def test_pairs_that_a_user_lists(tmp_path: Path) -> None:
+    documents = topic_vectors(200)
+    rng = np.random.default_rng(0)
+    lines = []
+    for i, j in rng.integers(0, 200, (1500, 2)):
+        if i != j:
+            alike = float(documents[i].labels == documents[j].labels)
+            lines.append({"a": documents[i].id, "b": documents[j].id, "similarity": alike})
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    bare = gather([replace(d, labels=()) for d in documents])
+    recipe = replace(RECIPE, similarity="pairs")
+    trained = train_metric(bare, recipe, tmp_path / "e", similarity_file=path, progress=False)
+    assert trained.validation == {}
+    assert trained.labelled_ids == ()
+    data, queries = gather(documents), gather(topic_vectors(60, seed=1))
+    found = evaluate_encoder(trained.encoder, data.labelled(), queries.labelled(), ["P@10"])
+    assert found.expected["P@10"] > 0.85
+
+
+def test_a_batch_of_one_class_is_explained(tmp_path: Path) -> None:
+    rare = [replace(d, labels=("a" if i else "b",)) for i, d in enumerate(topic_vectors(300))]
+    also = [replace(d, id=f"also-{d.id}", labels=("b",)) for d in topic_vectors(3)]
+    data = gather([*rare, *also])
+    recipe = replace(RECIPE, batch_size=5, similarity="labels")
+    with pytest.raises(TrainingDataError, match="batch_size is 5, and all pairs of a batch are"):
+        train_metric(data, recipe, tmp_path / "e", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "file", "message"),
+    [
+        ("pairs", None, "pairs: similarity by pairs needs a file of them"),
+        ("labels", "tree", "similarity is by labels, which takes no file of it; .*tree was given"),
+        ("graded", None, "label: 'algebra' is not a number"),
+        ("hierarchy", "tree", "the label 'algebra' is not in the tree"),
+        ("hierarchy", "none", "none: No such file"),
+    ],
+)
+def test_a_similarity_that_does_not_fit_is_refused(
+    similarity: str, file: str | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tree").write_text("world food\n")
+    recipe = replace(RECIPE, similarity=similarity)
+    path = None if file is None else tmp_path / file
+    with pytest.raises(TrainingDataError, match=message):
+        train_metric(gather(topic_documents(60)), recipe, tmp_path / "e", similarity_file=path)
+    assert not (tmp_path / "e").exists()
+
+
+def test_one_class_is_refused(tmp_path: Path) -> None:
+    data = gather([replace(d, labels=("a",)) for d in topic_vectors(50)])
+    with pytest.raises(TrainingDataError, match="the documents carry 1 distinct labels"):
+        train_metric(data, RECIPE, tmp_path / "e")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("bins", 1, "bins is 1; it must be from 2 to 10,000"),
+        ("balance", 1.5, "balance is 1.5; it must be from 0 to 1"),
+        ("objective", "triplet", "objective is 'triplet'; it must be one of"),
+        ("similarity", "cosine", "similarity is 'cosine'; it must be one of"),
+        ("n_bits", 12, "n_bits is 12"),
+    ],
+)
+def test_settings_out_of_range_are_named(setting: str, value: object, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        replace(RECIPE, **{setting: value})  # type: ignore[arg-type]
