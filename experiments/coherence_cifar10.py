@@ -225,7 +225,7 @@ def _figures(bench: Bench, student: SmallStudent) -> dict[str, float]:
 
 def _choose(bench: Bench, method: str) -> Setting:
     """Return the setting whose mAP is highest when part of the training images are the queries."""
-    queries, rest = _split(bench.taught, bench.scale.validation)
+    queries, rest = bench.taught.split(bench.scale.validation)
     best: tuple[float, int] = (-1.0, 0)
     for place, (rate, settings) in enumerate(SETTINGS[method]):
         n = len(rest.labels)
@@ -246,21 +246,6 @@ def _choose(bench: Bench, method: str) -> Setting:
         print(f"{method} at {rate:g} {dict(settings)}: {score:.4f}", file=sys.stderr, flush=True)
         best = max(best, (float(score), -place))
     return SETTINGS[method][-best[1]]
-
-
-def _split(taught: TaughtImages, n_per_class: int) -> tuple[TaughtImages, TaughtImages]:
-    """Return the first images of each class, and the others."""
-    place = torch.zeros_like(taught.labels)
-    for label in torch.unique(taught.labels):
-        rows = taught.labels == label
-        place[rows] = torch.arange(int(rows.sum()), device=place.device)
-    held = place < n_per_class
-
-    def part(rows: torch.Tensor) -> TaughtImages:
-        features, logits = taught.features[:, rows], taught.logits[:, rows]
-        return TaughtImages(taught.x[:, rows], features, logits, taught.labels[rows])
-
-    return part(held), part(~held)
 
 
 def _name(run: Transfer) -> str:

@@ -87,6 +87,19 @@ class TaughtImages:
     logits: Tensor
     labels: Tensor
 
+    def split(self, n_per_class: int) -> tuple[TaughtImages, TaughtImages]:
+        """Return the first `n_per_class` images of each class, and the others."""
+        place = torch.zeros_like(self.labels)
+        for label in torch.unique(self.labels):
+            rows = self.labels == label
+            place[rows] = torch.arange(int(rows.sum()), device=place.device)
+        first = place < n_per_class
+        return self._rows(first), self._rows(~first)
+
+    def _rows(self, rows: Tensor) -> TaughtImages:
+        features, logits = self.features[:, rows], self.logits[:, rows]
+        return TaughtImages(self.x[:, rows], features, logits, self.labels[rows])
+
 
 def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadline) -> ResNet:
     """Train on the labels with SGD, momentum 0.9, a cosine schedule, random crops and mirroring.

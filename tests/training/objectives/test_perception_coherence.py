@@ -88,6 +88,19 @@ def test_loss_and_gradient_equal_all_comparisons_at_once(chunk: int | None) -> N
     torch.testing.assert_close(grad, expected, rtol=1e-6, atol=1e-12)
 
 
+def test_nothing_larger_than_the_dissimilarities_is_kept_for_the_backward_pass() -> None:
+    sizes: list[int] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    student = embeddings(20, 3, 13).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        perception_coherence_embedding_loss(student, embeddings(20, 5, 14))
+    assert max(sizes) == 20 * 20
+
+
 def test_gradient_by_finite_differences() -> None:
     student, teacher = embeddings(6, 3, 4).requires_grad_(), embeddings(6, 5, 5)
     for measure in (cosine_dissimilarity, euclidean_dissimilarity):
