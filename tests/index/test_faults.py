@@ -1,0 +1,215 @@
+"""What the store survives: kill -9 in the middle of its work, and a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from index import database
+from index.collection import Collection
+from index.data_folder import DataFolder
+from index.errors import StoreError
+from index.records import Query
+from tests.support.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
+
+ROOT = Path(__file__).parents[2]
+Versions = dict[str, int]
+
+
+def write_and_kill(folder: Path, kind: str, chance: random.Random) -> list[str]:
+    """Kill a process that writes after so many writes and a moment; return what it told."""
+    module = "tests.support.endless_writes"
+    command = [sys.executable, "-m", module, str(folder), kind, str(chance.randrange(10**9))]
+    wanted = chance.randint(1, 40)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while sum(line == "done\n" for line in lines) < wanted:
+            lines.append(process.stdout.readline())
+            assert lines[-1], f"{kind}: it ended by itself: {process.wait()}"
+        time.sleep(chance.random() / 50)
+        process.kill()
+        lines += process.stdout.readlines()
+    # The kill may have cut the last line short.
+    return [line for line in lines if line.endswith("\n")]
+
+
+def applied(versions: Versions, change: dict[str, int | None]) -> Versions:
+    after = {id_: version for id_, version in versions.items() if id_ not in change}
+    return after | {id_: version for id_, version in change.items() if version is not None}
+
+
+def possible(versions: Versions, lines: list[str]) -> list[Versions]:
+    """Return what may be there: all that was acknowledged, with the write after it or without."""
+    pending: list[dict[str, int | None]] = []
+    for line in lines:
+        if line == "done\n":
+            versions = applied(versions, pending.pop(0))
+        else:
+            pending.append(json.loads(line.removeprefix("try ")))
+    return [versions, *(applied(versions, change) for change in pending[:1])]
+
+
+def held_in(collection: Collection) -> Versions:
+    """Return the versions that a collection holds, each with its code, and found once."""
+    stored = collection.contents()
+    versions = {one.id: int(one.payload["version"]) for one in stored}
+    assert len(versions) == len(stored) == len(collection)
+    assert all(one.code == code_of(one.id, versions[one.id]) for one in stored)
+    hits = collection.search([Query(code="0" * (N_BITS // 4))], 10_000).hits[0]
+    assert sorted(hit.id for hit in hits) == sorted(versions)
+    assert collection.verify().problems == []
+    return versions
+
+
+def kill_many_times(folder: Path, rounds: int) -> None:
+    chance = random.Random(0)  # noqa: S311 - it only picks the moments
+    versions: Versions = {}
+    acknowledged = 0
+    for turn in range(rounds):
+        kind = list(KINDS)[turn % len(KINDS)]
+        lines = write_and_kill(folder, kind, chance)
+        with DataFolder(folder, writable=True) as data:
+            found = held_in(data.collection(NAME))
+        assert found in possible(versions, lines), f"round {turn}, {kind}"
+        versions = found
+        acknowledged += sum(line == "done\n" for line in lines)
+    print(f"\n{rounds} kills, {acknowledged:,} acknowledged writes, {len(versions)} documents")
+
+
+def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
+    kill_many_times(tmp_path, rounds=6)
+
+
+@pytest.mark.faults
+def test_nothing_acknowledged_is_lost_by_two_hundred_kills(tmp_path: Path) -> None:
+    kill_many_times(tmp_path, rounds=200)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 16 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True, capture_output=True)
+
+
+def fill(ballast: Path, leave: int) -> None:
+    """Fill the disk but for about `leave` bytes."""
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"\0" * 65536)
+    with ballast.open("rb+") as file:
+        file.truncate(max(0, ballast.stat().st_size - leave))
+
+
+def check_reads(collection: Collection, versions: Versions, chance: random.Random) -> None:
+    assert held_in(collection) == versions
+    for id_ in chance.sample(sorted(versions), min(20, len(versions))):
+        (hit,) = collection.search([Query(code=code_of(id_, versions[id_]))], 1).hits[0]
+        assert (hit.id, hit.distance) == (id_, 0)
+        stored = collection.get(id_)
+        assert stored is not None
+        assert stored.payload == document_of(id_, versions[id_]).payload
+
+
+def write_until_full(
+    collection: Collection, versions: Versions, chance: random.Random, version: int
+) -> int:
+    """Upsert, delete and compact until the disk is full; return how many writes were done."""
+    for step in range(10_000):
+        ids = [f"d{chance.randrange(3000)}" for _ in range(chance.randint(1, 200))]
+        try:
+            if step % 7 == 6:
+                collection.delete(ids[:3])
+                change: dict[str, int | None] = dict.fromkeys(ids[:3])
+            elif step % 29 == 28:
+                collection.compact()
+                change = {}
+            else:
+                collection.upsert([document_of(id_, version + step) for id_ in ids])
+                change = dict.fromkeys(ids, version + step)
+        except StoreError as error:
+            if "full" not in str(error) and "disk I/O error" not in str(error):
+                raise
+            return step
+        after = applied(versions, change)
+        versions.clear()
+        versions.update(after)
+    raise AssertionError("the disk was never full")
+
+
+def fill_many_times(disk: Path, rounds: int) -> None:
+    chance = random.Random(0)  # noqa: S311 - it only picks what is written
+    versions: Versions = {}
+    ballast = disk / "ballast"
+    writes = 0
+    for turn in range(rounds):
+        with DataFolder(disk / "data", writable=True) as data:
+            collection = data.create_collection(NAME, n_bits=N_BITS)
+            fill(ballast, chance.randrange(8 << 20))
+            writes += write_until_full(collection, versions, chance, turn * 100_000)
+            check_reads(collection, versions, chance)
+            ballast.unlink()
+            collection.upsert([document_of("resumed", turn)])
+            versions["resumed"] = turn
+            check_reads(collection, versions, chance)
+        with DataFolder(disk / "data", writable=True) as data:
+            check_reads(data.collection(NAME), versions, chance)
+            data.collection(NAME).compact()
+    print(f"\n{rounds} times full, {writes:,} writes done, {len(versions)} documents")
+
+
+def test_a_full_disk_loses_nothing_and_reads_go_on(small_disk: Path) -> None:
+    fill_many_times(small_disk, rounds=2)
+
+
+@pytest.mark.faults
+def test_a_disk_that_is_full_twenty_times_loses_nothing(small_disk: Path) -> None:
+    fill_many_times(small_disk, rounds=20)
+
+
+def test_a_second_writer_is_refused_and_reads_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    with DataFolder(tmp_path, writable=True) as data:
+        collection = data.create_collection(NAME, n_bits=N_BITS)
+        collection.upsert([document_of("a", 1)])
+        statement = f"""
+import sqlite3, sys
+connection = sqlite3.connect({str(collection._store.path)!r}, isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("holds", flush=True)
+sys.stdin.read()
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", statement],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "holds\n"
+            with pytest.raises(StoreError, match="locked"):
+                collection.upsert([document_of("b", 1)])
+            assert held_in(collection) == {"a": 1}
+            other.communicate()
+        collection.upsert([document_of("b", 1)])
+        assert held_in(collection) == {"a": 1, "b": 1}

@@ -1,0 +1,97 @@
+"""Write to a collection until killed, telling what is tried and what was acknowledged.
+
+Run as ``python -m tests.support.endless_writes FOLDER KIND SEED``. KIND is ``ingest``, ``upsert``
+or ``compact``. Before each write a line ``try JSON`` says what it changes, versions by id or null
+for what is deleted; once it has returned, a line says ``done``. Document ID of version V has a code
+and a payload made of both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from corpus.document import Document
+from index import blocks, segments
+from index.collection import Collection
+from index.data_folder import DataFolder
+from index.ingest import ingest
+
+NAME = "words"
+N_BITS = 32
+Change = Mapping[str, int | None]
+
+
+def code_of(id_: str, version: int) -> str:
+    """Return a code that no other document or version is likely to have."""
+    return f"{random.Random(f'{id_} {version}').getrandbits(N_BITS):08x}"  # noqa: S311
+
+
+def document_of(id_: str, version: int) -> Document:
+    """Return a document as it is written."""
+    payload = {"version": version, "filling": "x" * (version % 300)}
+    return Document(id=id_, code=code_of(id_, version), payload=payload)
+
+
+def announce(change: Change) -> None:
+    """Say what is tried next."""
+    print("try", json.dumps(change), flush=True)
+
+
+def ingest_endlessly(collection: Collection, chance: random.Random) -> None:
+    """Ingest the same documents of ever later versions, as far as it comes."""
+    for version in itertools.count(chance.randrange(10**6)):
+        batches = [{f"i{at + n}": version for n in range(20)} for at in range(0, 400, 20)]
+
+        def documents(batches: list[dict[str, int]] = batches) -> Iterator[Document]:
+            for batch in batches:
+                announce(batch)
+                yield from (document_of(*item) for item in batch.items())
+
+        ingest(collection, documents(), batch_size=20, progress=lambda _: print("done", flush=True))
+
+
+def upsert_endlessly(collection: Collection, chance: random.Random) -> None:
+    """Upsert a few documents at a time, and now and then delete some."""
+    for version in itertools.count(chance.randrange(10**6)):
+        ids = {f"u{chance.randrange(200)}" for _ in range(chance.randint(1, 5))}
+        if version % 4:
+            announce(dict.fromkeys(ids, version))
+            collection.upsert([document_of(id_, version) for id_ in ids])
+        else:
+            announce(dict.fromkeys(ids))
+            collection.delete(list(ids))
+        print("done", flush=True)
+
+
+def compact_endlessly(collection: Collection, chance: random.Random) -> None:
+    """Compact by hand and in the background, with writes in between."""
+    for version in itertools.count(chance.randrange(10**6)):
+        ids = {f"c{chance.randrange(300)}" for _ in range(40)}
+        announce(dict.fromkeys(ids, version))
+        collection.upsert([document_of(id_, version) for id_ in ids])
+        print("done", flush=True)
+        announce({})
+        collection.compact()
+        print("done", flush=True)
+
+
+KINDS = {"ingest": ingest_endlessly, "upsert": upsert_endlessly, "compact": compact_endlessly}
+
+
+def main() -> None:
+    """Write until killed."""
+    folder, kind, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    # Small enough for compactions to run all the time.
+    segments.MIN_FOLD = 16
+    blocks.BLOCK_ROWS = 32
+    with DataFolder(folder, writable=True) as data:
+        KINDS[kind](data.create_collection(NAME, n_bits=N_BITS), random.Random(seed))  # noqa: S311
+
+
+if __name__ == "__main__":
+    main()
