@@ -226,6 +226,10 @@ class Collection:
         position = Position(0, found[limit - 1].row, last, passed)
         return ScrollPage(found[:limit], write_cursor(position, *search))
 
+    def following(self, row: int, limit: int) -> list[StoredDocument]:
+        """Return the first `limit` documents above `row`, in the order of rows."""
+        return self._store.scroll(limit, row, None, None)[0]
+
     def contents(self) -> list[StoredDocument]:
         """Return all documents as they were given, all as of one moment, by row."""
         return self._store.read_contents()
