@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from index import database
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.records import Query
@@ -58,7 +58,7 @@ def possible(versions: Versions, lines: list[str]) -> list[Versions]:
     return [versions, *(applied(versions, change) for change in pending[:1])]
 
 
-def held_in(collection: Collection) -> Versions:
+def held_in(collection: CollectionBackend) -> Versions:
     """Return the versions that a collection holds, each with its code, and found once."""
     stored = collection.contents()
     versions = {one.id: int(one.payload["version"]) for one in stored}
@@ -119,7 +119,7 @@ def fill(ballast: Path, leave: int) -> None:
         file.truncate(max(0, ballast.stat().st_size - leave))
 
 
-def check_reads(collection: Collection, versions: Versions, chance: random.Random) -> None:
+def check_reads(collection: CollectionBackend, versions: Versions, chance: random.Random) -> None:
     assert held_in(collection) == versions
     for id_ in chance.sample(sorted(versions), min(20, len(versions))):
         (hit,) = collection.search([Query(code=code_of(id_, versions[id_]))], 1).hits[0]
@@ -130,7 +130,7 @@ def check_reads(collection: Collection, versions: Versions, chance: random.Rando
 
 
 def write_until_full(
-    collection: Collection, versions: Versions, chance: random.Random, version: int
+    collection: CollectionBackend, versions: Versions, chance: random.Random, version: int
 ) -> int:
     """Upsert, delete and compact until the disk is full; return how many writes were done."""
     for step in range(10_000):
@@ -192,9 +192,10 @@ def test_a_second_writer_is_refused_and_reads_go_on(
     with DataFolder(tmp_path, writable=True) as data:
         collection = data.create_collection(NAME, n_bits=N_BITS)
         collection.upsert([document_of("a", 1)])
+        (path,) = tmp_path.glob("collections/*/store.sqlite")
         statement = f"""
 import sqlite3, sys
-connection = sqlite3.connect({str(collection._store.path)!r}, isolation_level=None)
+connection = sqlite3.connect({str(path)!r}, isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
 print("holds", flush=True)
 sys.stdin.read()

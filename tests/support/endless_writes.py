@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corpus.document import Document
 from index import blocks, segments
-from index.collection import Collection
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.ingest import ingest
 
@@ -42,7 +42,7 @@ def announce(change: Change) -> None:
     print("try", json.dumps(change), flush=True)
 
 
-def ingest_endlessly(collection: Collection, chance: random.Random) -> None:
+def ingest_endlessly(collection: CollectionBackend, chance: random.Random) -> None:
     """Ingest the same documents of ever later versions, as far as it comes."""
     for version in itertools.count(chance.randrange(10**6)):
         batches = [{f"i{at + n}": version for n in range(20)} for at in range(0, 400, 20)]
@@ -55,7 +55,7 @@ def ingest_endlessly(collection: Collection, chance: random.Random) -> None:
         ingest(collection, documents(), batch_size=20, progress=lambda _: print("done", flush=True))
 
 
-def upsert_endlessly(collection: Collection, chance: random.Random) -> None:
+def upsert_endlessly(collection: CollectionBackend, chance: random.Random) -> None:
     """Upsert a few documents at a time, and now and then delete some."""
     for version in itertools.count(chance.randrange(10**6)):
         ids = {f"u{chance.randrange(200)}" for _ in range(chance.randint(1, 5))}
@@ -68,7 +68,7 @@ def upsert_endlessly(collection: Collection, chance: random.Random) -> None:
         print("done", flush=True)
 
 
-def compact_endlessly(collection: Collection, chance: random.Random) -> None:
+def compact_endlessly(collection: CollectionBackend, chance: random.Random) -> None:
     """Compact by hand and in the background, with writes in between."""
     for version in itertools.count(chance.randrange(10**6)):
         ids = {f"c{chance.randrange(300)}" for _ in range(40)}
