@@ -138,7 +138,7 @@ def _plot(path: Path, embeddings: dict[str, Tensor], digits_N: Tensor) -> None:
     FigureCanvasAgg(drawing)
     grid = drawing.subplots(1, len(embeddings), squeeze=False)[0]
     for axes, (method, embedding_N2) in zip(grid, embeddings.items(), strict=True):
-        x, y = embedding_N2.T
+        x, y = embedding_N2.T.numpy()
         dots = axes.scatter(x, y, c=digits_N, cmap="viridis", s=2, linewidths=0, rasterized=True)
         for digit in sorted(set(digits_N.tolist())):
             place = embedding_N2[digits_N == digit].mean(dim=0).tolist()

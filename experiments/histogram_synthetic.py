@@ -2,8 +2,9 @@
 
 Source: Zholus and Putin (2020), section 4.1. Similarities are drawn from one of four priors and
 distances from U(0, 1); gradient descent then moves the distances alone. Each pair feels the mean
-over all M, so the fewer they are the farther 3,000 steps carry them; the number of pairs is ours.
-The heat maps pool the runs of all seeds.
+over all M, so the fewer they are the farther 3,000 steps carry them; but a pair only feels those
+within a node of its own distance, and too few lose sight of each other. 200 pairs is ours. The heat
+maps pool the runs of all seeds.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _plot(path: Path, histograms: dict[str, list[Tensors]]) -> None:
         s = torch.cat([one["similarity_M"] for one in runs])
         for i, (axes, step) in enumerate(zip(axes_of_prior, SHOWN, strict=True)):
             d = torch.cat([one["distance_SM"][i] for one in runs])
-            h_RZ = pair_histogram(d, s, bins=BINS, similarity_bins=BINS).sqrt()
+            h_RZ = pair_histogram(d, s, bins=BINS, similarity_bins=BINS).sqrt().numpy()
             axes.imshow(h_RZ, origin="lower", extent=(0, 1, 0, 1), cmap="magma")
             axes.set_title(f"{prior}, step {step:,}", fontsize="small")
             axes.tick_params(labelsize="x-small")

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from experiments.hierarchy_codes import METHODS
+from hummingbit.cli import main
+from tests.support.corpora import topic_documents
+
+PLACES = {"food": "world.food", "sea": "world.sea", "algebra": "mind.algebra"}
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    (tmp_path / "snippets").mkdir()
+    for split, count, seed in (("train", 200, 0), ("test", 40, 1)):
+        with lzma.open(tmp_path / "snippets" / f"{split}.jsonl.xz", "wt") as file:
+            for document in topic_documents(count, seed, prefix=split):
+                label = PLACES[document.labels[0]]
+                record = {"id": document.id, "text": document.text, "label": label}
+                file.write(json.dumps(record) + "\n")
+    return tmp_path
+
+
+def test_every_method_is_measured_by_grades(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data_root / "records.json"
+    options = ["--dataset", "snippets", "--seeds", 1, "--epochs", 12, "--bits", 16]
+    places = ["--data-root", data_root, "--work-dir", data_root / "w", "--json", out]
+    command = ["reproduce", "hierarchy-codes", *options, *places]
+    assert main(list(map(str, command))) == 0
+    first = capsys.readouterr()
+    records = json.loads(out.read_text())
+    assert [one["method"] for one in records] == list(METHODS)
+    for one in records:
+        assert 0.5 < one["p100_expected"] / (1 / 3) < 3
+        assert 0.6 < one["ndcg100_expected"] <= 1
+    assert "against ssb-vae on nDCG@100 over ties" in first.out
+    assert first.err.count("training ") == len(METHODS)
+    assert main(list(map(str, command))) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert "training " not in again.err
