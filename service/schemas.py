@@ -13,11 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from evaluation.report import Report
 
 
-class _Request(BaseModel):
+class RequestModel(BaseModel):
+    """What a request's body is made of: no unknown fields, no conversions, no NaN."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class _Response(BaseModel):
+class ResponseModel(BaseModel):
+    """What an answer is made of."""
+
     model_config = ConfigDict(frozen=True)
 
 
@@ -38,14 +42,14 @@ Radius = Annotated[
 CodeFormat = Literal["hex", "base64", "bits"]
 
 
-class CreateCollection(_Request):
+class CreateCollection(RequestModel):
     """Exactly one of the encoder that makes the codes and the length of codes that are brought."""
 
     encoder: str | None = None
     n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
 
 
-class NewDocument(_Request):
+class NewDocument(RequestModel):
     """A document: its id and exactly one of text, vector and code."""
 
     id: str
@@ -57,13 +61,13 @@ class NewDocument(_Request):
     payload: dict[str, Any] | None = None
 
 
-class UpsertDocuments(_Request):
+class UpsertDocuments(RequestModel):
     """Documents to insert, or to put in the place of those with their ids: all of them or none."""
 
     documents: list[NewDocument] = Field(min_length=1)
 
 
-class SearchRequest(_Request):
+class SearchRequest(RequestModel):
     """A search by exactly one of text, vector, code and the id of a document of the collection."""
 
     text: Text = None
@@ -75,26 +79,26 @@ class SearchRequest(_Request):
     with_payload: bool = False
 
 
-class SearchBatch(_Request):
+class SearchBatch(RequestModel):
     """Searches that are answered as of one generation of the collection."""
 
     searches: list[SearchRequest] = Field(min_length=1)
 
 
-class EncodeInput(_Request):
+class EncodeInput(RequestModel):
     """Exactly one of text and vector."""
 
     text: Text = None
     vector: Vector = None
 
 
-class EncodeRequest(_Request):
+class EncodeRequest(RequestModel):
     """What to encode with the collection's encoder; nothing is stored."""
 
     inputs: list[EncodeInput] = Field(min_length=1)
 
 
-class LabelledQuery(_Request):
+class LabelledQuery(RequestModel):
     """A query by exactly one of text, vector and code, and its label or labels.
 
     The id is what judgements and reports know it by; without one it is its position from 0.
@@ -108,7 +112,7 @@ class LabelledQuery(_Request):
     labels: list[str] | None = None
 
 
-class EvaluateRequest(_Request):
+class EvaluateRequest(RequestModel):
     """Labelled queries, and what to measure of the lists that they find."""
 
     queries: list[LabelledQuery] = Field(min_length=1)
@@ -130,7 +134,7 @@ class EvaluateRequest(_Request):
     )
 
 
-class EncoderInputs(_Request):
+class EncoderInputs(RequestModel):
     """What to encode, and how the codes are to be written."""
 
     inputs: list[EncodeInput] = Field(min_length=1)
@@ -140,21 +144,21 @@ class EncoderInputs(_Request):
     )
 
 
-class EncoderName(_Response):
+class EncoderName(ResponseModel):
     """The encoder that made a collection's codes, by name and by content."""
 
     name: str
     fingerprint: str
 
 
-class Unavailable(_Response):
+class Unavailable(ResponseModel):
     """Something that is there but cannot be opened."""
 
     name: str
     reason: str
 
 
-class CollectionSummary(_Response):
+class CollectionSummary(ResponseModel):
     """A collection; `encoder` is null where documents bring their own codes."""
 
     name: str
@@ -164,14 +168,14 @@ class CollectionSummary(_Response):
     generation: int
 
 
-class Collections(_Response):
+class Collections(ResponseModel):
     """All collections."""
 
     collections: list[CollectionSummary]
     unavailable: list[Unavailable]
 
 
-class BitBalance(_Response):
+class BitBalance(ResponseModel):
     """Over the bits, the share of documents in which a bit is 1."""
 
     least: float
@@ -189,14 +193,14 @@ class CollectionDetail(CollectionSummary):
     bytes_on_disk: int
 
 
-class Upserted(_Response):
+class Upserted(ResponseModel):
     """How many documents were written, an id given twice counting once; they are on disk."""
 
     upserted: int
     generation: int
 
 
-class StoredDocument(_Response):
+class StoredDocument(ResponseModel):
     """A document as it is stored."""
 
     id: str
@@ -206,7 +210,7 @@ class StoredDocument(_Response):
     payload: dict[str, Any]
 
 
-class SearchHit(_Response):
+class SearchHit(ResponseModel):
     """A document found; score is 1 − distance / n_bits, payload is there if it was asked for."""
 
     id: str
@@ -215,7 +219,7 @@ class SearchHit(_Response):
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
-class SearchResponse(_Response):
+class SearchResponse(ResponseModel):
     """Hits by distance and, where that is the same, by order of insertion.
 
     `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
@@ -228,13 +232,13 @@ class SearchResponse(_Response):
     took_ms: float
 
 
-class SearchBatchResponse(_Response):
+class SearchBatchResponse(ResponseModel):
     """One result for each search, in their order."""
 
     results: list[SearchResponse]
 
 
-class EncodeResponse(_Response):
+class EncodeResponse(ResponseModel):
     """Packed codes in hexadecimal, in the order of the inputs."""
 
     codes: list[str]
@@ -242,7 +246,7 @@ class EncodeResponse(_Response):
     encoder: EncoderName
 
 
-class EvaluateResponse(_Response):
+class EvaluateResponse(ResponseModel):
     """Means over the queries: as served, and what the order of ties could make of it.
 
     `expected` is over random orders, `best` and `worst` are the extremes.
@@ -262,7 +266,7 @@ class EvaluateResponse(_Response):
     took_ms: float
 
 
-class EvaluationStatus(_Response):
+class EvaluationStatus(ResponseModel):
     """An evaluation in the background: `report` is there once it is done, `error` if it failed."""
 
     id: str
@@ -271,7 +275,7 @@ class EvaluationStatus(_Response):
     report: Report | None
 
 
-class EncoderSummary(_Response):
+class EncoderSummary(ResponseModel):
     """An encoder; `dimension` is the length of the vectors it takes, `trained_on` what it says."""
 
     name: str
@@ -296,7 +300,7 @@ class EncoderDetail(EncoderSummary):
     figures: dict[str, Any]
 
 
-class EncodedInputs(_Response):
+class EncodedInputs(ResponseModel):
     """Codes in the order of the inputs.
 
     Bit 0 is the first digit of `bits` and the most significant bit of the first byte of `hex` and
@@ -310,14 +314,14 @@ class EncodedInputs(_Response):
     encoder: EncoderName
 
 
-class Encoders(_Response):
+class Encoders(ResponseModel):
     """All encoders."""
 
     encoders: list[EncoderSummary]
     unavailable: list[Unavailable]
 
 
-class Root(_Response):
+class Root(ResponseModel):
     """Where to begin."""
 
     service: str
@@ -326,7 +330,7 @@ class Root(_Response):
     collections: str
 
 
-class Status(_Response):
+class Status(ResponseModel):
     """The service answers."""
 
     status: str
@@ -339,14 +343,14 @@ class Ready(Status):
     encoders: list[str]
 
 
-class ProblemField(_Response):
+class ProblemField(ResponseModel):
     """What is wrong with one part of the body, which a JSON pointer (RFC 6901) names."""
 
     pointer: str
     message: str
 
 
-class Problem(_Response):
+class Problem(ResponseModel):
     """Problem details (RFC 9457); `code` says which kind of problem and does not change."""
 
     type: str
