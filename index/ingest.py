@@ -91,15 +91,19 @@ def _encoded(
 ) -> Iterator[_Batch]:
     """Yield batches in their order; those after are read and encoded meanwhile."""
     waiting: deque[_Batch] = deque()
-    for given in batches(documents, batch_size):
-        on_their_way = {one.id for batch in waiting for one in batch.documents}
-        batch = _changed(collection, last_of_each_id(given), on_their_way)
-        contents = read_contents(batch, collection.encoder, collection.n_bits)
-        waiting.append(_Batch(len(given), batch, contents, pool.submit(contents.inputs)))
-        while len(waiting) > ahead:
-            yield waiting.popleft()
-    while waiting:
-        yield waiting.popleft()
+    try:
+        for given in batches(documents, batch_size):
+            on_their_way = {one.id for batch in waiting for one in batch.documents}
+            batch = _changed(collection, last_of_each_id(given), on_their_way)
+            contents = read_contents(batch, collection.encoder, collection.n_bits)
+            waiting.append(_Batch(len(given), batch, contents, pool.submit(contents.inputs)))
+            while len(waiting) > ahead:
+                yield waiting.popleft()
+    except Exception:
+        # What was read before the error is written all the same.
+        yield from waiting
+        raise
+    yield from waiting
 
 
 def _changed(
