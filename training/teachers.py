@@ -115,12 +115,14 @@ def check_vectors_place(path: Path) -> None:
     """Check that :func:`save_vectors` can write to `path`; worth doing before a teacher is asked.
 
     Raises:
-        TeacherError: if `path` does not end in `.npz`, or exists.
+        TeacherError: if `path` does not end in `.npz`, exists, or its folder does not.
     """
     if path.suffix != ".npz":
         raise TeacherError(f"{path}: a teacher's vectors are written as .npz")
     if path.exists():
         raise TeacherError(f"{path} already exists; choose another place")
+    if not path.parent.is_dir():
+        raise TeacherError(f"{path}: there is no folder {path.parent}")
 
 
 def _read_file(path: Path, data: TrainingData) -> Teacher:

@@ -163,6 +163,8 @@ def test_saved_vectors_are_a_teacher(tmp_path: Path) -> None:
         save_vectors(tmp_path / "kept.npz", teacher, data)
     with pytest.raises(TeacherError, match=r"written as \.npz"):
         save_vectors(tmp_path / "kept.npy", teacher, data)
+    with pytest.raises(TeacherError, match="no folder"):
+        save_vectors(tmp_path / "none" / "kept.npz", teacher, data)
 
 
 def test_without_sentence_transformers_a_name_is_refused_plainly(
