@@ -1,0 +1,253 @@
+"""What is sent to a service, and what its answers come to; nothing here waits or sends."""
+
+from __future__ import annotations
+
+import email.utils
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from hummingbit import answers
+from hummingbit.answers import CodeFormat
+
+Answer = TypeVar("Answer")
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+URL_VARIABLE = "HUMMINGBIT_URL"
+KEY_VARIABLE = "HUMMINGBIT_KEY"
+TIMEOUT_SECONDS = 60.0
+RETRIES = 3
+FIRST_WAIT = 0.2
+LONGEST_WAIT = 30.0
+
+
+class ServiceError(RuntimeError):
+    """A service refused, failed or cannot be reached; the message says which and why.
+
+    `status` and `code` are those of its answer, None where there was none; `errors` point to what
+    was wrong in the request.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        code: str | None = None,
+        errors: Sequence[Mapping[str, str]] = (),
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.errors = errors
+        self.request_id = request_id
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """A request whose answer is an `Answer`; `repeatable` if a second one changes no more."""
+
+    method: str
+    path: str
+    body: Any = None
+    repeatable: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def settings_of(url: str | None, key: str | None) -> dict[str, Any]:
+    """Return what httpx is told; what is not given is read from the environment.
+
+    Raises:
+        ServiceError: if the address is not one of http or https.
+    """
+    url = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    key = key or os.environ.get(KEY_VARIABLE)
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise ServiceError(f"--url is {url[:80]!a}; it must begin with http:// or https://")
+    headers = {"Accept": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    return {"base_url": url.rstrip("/"), "headers": headers}
+
+
+def seconds_to_wait(
+    call: Call[Any], found: httpx.Response | Exception, attempt: int
+) -> float | None:
+    """Return how long to wait before `call` is tried again, or None if it is not to be.
+
+    A service that says ``Retry-After`` is believed; one that asks for more than
+    :data:`LONGEST_WAIT` is not waited for. Otherwise waits double, and no two clients' are alike.
+    429 comes before any work is done, so whatever was refused so can be sent again.
+    """
+    if isinstance(found, httpx.Response):
+        if found.status_code != 429 and not (found.status_code == 503 and call.repeatable):
+            return None
+        asked = _retry_after(found.headers.get("Retry-After"))
+        if asked is not None:
+            return asked if asked <= LONGEST_WAIT else None
+    elif not call.repeatable:
+        return None
+    share = random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads the clients
+    return min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt) * share
+
+
+def error_of(url: str, found: httpx.Response | Exception) -> ServiceError:
+    """Return the error of an answer that is no success, or of none at all."""
+    if isinstance(found, Exception):
+        return ServiceError(f"{url}: cannot be reached: {found or type(found).__name__}")
+    try:
+        problem = found.json()
+        detail = problem["detail"]
+    except (ValueError, KeyError, TypeError):
+        return ServiceError(
+            f"{url}: answers {found.status_code} {found.reason_phrase}", found.status_code
+        )
+    return ServiceError(
+        f"{url}: {detail}",
+        found.status_code,
+        problem.get("code"),
+        problem.get("errors", ()),
+        problem.get("request_id"),
+    )
+
+
+def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
+    """Tell whether `response` is a success.
+
+    A deletion that is repeated may find nothing more to delete: the first attempt was done.
+    """
+    gone = call.method == "DELETE" and attempt > 0 and response.status_code == 404
+    return response.is_success or gone
+
+
+def ready() -> Call[answers.Ready]:
+    """Ask whether everything can be opened."""
+    return Call("GET", "/readyz")
+
+
+def collections() -> Call[answers.Collections]:
+    """List the collections."""
+    return Call("GET", "/v1/collections")
+
+
+def collection(name: str) -> Call[answers.CollectionDetail]:
+    """Describe a collection."""
+    return Call("GET", _collection(name))
+
+
+def create_collection(
+    name: str, encoder: str | None, n_bits: int | None
+) -> Call[answers.CollectionSummary]:
+    """Create a collection; one just like it may be there."""
+    return Call("PUT", _collection(name), _given(encoder=encoder, n_bits=n_bits))
+
+
+def delete_collection(name: str) -> Call[None]:
+    """Delete a collection."""
+    return Call("DELETE", _collection(name))
+
+
+def upsert(name: str, documents: Sequence[Mapping[str, Any]]) -> Call[answers.Upserted]:
+    """Insert documents and replace those whose id is there."""
+    listed = [{field: _plain(value) for field, value in document.items()} for document in documents]
+    return Call("PUT", f"{_collection(name)}/documents", {"documents": listed})
+
+
+def get(name: str, document_id: str) -> Call[answers.StoredDocument]:
+    """Get a document."""
+    return Call("GET", f"{_collection(name)}/documents/{quote(document_id, safe='')}")
+
+
+def delete(name: str, document_id: str) -> Call[None]:
+    """Delete a document."""
+    return Call("DELETE", f"{_collection(name)}/documents/{quote(document_id, safe='')}")
+
+
+def search(name: str, wanted: Mapping[str, Any]) -> Call[answers.SearchResponse]:
+    """Search; `wanted` is the body, entries that are None left out."""
+    return Call("POST", f"{_collection(name)}/search", _given(**wanted))
+
+
+def search_batch(
+    name: str, searches: Sequence[Mapping[str, Any]]
+) -> Call[dict[str, list[answers.SearchResponse]]]:
+    """Search many times as of one generation."""
+    listed = [_given(**one) for one in searches]
+    return Call("POST", f"{_collection(name)}/search/batch", {"searches": listed})
+
+
+def encoders() -> Call[answers.Encoders]:
+    """List the encoders."""
+    return Call("GET", "/v1/encoders")
+
+
+def encoder(name: str) -> Call[answers.EncoderDetail]:
+    """Describe an encoder."""
+    return Call("GET", f"/v1/encoders/{quote(name, safe='')}")
+
+
+def encode(
+    name: str,
+    texts: Sequence[str] | None,
+    vectors: Sequence[Any] | None,
+    form: CodeFormat,
+) -> Call[answers.EncodedInputs]:
+    """Encode texts or vectors.
+
+    Raises:
+        ValueError: unless exactly one of the two is given.
+    """
+    if (texts is None) == (vectors is None):
+        raise ValueError("exactly one of texts and vectors must be given")
+    inputs = [{"text": text} for text in texts or ()]
+    inputs += [{"vector": _plain(vector)} for vector in vectors or ()]
+    body = {"inputs": inputs, "format": form}
+    return Call("POST", f"/v1/encoders/{quote(name, safe='')}/encode", body)
+
+
+def evaluate(name: str, body: Mapping[str, Any]) -> Call[answers.EvaluationStatus]:
+    """Begin an evaluation in the background."""
+    headers = {"Prefer": "respond-async"}
+    path = f"{_collection(name)}/evaluate"
+    return Call("POST", path, dict(body), repeatable=False, headers=headers)
+
+
+def evaluation(evaluation_id: str) -> Call[answers.EvaluationStatus]:
+    """Ask how an evaluation is getting on."""
+    return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}")
+
+
+def trec_run(evaluation_id: str) -> Call[str]:
+    """Ask for an evaluation's run in TREC's format."""
+    return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}?format=trec")
+
+
+def _collection(name: str) -> str:
+    return f"/v1/collections/{quote(name, safe='')}"
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in fields.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as the list that JSON has for it."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _retry_after(header: str | None) -> float | None:
+    """Return the seconds that the header says, as a number or as a date; RFC 9110, 10.2.3."""
+    if header is None:
+        return None
+    if header.isascii() and header.isdigit():
+        return float(header)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+    except ValueError:
+        return None
