@@ -69,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
     data, queries = read_split(args.dataset, args.data_root)
     records: list[Record] = []
     ndcg: dict[str, list[Any]] = {}
-    for method in args.methods:
-        for seed in range(args.seeds):
+    # Seed by seed, so that a run that is broken off has measured every method equally often.
+    for seed in range(args.seeds):
+        for method in args.methods:
             recipe = replace(METHODS[method], n_bits=args.bits, seed=seed, epochs=args.epochs)
             name = f"{args.dataset}-{method}-{args.bits}-{args.epochs}-{seed}"
             encoder = _trained(data, recipe, args.work_dir / name)

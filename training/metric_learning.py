@@ -27,7 +27,7 @@ from training.inputs import TrainingInputs
 from training.label_tree import dotted_tree, read_tree
 from training.loop import Schedule, fit
 from training.metric_recipe import MetricRecipe
-from training.models import EncoderNetwork, Shape, TextDecoder
+from training.models import EncoderNetwork, Shape
 from training.objectives.continuous_histogram import continuous_histogram_loss
 from training.objectives.pair_distance import cosine_distance
 from training.pipeline import (
@@ -196,9 +196,9 @@ def pair_source(
 class MetricNetwork(nn.Module):
     """The network that makes codes, and the objective with what it learns itself."""
 
-    def __init__(self, encoder: EncoderNetwork, decoder: nn.Module, objective: nn.Module) -> None:
+    def __init__(self, encoder: EncoderNetwork, objective: nn.Module) -> None:
         super().__init__()
-        self.encoder, self.decoder, self.objective = encoder, decoder, objective
+        self.encoder, self.objective = encoder, objective
 
 
 def build_network(recipe: MetricRecipe, features: Features) -> MetricNetwork:
@@ -213,9 +213,7 @@ def build_network(recipe: MetricRecipe, features: Features) -> MetricNetwork:
         input_scale=UNIT_ROW_SCALE if unit_rows else 1.0,
     )
     torch.manual_seed(recipe.seed)
-    encoder = EncoderNetwork(shape)
-    decoder = TextDecoder(shape.n_bits, shape.inputs)
-    return MetricNetwork(encoder, decoder, OBJECTIVES[recipe.objective](recipe))
+    return MetricNetwork(EncoderNetwork(shape), OBJECTIVES[recipe.objective](recipe))
 
 
 class MetricLoss:
@@ -239,23 +237,18 @@ class MetricLoss:
         progress: float,  # noqa: ARG002
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`; `rows` are units of the source."""
-        recipe = self._recipe
         documents, pairs = self._source.batch(rows)
-        x, targets = self._inputs.batch(documents, recipe.word_dropout, generator)
+        x, _ = self._inputs.batch(documents, self._recipe.word_dropout, generator)
         _, logits_NB = self._network.encoder(x)
         u_NB = torch.tanh(logits_NB / 2)
-        asked = recipe.objective_weight * self._objective(u_NB, documents, pairs)
-        terms = {recipe.objective.replace("-", "_") + "_loss": asked}
-        if recipe.reconstruction_weight:
-            rebuilt = self._network.decoder((1 + u_NB) / 2, targets).mean()
-            terms["reconstruction_loss"] = recipe.reconstruction_weight * rebuilt
-        return terms
+        # The last batch of an epoch holds what is left over; there may be nothing to compare.
+        is_rest = len(rows) < self._recipe.batch_size < len(self._source)
+        nothing = is_rest and pairs.spread <= 1 / (self._recipe.similarity_bins - 1)
+        loss = 0 * u_NB.sum() if nothing else self._objective(u_NB, documents, pairs)
+        return {self._recipe.objective.replace("-", "_") + "_loss": loss}
 
     def _objective(self, u_NB: Tensor, documents: Rows, pairs: Pairs) -> Tensor:
-        if not pairs.differ:
-            # The last batch of an epoch holds what is left over; there may be nothing to compare.
-            if len(documents) < self._recipe.batch_size:
-                return 0 * u_NB.sum()
+        if pairs.spread == 0:
             raise TrainingDataError(
                 f"batch_size is {self._recipe.batch_size}, and all pairs of a batch are equally"
                 " alike, as if of one class; take larger batches, or labels that are less rare"
@@ -267,5 +260,8 @@ class MetricLoss:
             torch.from_numpy(pairs.second),
             torch.from_numpy(pairs.similarity),
         )
-        loss: Tensor = self._network.objective(batch)
+        try:
+            loss: Tensor = self._network.objective(batch)
+        except ValueError as error:
+            raise TrainingDataError(f"{self._recipe.objective}: {error}") from None
         return loss

@@ -25,8 +25,7 @@ SIMILARITIES: Mapping[str, str] = {
 class MetricRecipe:
     """All that decides the outcome of metric learning besides the documents.
 
-    The loss is `objective_weight` · objective + `reconstruction_weight` · reconstruction
-    + `kl_weight` · KL. `bins` and `similarity_bins` are those of the objectives that have them.
+    `bins`, `similarity_bins` and `balance` are for the objectives that have histograms.
 
     Raises:
         RecipeError: naming the setting that is out of its range.
@@ -43,14 +42,10 @@ class MetricRecipe:
     learning_rate: float = setting(1e-3, "step size of Adam")
     hidden: int = setting(500, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
-    temperature: float = setting(0.67, "temperature of the relaxed bits")
-    objective_weight: float = setting(1.0, "weight of the objective")
-    reconstruction_weight: float = setting(0.0, "weight of rebuilding the document from its code")
-    kl_weight: float = setting(0.0, "weight of the divergence from bits set half the time")
     bins: int = setting(100, "nodes over distances of the histogram")
     similarity_bins: int = setting(100, "nodes over similarities of the histogram")
     balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")
-    word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
+    word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the labelled documents held out")
@@ -59,7 +54,6 @@ class MetricRecipe:
         check_settings(self, self._ranges())
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
-        weights = ("objective_weight", "reconstruction_weight", "kl_weight")
         return {
             "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
             "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
@@ -68,11 +62,9 @@ class MetricRecipe:
             "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
             "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
             "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
-            "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "bins": (2 <= self.bins <= 10_000, "from 2 to 10,000"),
             "similarity_bins": (2 <= self.similarity_bins <= 10_000, "from 2 to 10,000"),
             "balance": (0 <= self.balance <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
-            **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
         }

@@ -31,9 +31,9 @@ class Pairs:
     similarity: Floats
 
     @property
-    def differ(self) -> bool:
-        """Whether there are two degrees of similarity, so that there is something to learn."""
-        return bool(len(self.similarity) and np.ptp(self.similarity) > 0)
+    def spread(self) -> float:
+        """The greatest less the least similarity; 0 where there is nothing to tell apart."""
+        return float(np.ptp(self.similarity)) if len(self.similarity) else 0.0
 
 
 class PairSource(Protocol):
@@ -97,7 +97,7 @@ class ListedPairs:
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
-        if not pairs.differ:
+        if pairs.spread == 0:
             raise TrainingDataError(
                 f"similarity: all {len(pairs.similarity):,} pairs are equally alike; there must be"
                 " at least two degrees of similarity"

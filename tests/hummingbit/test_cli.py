@@ -78,6 +78,21 @@ def test_every_method_trains(
     assert load_encoder(tmp_path / "e").metadata["method"] == method
 
 
+def test_codes_are_trained_by_similarity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
+    (tmp_path / "tree").write_text("world food\nworld sea\nmind algebra\n")
+    train = ["train", "metric", "--objective", "continuous-histogram", "--data", corpus, *TRAINING]
+    files = ["--similarity-file", tmp_path / "tree", "--out", tmp_path / "e"]
+    assert hummingbit(*train, *files) == 0
+    assert "90 labels shown; 10 documents held out" in capsys.readouterr().out
+    assert load_encoder(tmp_path / "e").metadata["method"] == "metric"
+    (tmp_path / "tree").write_text("food sea\nsea food\n")
+    assert hummingbit(*train, *files, "--overwrite") == 2
+    assert "hummingbit: hierarchy: sea → food → sea is a cycle" in capsys.readouterr().err
+
+
 def test_an_evaluation_passes_or_fails_its_gate(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

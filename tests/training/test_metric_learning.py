@@ -141,6 +141,15 @@ def test_a_batch_of_one_class_is_explained(tmp_path: Path) -> None:
         train_metric(data, recipe, tmp_path / "e", progress=False)
 
 
+def test_degrees_that_the_bins_do_not_tell_apart_are_explained(tmp_path: Path) -> None:
+    name = {"food": "1", "sea": "1.1", "algebra": "1.2"}
+    documents = [replace(d, labels=(name[d.labels[0]],)) for d in topic_vectors(60)]
+    data = gather([*documents, Document("far", vector=documents[0].vector, labels=("90",))])
+    recipe = replace(RECIPE, similarity="graded", similarity_bins=2, batch_size=30)
+    with pytest.raises(TrainingDataError, match="continuous-histogram: similarity: all 435 pairs"):
+        train_metric(data, recipe, tmp_path / "e", progress=False)
+
+
 @pytest.mark.parametrize(
     ("similarity", "file", "message"),
     [
