@@ -51,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--bits", type=int, default=32, metavar="N")
     parser.add_argument("--epochs", type=int, default=30, metavar="N", help="for every method")
+    parser.add_argument("--hidden", type=int, default=500, metavar="N", help="for every method")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each method")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
@@ -72,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
     # Seed by seed, so that a run that is broken off has measured every method equally often.
     for seed in range(args.seeds):
         for method in args.methods:
-            recipe = replace(METHODS[method], n_bits=args.bits, seed=seed, epochs=args.epochs)
-            name = f"{args.dataset}-{method}-{args.bits}-{args.epochs}-{seed}"
+            sizes = {"n_bits": args.bits, "epochs": args.epochs, "hidden": args.hidden}
+            recipe = replace(METHODS[method], seed=seed, **sizes)
+            name = f"{args.dataset}-{method}-{'-'.join(map(str, sizes.values()))}-{seed}"
             encoder = _trained(data, recipe, args.work_dir / name)
             record, ndcg_Q = measure(encoder, data, queries)
-            named = {"dataset": args.dataset, "method": method, "n_bits": args.bits, "seed": seed}
-            records.append({**named, "epochs": args.epochs, **record})
+            named = {"dataset": args.dataset, "method": method, "seed": seed}
+            records.append({**named, **sizes, **record})
             ndcg.setdefault(method, []).append(ndcg_Q)
     if args.json:
         write_records(args.json, records)

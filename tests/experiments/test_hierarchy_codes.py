@@ -29,7 +29,7 @@ def test_every_method_is_measured_by_grades(
     data_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = data_root / "records.json"
-    options = ["--dataset", "snippets", "--seeds", 1, "--epochs", 12, "--bits", 16]
+    options = ["--dataset", "snippets", "--seeds", 1, "--epochs", 12, "--bits", 16, "--hidden", 32]
     places = ["--data-root", data_root, "--work-dir", data_root / "w", "--json", out]
     command = ["reproduce", "hierarchy-codes", *options, *places]
     assert main(list(map(str, command))) == 0
