@@ -3,14 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from encoder.codes import Codes
 from index.paging import Position, write_cursor
-from index.records import Hit
-from index.searching import Page, Probabilities, asymmetric_scores
+from index.protocol import Rows
+from index.publication import Published
+from index.records import Hit, SearchResult
+from index.searching import Page, Probabilities, Wanted, asymmetric_scores, find_pages
 from index.store import Store, StoredRow
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search whose queries are encoded, ``uint8[Q, C]``; what a cursor of it is bound to."""
+
+    codes: Codes
+    wanted: Wanted
+    radius: int | None
+    probabilities: Probabilities | None
+    with_payload: bool
+    with_code: bool
+    identity: tuple[object, ...]
+
+
+def answer(
+    search: Search, store: Store, published: Published, among: Rows | None
+) -> SearchResult | None:
+    """Return the answer as of a generation, or None if a hit is no longer in the store."""
+    generation = published.generation
+    pages = find_pages(
+        lambda codes, count: generation.search(codes, count, search.radius, among),
+        search.codes,
+        search.wanted,
+    )
+    rerank = search.probabilities is not None
+    with_code = search.with_code or rerank
+    known = read_hits(store, pages, with_payload=search.with_payload, with_code=with_code)
+    if known is None:
+        return None
+    hits = [make_hits(page, known, with_code=search.with_code) for page in pages]
+    if search.probabilities is not None:
+        pairs = zip(hits, search.probabilities, strict=True)
+        hits = [rerank_hits(some, known, alpha) for some, alpha in pairs]
+    after = search.wanted.after
+    last_row = published.last_row if after is None else after.last_row
+    return SearchResult(
+        generation=generation.number,
+        hits=hits,
+        next_cursors=[next_cursor(page, last_row, *search.identity) for page in pages]
+        if len(pages) == 1
+        else [None] * len(pages),
+        ties_cut=[page.tie_cut for page in pages],
+        engine=generation.engine,
+        reranked=rerank,
+    )
 
 
 def read_hits(

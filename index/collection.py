@@ -28,7 +28,7 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
-from index.answers import make_hits, next_cursor, read_hits, rerank_hits
+from index.answers import Search, answer
 from index.backend import BATCH_SIZE, MAX_K
 from index.batches import batches, last_of_each_id
 from index.blocks import Block
@@ -38,7 +38,7 @@ from index.errors import InputError, StoreError
 from index.filters import Filter, filter_to_json
 from index.labels import labels_of
 from index.paging import Position, read_cursor, write_cursor
-from index.publication import Publication, Searched
+from index.publication import Publication
 from index.queries import check_encoder, encode_queries
 from index.records import (
     DeleteResult,
@@ -53,7 +53,6 @@ from index.searching import (
     Wanted,
     check_cursor_use,
     check_request,
-    find_pages,
     query_probabilities,
 )
 from index.statistics import code_statistics
@@ -268,43 +267,21 @@ class Collection:
         probabilities = query_probabilities(queries, self._encoder) if rerank else None
         codes = self.encode_queries(queries)
         shown = None if filter is None else filter_to_json(filter)
-        search = (self.name, self.n_bits, codes.tobytes(), radius, shown)
-        after = None if cursor is None else read_cursor(cursor, *search)
-        wanted = Wanted(k, offset, after)
-
-        def answer(searched: Searched) -> SearchResult | None:
-            generation, last_row = searched.published
-            pages = find_pages(
-                lambda some, count: generation.search(some, count, radius, searched.among),
-                codes,
-                wanted,
-            )
-            known = read_hits(
-                self._store, pages, with_payload=with_payload, with_code=with_code or rerank
-            )
-            if known is None:
-                return None
-            hits = [make_hits(page, known, with_code=with_code) for page in pages]
-            if probabilities is not None:
-                pairs = zip(hits, probabilities, strict=True)
-                hits = [rerank_hits(some, known, alpha) for some, alpha in pairs]
-            last_row = last_row if after is None else after.last_row
-            single = len(codes) == 1
-            return SearchResult(
-                generation=generation.number,
-                hits=hits,
-                next_cursors=[
-                    next_cursor(page, last_row, *search) if single else None for page in pages
-                ],
-                ties_cut=[page.tie_cut for page in pages],
-                engine=generation.engine,
-                reranked=rerank,
-            )
-
-        result = answer(self._publication.searched(filter))
+        identity = (self.name, self.n_bits, codes.tobytes(), radius, shown)
+        after = None if cursor is None else read_cursor(cursor, *identity)
+        search = Search(
+            codes,
+            Wanted(k, offset, after),
+            radius,
+            probabilities,
+            with_payload=with_payload,
+            with_code=with_code,
+            identity=identity,
+        )
+        result = answer(search, self._store, *self._publication.searched(filter))
         if result is None:
             with self._publication.lock:
-                result = answer(self._publication.searched_now(filter))
+                result = answer(search, self._store, *self._publication.searched_now(filter))
         if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
         return result

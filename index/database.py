@@ -19,8 +19,8 @@ from index.schema import APPLICATION_ID, SCHEMA, Description, first_meta, read_d
 BUSY_SECONDS = 5.0
 # What a large ingest leaves of the write-ahead log once it has been moved into the file, and how
 # many pages are moved at a time: a page that many commits write is then moved once.
-LOG_BYTES_KEPT = 64 << 20
-LOG_PAGES = 8192
+LOG_BYTES_KEPT = 32 << 20
+LOG_PAGES = 4096
 
 
 class Database:
