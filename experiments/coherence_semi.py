@@ -14,7 +14,7 @@ from pathlib import Path
 
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
-from experiments.coherence_students import measure_student, student_of, text_recipe
+from experiments.coherence_students import measure_student, student_folder, student_of, text_recipe
 from experiments.coherence_text import COHERENCE
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from experiments.text_corpora import TaughtCorpus, read_taught
@@ -60,12 +60,14 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
 def _measure(
     corpus: TaughtCorpus, method: str, recipe: DistillationRecipe | Recipe, work_dir: Path
 ) -> Record:
-    name = f"{corpus.name}-{method.replace(' ', '')}-{recipe.supervision:g}-{recipe.seed}"
-    folder = work_dir / "semi" / name
+    cell = f"{method.replace(' ', '')}-{recipe.n_bits}-{recipe.supervision:g}-{recipe.seed}"
+    folder = work_dir / "semi" / f"{corpus.name}-{cell}"
     weight = None
     if isinstance(recipe, Recipe):
         encoder = _autoencoder(corpus, recipe, folder)
     else:
+        if not recipe.supervision:
+            folder = student_folder(corpus, recipe, work_dir)
         encoder = student_of(corpus, recipe, folder)
         weight = recipe.teacher_weight if recipe.supervision else None
     return {

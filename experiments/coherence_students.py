@@ -29,6 +29,12 @@ def text_recipe(objective: str, **settings: Any) -> DistillationRecipe:
     return DistillationRecipe(objective=objective, **{**chosen.get(objective, {}), **settings})
 
 
+def student_folder(corpus: TaughtCorpus, recipe: DistillationRecipe, work_dir: Path) -> Path:
+    """Return where a student that learns from its teacher alone is kept, whoever asks for it."""
+    name = f"{corpus.name}-{recipe.objective}-{recipe.n_bits}-{recipe.seed}"
+    return work_dir / "text" / name
+
+
 def student_of(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -> Encoder:
     """Return the student kept in `folder` if all the same made it; else train it."""
     encoder = load_encoder(folder) if folder.exists() else None

@@ -22,6 +22,7 @@ from evaluation.ranked import evaluate_scores
 from experiments.coherence_students import (
     measure_student,
     retrieval_figures,
+    student_folder,
     student_of,
     text_recipe,
 )
@@ -74,7 +75,7 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
     for n_bits, objective in _students(args):
         for seed in range(args.seeds):
             recipe = text_recipe(objective, n_bits=n_bits, seed=seed)
-            folder = args.work_dir / "text" / f"{corpus.name}-{objective}-{n_bits}-{seed}"
+            folder = student_folder(corpus, recipe, args.work_dir)
             encoder = student_of(corpus, recipe, folder)
             figures = measure_student(corpus, encoder, folder)
             yield {"method": objective, "n_bits": n_bits, "seed": seed, **figures}
