@@ -15,11 +15,23 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from index.data_folder import DataFolder
-from service import collections, docs, encoders, evaluations, health, searches
+from service import (
+    alias_routes,
+    collections,
+    docs,
+    encoders,
+    evaluations,
+    health,
+    job_routes,
+    searches,
+    snapshot_routes,
+)
+from service.background import explain, kinds_of_work
 from service.batching import Batcher
 from service.direct import direct_search_route
 from service.gate import Authenticate, Deadline, Queue
 from service.handlers import add_handlers
+from service.jobs import Jobs
 from service.keys import Keyring
 from service.metrics import Metrics
 from service.middleware import BodyLimit, RequestId
@@ -27,6 +39,7 @@ from service.observe import Observe
 from service.openapi import describe
 from service.settings import Settings
 from service.tracing import Trace, exporting_provider
+from service.write_gate import WriteGate
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
@@ -35,6 +48,9 @@ ROUTERS = (
     collections.router,
     searches.router,
     evaluations.router,
+    job_routes.router,
+    alias_routes.router,
+    snapshot_routes.router,
     docs.router,
 )
 BULK_PATHS = ("/documents", "/evaluate")
@@ -63,12 +79,14 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
             opened = await run_in_threadpool(settings.whereabouts.open, writable=True)
         app.state.folder = data if opened is None else opened
         app.state.metrics.watch(app.state.folder)
+        app.state.jobs = await run_in_threadpool(_open_jobs, app)
         app.state.batcher = Batcher(app.state.metrics, searches.write_search)
         try:
             yield
         finally:
             await run_in_threadpool(app.state.batcher.close)
             await run_in_threadpool(app.state.evaluations.close)
+            await run_in_threadpool(app.state.jobs.close)
             if opened is not None:
                 await run_in_threadpool(opened.close)
 
@@ -86,6 +104,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
+    app.state.write_gate = WriteGate()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
     described = next(one for one in searches.router.routes if _is_search(one))
@@ -114,6 +133,13 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
         app.add_middleware(Trace, provider=exporting_provider(settings.traces_endpoint))
     app.add_middleware(Observe, metrics=metrics, access_log=settings.access_log)
     app.add_middleware(RequestId)
+
+
+def _open_jobs(app: FastAPI) -> Jobs:
+    folder, settings = app.state.folder, app.state.settings
+    kinds = kinds_of_work(folder, app.state.write_gate)
+    path = folder.path / "jobs"
+    return Jobs(path, kinds, explain, workers=settings.concurrent_jobs, kept=settings.kept_jobs)
 
 
 def _body_limit(path: str, settings: Settings) -> int:

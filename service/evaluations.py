@@ -121,12 +121,6 @@ def get_evaluation(
     return Response(text, media_type=FORMATS[chosen].media_type)
 
 
-def wants_async(request: Request) -> bool:
-    """Tell whether the header ``Prefer`` asks for an answer before the work is done; RFC 7240."""
-    preferences = ",".join(request.headers.getlist("prefer")).lower()
-    return "respond-async" in {one.partition(";")[0].strip() for one in preferences.split(",")}
-
-
 def _status(id_: str, evaluation: Future[Job]) -> EvaluationStatus:
     if not evaluation.done():
         return EvaluationStatus(id=id_, status="running", error=None, report=None)

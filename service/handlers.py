@@ -13,18 +13,22 @@ from starlette.routing import BaseRoute, Match, Route
 from encoder.artifact import ArtifactError
 from evaluation.metrics import MetricError
 from evaluation.result import EvaluationError
+from index.data_folder import DataFolder
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
     DataFolderError,
     EncoderMismatch,
     InputError,
+    SnapshotError,
     StoreError,
     UnknownCollection,
     UnknownDocument,
     UnknownEncoder,
+    UnknownSnapshot,
 )
 from service.errors import ProblemError, invalid_field, invalid_fields, problem_response
+from service.job_store import JobStoreError
 from service.validation import field_errors
 
 _log = logging.getLogger("hummingbit.service")
@@ -43,7 +47,10 @@ def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
         UnknownEncoder: _unknown_encoder_problem,
         CollectionExists: lambda _, error: ProblemError(409, "collection_exists", str(error)),
         CollectionUnavailable: _unavailable_problem,
+        UnknownSnapshot: lambda _, error: ProblemError(404, "unknown_snapshot", str(error)),
         ArtifactError: _encoder_problem,
+        SnapshotError: _storage_problem,
+        JobStoreError: _storage_problem,
         StoreError: _storage_problem,
         DataFolderError: _storage_problem,
         Exception: _internal_problem,
@@ -120,12 +127,16 @@ def _encoder_problem(_: Request, error: Exception) -> ProblemError:
 def _storage_problem(request: Request, error: Exception) -> ProblemError:
     name = request.path_params.get("name")
     folder = request.app.state.folder
-    if name is not None and name not in {*folder.collections(), *folder.unavailable()}:
+    if name is not None and not _is_there(folder, name):
         # It was dropped while this request was under way.
         return ProblemError(404, "unknown_collection", f"there is no collection {name!a}")
     _log.error("storage failed", exc_info=error)
     message = "the collection could not be read or written; the service's log says why"
     return ProblemError(503, "storage_failed", message)
+
+
+def _is_there(folder: DataFolder, name: str) -> bool:
+    return name in {*folder.collections(), *folder.unavailable(), *folder.aliases()}
 
 
 def _internal_problem(_: Request, __: Exception) -> ProblemError:

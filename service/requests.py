@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel
 
 from corpus.document import DocumentError
@@ -19,6 +20,7 @@ from service.errors import ProblemError, invalid_field
 from service.schemas import EncoderName
 from service.settings import Settings
 from service.validation import show
+from service.write_gate import WriteGate
 
 
 async def _folder(request: Request) -> DataFolder:
@@ -35,10 +37,21 @@ async def _settings(request: Request) -> Settings:
     return settings
 
 
+async def _write_gate(request: Request) -> WriteGate:
+    gate: WriteGate = request.app.state.write_gate
+    return gate
+
+
 async def _write_slot(request: Request) -> AsyncIterator[None]:
     slots: Semaphore = request.app.state.write_slots
+    gate = await _write_gate(request)
     async with slots:
-        yield
+        if not gate.enter(wait=False):
+            await run_in_threadpool(gate.enter)
+        try:
+            yield
+        finally:
+            gate.leave()
 
 
 async def _long_read_slot(request: Request) -> AsyncIterator[None]:
@@ -49,6 +62,7 @@ async def _long_read_slot(request: Request) -> AsyncIterator[None]:
 
 Folder = Annotated[DataFolder, Depends(_folder)]
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
+GateOf = Annotated[WriteGate, Depends(_write_gate)]
 Limits = Annotated[Settings, Depends(_settings)]
 
 # A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
@@ -77,6 +91,12 @@ def encoder_name(collection: CollectionBackend) -> EncoderName | None:
 def without_path(reason: object, folder: DataFolder) -> str:
     """Say why without telling where on the machine the data folder is."""
     return str(reason).replace(f"{folder.path}/", "")
+
+
+def wants_async(request: Request) -> bool:
+    """Tell whether the header ``Prefer`` asks for an answer before the work is done; RFC 7240."""
+    preferences = ",".join(request.headers.getlist("prefer")).lower()
+    return "respond-async" in {one.partition(";")[0].strip() for one in preferences.split(",")}
 
 
 def check_count(items: Sequence[Any], most: int, field: str) -> None:

@@ -20,7 +20,7 @@ from service.batching import Asked, Batcher
 from service.body import JSONRoute
 from service.collections import parse_item
 from service.errors import invalid_field
-from service.evaluations import EvaluationsOf, wants_async
+from service.evaluations import EvaluationsOf
 from service.requests import (
     LONG_READ,
     CollectionOf,
@@ -31,6 +31,7 @@ from service.requests import (
     encoder_name,
     located,
     render,
+    wants_async,
 )
 from service.roles import READ
 from service.schemas import (

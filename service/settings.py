@@ -117,6 +117,8 @@ class Settings(BaseSettings):
     kept_evaluations: Count = Field(
         default=16, description="evaluations in the background, in memory"
     )
+    concurrent_jobs: Count = Field(default=1, description="jobs in the background at a time")
+    kept_jobs: Count = Field(default=1000, description="finished jobs that are remembered")
     request_timeout: Seconds = Field(
         default=60.0, description="seconds until an answer; 0 waits for ever"
     )

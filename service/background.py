@@ -1,0 +1,111 @@
+"""What is done in the background: each kind of job, and which errors are whose fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from index.aliases import AddAlias
+from index.backend import CollectionBackend
+from index.collection import Collection
+from index.data_folder import DataFolder
+from index.errors import (
+    CollectionExists,
+    EncoderMismatch,
+    InputError,
+    SnapshotError,
+    UnknownCollection,
+    UnknownEncoder,
+    UnknownSnapshot,
+)
+from index.reindex import copy_following, delete_missing
+from index.snapshots import Snapshot
+from service.errors import ProblemError
+from service.jobs import Progress, Work
+from service.write_gate import WriteGate
+
+_CODES: Mapping[type[Exception], tuple[int, str]] = {
+    UnknownCollection: (404, "unknown_collection"),
+    UnknownEncoder: (422, "unknown_encoder"),
+    UnknownSnapshot: (404, "unknown_snapshot"),
+    CollectionExists: (409, "collection_exists"),
+    EncoderMismatch: (409, "encoder_mismatch"),
+    SnapshotError: (422, "snapshot_failed"),
+    InputError: (422, "invalid_request"),
+}
+
+
+def explain(error: Exception) -> ProblemError | None:
+    """Return the problem of a job whose request cannot be done; None of any other error."""
+    for kind, (status, code) in _CODES.items():
+        if isinstance(error, kind):
+            return ProblemError(status, code, str(error))
+    return None
+
+
+def kinds_of_work(folder: DataFolder, gate: WriteGate) -> dict[str, Work]:
+    """Return what does the jobs that this service takes."""
+
+    def bound(work: Callable[[DataFolder, WriteGate, Progress], dict[str, Any]]) -> Work:
+        return lambda progress: work(folder, gate, progress)
+
+    return {"reindex": bound(_reindex), "snapshot": bound(_snapshot), "restore": bound(_restore)}
+
+
+def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what is told of a snapshot."""
+    contents = asdict(snapshot.contents)
+    del contents["store_sha256"], contents["format_version"]
+    return {"id": snapshot.id, **contents, "bytes": snapshot.bytes, "sha256": snapshot.sha256}
+
+
+def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
+    spec = progress.job.spec
+    source = local(folder.collection(spec["source"]))
+    if progress.job.attempts == 1 and spec["into"] in folder.collections():
+        raise CollectionExists(f"collection {spec['into']!a} exists already")
+    target = local(folder.create_collection(spec["into"], encoder=spec["encoder"]))
+    try:
+        progress.advance(total=len(source))
+        row = copy_following(source, target, 0, progress.advance)
+        # What is written during one round is copied in the next, which is shorter.
+        while source.following(row, 1000)[999:]:
+            row = copy_following(source, target, row, progress.advance)
+        with gate.closed():
+            copy_following(source, target, row)
+            delete_missing(source, target)
+            if spec["alias"] is not None:
+                folder.change_aliases([AddAlias(spec["alias"], spec["into"])])
+    except Exception:
+        if not progress.ending.is_set():
+            folder.drop_collection(spec["into"])
+        raise
+    progress.done = progress.total = len(target)
+    return {"collection": target.name, "documents": len(target), "alias": spec["alias"]}
+
+
+def _snapshot(folder: DataFolder, _: WriteGate, progress: Progress) -> dict[str, Any]:
+    return snapshot_record(folder.create_snapshot(progress.job.collection))
+
+
+def _restore(folder: DataFolder, _: WriteGate, progress: Progress) -> dict[str, Any]:
+    name = progress.job.collection
+    if progress.job.attempts > 1 and name in folder.collections():
+        # The service ended between the last step and the record of it.
+        return {"collection": name, "documents": len(folder.collection(name))}
+    tar = folder.snapshots().file(progress.job.spec["snapshot"])
+    restored = folder.restore_snapshot(tar, name)
+    return {"collection": restored.name, "documents": len(restored)}
+
+
+def local(collection: CollectionBackend) -> Collection:
+    """Return a collection that lies in the data folder.
+
+    Raises:
+        InputError: if it lies elsewhere.
+    """
+    if not isinstance(collection, Collection):
+        message = f"collection {collection.name!a} does not lie in the service's data folder"
+        raise InputError("collection", message)
+    return collection
