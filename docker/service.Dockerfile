@@ -1,5 +1,5 @@
 # The service: loads encoders, holds collections, answers over REST. No torch.
-FROM python:3.11-slim AS build
+FROM python:3.11 AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY corpus corpus
@@ -10,8 +10,11 @@ COPY hummingbit hummingbit
 COPY index index
 COPY service service
 COPY training training
+# Neither the libraries' own tests nor uvloop's debugging symbols are of use here.
 RUN python -m venv /opt/hummingbit \
-    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt .
+    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt . \
+    && find /opt/hummingbit/lib -type d -name tests -prune -exec rm -r {} + \
+    && find /opt/hummingbit/lib -path '*/uvloop/*.so' -exec strip --strip-unneeded {} +
 
 FROM python:3.11-slim
 LABEL org.opencontainers.image.title="hummingbit" \
@@ -19,14 +22,18 @@ LABEL org.opencontainers.image.title="hummingbit" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/opt/hummingbit/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    HUMMINGBIT_DATA_DIR=/data \
+    HUMMINGBIT_HOST=0.0.0.0 \
+    HUMMINGBIT_PORT=8000
 RUN useradd --system --uid 10001 --no-create-home hummingbit \
     && install --directory --owner=hummingbit --group=hummingbit /data
 COPY --from=build /opt/hummingbit /opt/hummingbit
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
+# Alive is all that can be asked without a key; hummingbit ready asks for more.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/livez', timeout=2)"]
 ENTRYPOINT ["hummingbit"]
-CMD ["serve", "--data-dir", "/data", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["serve"]

@@ -21,6 +21,7 @@ COMMANDS = {
     "index": "build, extend and describe a collection",
     "search": "search a collection from the command line",
     "serve": "serve a data folder over REST",
+    "ready": "ask the service on this machine whether it is ready",
     "keys": "make, list and revoke the keys of a service",
     "config": "show and check the settings of a service",
     "encoder": "install, list and describe encoders",

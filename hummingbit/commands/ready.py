@@ -1,0 +1,40 @@
+"""``hummingbit ready``: is the service on this machine ready? For probes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from hummingbit.calls import KEY_VARIABLE
+from hummingbit.client import Client
+from hummingbit.commands.service_options import add_settings, read_settings
+from service.settings import Settings
+
+SECONDS = 5.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the settings that say where the service is."""
+    add_settings(parser, ("port",))
+    parser.add_argument("--url", metavar="URL", help="a service elsewhere")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is served; what is not ready is an error.
+
+    The key is ``HUMMINGBIT_KEY``, or one of those that the service was given in its settings.
+    """
+    settings = read_settings(args).settings
+    url = args.url or f"http://127.0.0.1:{settings.port}"
+    with Client(
+        url, os.environ.get(KEY_VARIABLE) or _key(settings), timeout=SECONDS, retries=0
+    ) as client:
+        found = client.ready()
+    print(f"ready: {len(found['collections'])} collections, {len(found['encoders'])} encoders")
+    return 0
+
+
+def _key(settings: Settings) -> str | None:
+    keys = (settings.read_key, settings.write_key, settings.admin_key)
+    return next((key.get_secret_value() for key in keys if key is not None), None)
