@@ -10,8 +10,8 @@ the first request where the documents are a list; where they are a stream, batch
 **No moments.** A search sees every write that was acknowledged before it began, and may see part of
 one that is in progress. The generation it names is that of the last write that was finished then.
 
-**One writer.** Rows are given by the process that writes, so only one may. It notices another,
-and then refuses to go on, but Milvus has no lock that would keep two from starting.
+**One writer.** Rows are given by the process that writes, so only one may. It refuses to go on once
+it sees what another has written, but Milvus has no lock that would keep two from starting.
 """
 
 # `filter` is the word of requests and of options; the builtin is not used here.
@@ -19,7 +19,8 @@ and then refuses to go on, but Milvus has no lock that would keep two from start
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ class MilvusCollection:
         )
         ready = list(encoded) if isinstance(documents, Sequence) else encoded
         ids: set[str] = set()
-        with self._writing:
+        with self._one_writer():
             for size, entities in ready:
                 self._write(entities)
                 ids.update(entity["id"] for entity in entities)
@@ -161,7 +162,7 @@ class MilvusCollection:
             raise InputError("codes", f"are {given}; they must be uint8{list(shape)}")
         places = sorted({document.id: at for at, document in enumerate(documents)}.values())
         entities = self._entities([documents[at] for at in places], codes[places])
-        with self._writing:
+        with self._one_writer():
             self._write(entities)
             number = self._progress.finish(changed=bool(entities))
             return UpsertResult(len(entities), number)
@@ -176,12 +177,12 @@ class MilvusCollection:
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """See :meth:`index.backend.CollectionBackend.delete`."""
-        with self._writing:
+        with self._one_writer():
             return self._delete(list(self._store.of_ids(list(dict.fromkeys(ids)), ["row"])))
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """See :meth:`index.backend.CollectionBackend.delete_where`."""
-        with self._writing:
+        with self._one_writer():
             last = self._progress.now().last_row
             condition = self._store.condition(filter, last)
             found = self._store.by_row(["id", "row"], 1, last, condition)
@@ -294,7 +295,7 @@ class MilvusCollection:
 
     def compact(self) -> None:
         """Have Milvus drop what was deleted; it does so in the background."""
-        with self._writing:
+        with self._one_writer():
             self._progress.check_alone()
             self._store.compact()
 
@@ -333,6 +334,16 @@ class MilvusCollection:
         """Close the collection, once a write in progress is done."""
         with self._writing:
             self._store.close()
+
+    @contextmanager
+    def _one_writer(self) -> Iterator[None]:
+        with self._writing:
+            try:
+                yield
+            except BaseException:
+                # Part of it may have been written; what is read next must show it.
+                self._store.wait_for_all()
+                raise
 
     def _encode(self, documents: Sequence[Document]) -> Codes:
         return encode_contents(documents, self._encoder, self.n_bits)

@@ -20,6 +20,8 @@ from index.errors import StoreError, StoreUnavailable
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 60.0
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+# What the client says where there is no server.
+NO_CONNECTION = 2
 
 # Every error is raised to the caller; the client would also write it to the console, with a stack.
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
@@ -80,6 +82,10 @@ class Cluster:
         moment = get_collection_ts(name, connection.server_address, context.get_db_name())
         self._moment = max(self._moment, moment)
 
+    def wait_for_all(self) -> None:
+        """Let what is read from now on include whatever was written, as by a write that failed."""
+        self._moment = 0
+
     def consistency(self) -> dict[str, Any]:
         """Return the options of a request that reads.
 
@@ -106,19 +112,23 @@ class Cluster:
         self._client.close()
 
     def _translated(self, error: Exception) -> StoreError:
-        cause: BaseException | None = error
-        away = isinstance(error, MilvusException) and error.code in (*AWAY, 2)
-        while cause is not None:
-            away = away or (isinstance(cause, grpc.RpcError) and _status(cause) in AWAY)
-            cause = cause.__cause__
-        if away:
+        away = isinstance(error, MilvusException) and error.code in (*AWAY, NO_CONNECTION)
+        if away or any(_status(cause) in AWAY for cause in _causes(error)):
             return StoreUnavailable(f"Milvus at {self.address} cannot be reached: {_short(error)}")
         return StoreError(f"Milvus at {self.address}: {_short(error)}")
 
 
-def _status(error: grpc.RpcError) -> Any:
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what caused it; the client has some cause themselves."""
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None and cause not in causes:
+        causes.append(cause)
+    return causes
+
+
+def _status(error: BaseException) -> Any:
     code = getattr(error, "code", None)
-    return code() if callable(code) else None
+    return code() if isinstance(error, grpc.RpcError) and callable(code) else None
 
 
 def _short(error: Exception) -> str:

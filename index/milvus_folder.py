@@ -7,7 +7,7 @@ from pathlib import Path
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
-from index.errors import CollectionUnavailable, StoreError
+from index.errors import CollectionUnavailable, SnapshotError, StoreError
 from index.milvus import MilvusCollection
 from index.milvus_catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus_cluster import Cluster
@@ -40,6 +40,11 @@ class MilvusFolder(DataFolder):
         except BaseException:
             self._cluster.close()
             raise
+
+    def restore_snapshot(self, tar: Path, name: str) -> CollectionBackend:
+        """Raise SnapshotError: a snapshot is of a collection that lies in a folder."""
+        hint = "restore it without Milvus, and move it there by index export and import"
+        raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")
 
     def close(self) -> None:
         """Close every collection and the connection, and let another process write."""

@@ -126,6 +126,10 @@ class MilvusStore:
         """Return all of a document, or None if there is none with the id."""
         return self.of_ids([id_], CONTENT_FIELDS).get(id_)
 
+    def wait_for_all(self) -> None:
+        """See :meth:`index.milvus_cluster.Cluster.wait_for_all`."""
+        self._cluster.wait_for_all()
+
     def close(self) -> None:
         """Ask and write nothing more."""
         self._open = False

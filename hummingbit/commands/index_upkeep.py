@@ -6,14 +6,13 @@ import argparse
 import json
 import sys
 
-from hummingbit.commands.opening import Actions, add_action, open_folder
-from hummingbit.commands.options import add_data_dir
+from hummingbit.commands.opening import Actions, add_action, add_folder, open_folder
 
 
 def configure(actions: Actions) -> None:
     """Add the actions."""
     list_ = actions.add_parser("list", help="name the collections, and those that cannot be opened")
-    add_data_dir(list_)
+    add_folder(list_)
     list_.set_defaults(run=run_list)
     add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
     add_action(actions, "verify", run_verify, "check every document, code and checksum")
