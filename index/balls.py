@@ -66,9 +66,9 @@ class Balls:
                 positions, codes = lookup((queries[some, None] ^ self.masks[:size]).ravel())
                 owners, masks = np.divmod(positions, size)
                 found = Candidates(owners, codes, self.distances[masks])
-                limits, settled = _limits(found, counts, len(some), k, min(reach, radius))
+                lim, settled = limits(found, counts, len(some), k, min(reach, radius))
                 settled |= radius <= reach
-                keep = settled[owners] & (found.distances <= limits[owners])
+                keep = settled[owners] & (found.distances <= lim[owners])
                 parts.append(Candidates(some[owners[keep]], codes[keep], found.distances[keep]))
                 left.append(some[~settled])
             pending = np.concatenate([pending[:0], *left])
@@ -82,7 +82,7 @@ def ball_size(n_bits: int, radius: int) -> int:
     return sum(math.comb(n_bits, count) for count in range(radius + 1))
 
 
-def _limits(
+def limits(
     found: Candidates, counts: Integers, n_queries: int, k: int, reach: int
 ) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Return the distance of each query's k-th row, or `reach`, and whether there are k by then."""
