@@ -54,11 +54,12 @@ eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the commi
 bench: $(VENV)/.dev ## Time encoding, search and training side by side with their alternatives
 	$(BIN)/python -m benchmarks.encoding
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.evaluation
 
 .PHONY: faults
-faults: $(VENV)/.dev ## Kill the service 20 times in the middle of a stream of upserts
+faults: $(VENV)/.dev ## Kill the service 20 times and the store 200 times; fill a disk 20 times
 	$(BIN)/python -m pytest -m faults -s tests
 
 .PHONY: fuzz
