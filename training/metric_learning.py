@@ -1,16 +1,14 @@
 """From documents and how alike they are to an encoder: ``hummingbit train metric``.
 
-An objective is an entry of :data:`OBJECTIVES`: it sees the relaxed codes of a batch, its pairs and
-how alike they are, and says how far the codes are from what it asks. It is a module of the network
-that is trained, so parameters and buffers of its own are learned and kept in checkpoints.
+What is asked of codes is one of :data:`training.metric_objectives.OBJECTIVES`, how alike documents
+are the matter of :mod:`training.similarity`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,9 @@ from training.export import to_encoder
 from training.inputs import TrainingInputs
 from training.label_tree import dotted_tree, read_tree
 from training.loop import Schedule, fit
+from training.metric_objectives import DISTANCES, OBJECTIVES, MetricBatch
 from training.metric_recipe import MetricRecipe
 from training.models import EncoderNetwork, Shape
-from training.objectives.continuous_histogram import continuous_histogram_loss
-from training.objectives.pair_distance import cosine_distance
 from training.pipeline import (
     Split,
     Trained,
@@ -49,54 +46,6 @@ from training.similarity import (
     graded_classes,
     read_pairs,
 )
-
-
-@dataclass(frozen=True)
-class MetricBatch:
-    """What an objective sees of N documents: relaxed codes, labels and M pairs with similarities.
-
-    `u_NB` lies between −1 and 1, its signs are the bits; `first_M` and `second_M` are the places
-    of the pairs in the batch, `similarity_M` runs from 0 to 1 and holds two degrees at least.
-    """
-
-    u_NB: Tensor
-    tags_NC: Tensor
-    first_M: Tensor
-    second_M: Tensor
-    similarity_M: Tensor
-
-    def distances(self) -> Tensor:
-        """Return ½ (1 − cos) of each pair, ``float[M]`` from 0 to 1.
-
-        Of codes of ±1 it is the share of bits in which they differ. Unlike the distance of the
-        relaxed bits it does not depend on how sure the bits are, so that a network whose logits are
-        still small is told of its mistakes as loudly as one that has made up its mind.
-        """
-        return cosine_distance(self.u_NB)[self.first_M, self.second_M]
-
-
-class ContinuousHistogram(nn.Module):
-    """:func:`continuous_histogram_loss` of the pairs of a batch."""
-
-    def __init__(self, recipe: MetricRecipe) -> None:
-        super().__init__()
-        self._recipe = recipe
-
-    def forward(self, batch: MetricBatch) -> Tensor:
-        """Return the loss of a batch, a scalar."""
-        return continuous_histogram_loss(
-            batch.distances(),
-            batch.similarity_M,
-            bins=self._recipe.bins,
-            similarity_bins=self._recipe.similarity_bins,
-            balance=self._recipe.balance,
-        )
-
-
-OBJECTIVES: Mapping[str, Callable[[MetricRecipe], nn.Module]] = {
-    "continuous-histogram": ContinuousHistogram,
-}
-"""What makes each objective of :data:`training.metric_recipe.OBJECTIVES`."""
 
 
 def train_metric(
@@ -259,6 +208,7 @@ class MetricLoss:
             torch.from_numpy(pairs.first),
             torch.from_numpy(pairs.second),
             torch.from_numpy(pairs.similarity),
+            DISTANCES[self._recipe.distance],
         )
         try:
             loss: Tensor = self._network.objective(batch)

@@ -10,7 +10,7 @@ from training.recipe import check_settings, setting
 OBJECTIVES: Mapping[str, str] = {
     "continuous-histogram": "pairs in the order of their similarity, by histograms",
 }
-"""What each objective asks of codes, by name; :mod:`training.metric_learning` has the code."""
+"""What each objective asks of codes, by name; :mod:`training.metric_objectives` has the code."""
 
 SIMILARITIES: Mapping[str, str] = {
     "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
@@ -34,6 +34,7 @@ class MetricRecipe:
     method: str = setting("metric", "what is trained", "metric")
     objective: str = setting("continuous-histogram", "what is asked of codes", *OBJECTIVES)
     similarity: str = setting("hierarchy", "what makes documents alike", *SIMILARITIES)
+    distance: str = setting("cosine", "how far relaxed codes are apart", "cosine", "hamming")
     n_bits: int = setting(32, "bits in a code, a multiple of 8")
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
     seed: int = setting(0, "seed of everything that is drawn")

@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from corpus.document import Document
 from encoder.artifact import load_encoder, read_labelled_ids
 from evaluation.evaluate import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
-from training import metric_learning, metric_recipe
+from training import metric_objectives, metric_recipe
 from training.data import TrainingData, TrainingDataError, gather
 from training.metric_learning import run_settings, train_metric
 from training.metric_recipe import MetricRecipe
@@ -50,7 +51,7 @@ def test_codes_rank_by_the_levels_of_the_hierarchy(
 
 
 def test_both_tables_of_objectives_have_the_same_entries() -> None:
-    assert list(metric_learning.OBJECTIVES) == list(metric_recipe.OBJECTIVES)
+    assert list(metric_objectives.OBJECTIVES) == list(metric_recipe.OBJECTIVES)
 
 
 def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
@@ -110,6 +111,24 @@ def test_labels_that_are_numbers_are_grades(tmp_path: Path) -> None:
     near = np.linalg.norm(means["1"] - means["2.5"])
     far = np.linalg.norm(means["1"] - means["10"])
     assert near < far
+
+
+def test_every_distance_is_that_of_the_bits_in_the_end() -> None:
+    signs = torch.randint(0, 2, (9, 16), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
+    expected = (signs[:, None] != signs[None]).float().mean(dim=2)
+    assert set(metric_objectives.DISTANCES) == set(
+        next(one for one in fields(MetricRecipe) if one.name == "distance").metadata["choices"]
+    )
+    for distance in metric_objectives.DISTANCES.values():
+        torch.testing.assert_close(distance(signs), expected, atol=1e-6, rtol=0)
+
+
+def test_relaxed_hamming_distances_train_too(tmp_path: Path) -> None:
+    data, queries = gather(topic_vectors(300)), gather(topic_vectors(60, seed=1))
+    recipe = replace(RECIPE, distance="hamming")
+    encoder = train_metric(data, recipe, tmp_path / "e", progress=False).encoder
+    found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@10"])
+    assert found.expected["P@10"] > 0.85
 
 
 def test_pairs_that_a_user_lists(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""What metric learning asks of codes: each objective by its name.
+
+An objective sees the relaxed codes of a batch, its pairs and how alike they are, and says how far
+the codes are from what it asks. It is a module of the network that is trained, so parameters and
+buffers of its own are learned and kept in checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from training.metric_recipe import MetricRecipe
+from training.objectives.continuous_histogram import continuous_histogram_loss
+from training.objectives.pair_distance import cosine_distance, relaxed_hamming_distance
+
+DISTANCES: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "cosine": cosine_distance,
+    "hamming": lambda u_NB: relaxed_hamming_distance((1 + u_NB) / 2),
+}
+"""From relaxed codes ``[N, B]`` between −1 and 1 to distances ``[N, N]`` from 0 to 1.
+
+Both are the share of differing bits where codes are ±1. The cosine does not depend on how sure the
+bits are: a network whose logits are still small is told of its mistakes as loudly as one that has
+made up its mind.
+"""
+
+
+@dataclass(frozen=True)
+class MetricBatch:
+    """What an objective sees of N documents: relaxed codes, labels and M pairs with similarities.
+
+    `u_NB` lies between −1 and 1, its signs are the bits; `first_M` and `second_M` are the places
+    of the pairs in the batch, `similarity_M` runs from 0 to 1 and holds two degrees at least.
+    `distance` is one of :data:`DISTANCES`.
+    """
+
+    u_NB: Tensor
+    tags_NC: Tensor
+    first_M: Tensor
+    second_M: Tensor
+    similarity_M: Tensor
+    distance: Callable[[Tensor], Tensor]
+
+    def distances(self) -> Tensor:
+        """Return how far each pair is apart, ``float[M]`` from 0 to 1."""
+        return self.distance(self.u_NB)[self.first_M, self.second_M]
+
+
+class ContinuousHistogram(nn.Module):
+    """:func:`continuous_histogram_loss` of the pairs of a batch."""
+
+    def __init__(self, recipe: MetricRecipe) -> None:
+        super().__init__()
+        self._recipe = recipe
+
+    def forward(self, batch: MetricBatch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        return continuous_histogram_loss(
+            batch.distances(),
+            batch.similarity_M,
+            bins=self._recipe.bins,
+            similarity_bins=self._recipe.similarity_bins,
+            balance=self._recipe.balance,
+        )
+
+
+OBJECTIVES: Mapping[str, Callable[[MetricRecipe], nn.Module]] = {
+    "continuous-histogram": ContinuousHistogram,
+}
+"""What makes each objective of :data:`training.metric_recipe.OBJECTIVES`."""
