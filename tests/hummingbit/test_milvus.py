@@ -1,0 +1,116 @@
+"""The command line and the service with collections on Milvus do what they do without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from encoder.artifact import write_artifact
+from hummingbit.cli import main
+from service.settings import Settings
+from tests.support.corpora import topic_documents
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import check_problem, served
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed")
+
+FILTER = '{"field": "label", "in": ["algebra", "sea"]}'
+
+
+def hummingbit(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with an encoder, and a file of documents beside it."""
+    write_artifact(tmp_path / "encoders" / "plain", text_encoder(), random_texts(50))
+    lines = [
+        json.dumps({"id": one.id, "text": one.text, "label": one.labels[0]}) + "\n"
+        for one in topic_documents(80)
+    ]
+    (tmp_path / "corpus.jsonl").write_text("".join(lines))
+    (tmp_path / "queries.jsonl").write_text("".join(lines[:9]))
+    return tmp_path
+
+
+def test_a_collection_moves_to_milvus_and_answers_as_before(
+    data: Path,
+    milvus_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = ["--data-dir", data]
+    there = [*here, "--engine", "milvus", "--milvus-uri", milvus_uri]
+
+    def said(*arguments: object) -> str:
+        assert hummingbit(*arguments) == 0
+        return capsys.readouterr().out
+
+    said("index", "build", "moving", data / "corpus.jsonl", "--encoder", "plain", *here)
+    said("index", "export", "moving", data / "moving.jsonl.gz", *here)
+    assert "80 documents" in said("index", "import", "moving", data / "moving.jsonl.gz", *there)
+    for command in (
+        ["search", "moving", topic_documents(3)[2].text, "--limit", "20"],
+        ["search", "moving", "--id", topic_documents(3)[1].id, "--filter", FILTER, "--with-code"],
+        ["search", "moving", topic_documents(3)[0].text, "--rerank", "--radius", "9"],
+        ["index", "get", "moving", topic_documents(3)[0].id],
+        ["index", "count", "moving", "--filter", FILTER],
+        ["index", "verify", "moving"],
+        ["evaluate", "moving", "--queries", data / "queries.jsonl", "--json"],
+    ):
+        local, on_milvus = said(*command, *here), said(*command, *there)
+        assert on_milvus == local, command
+    stats = json.loads(said("index", "stats", "moving", *there))
+    assert (stats["documents"], stats["engine"], stats["encoder"]) == (80, "milvus", "plain")
+    # Unchanged documents are passed over, as in the data folder.
+    assert "80" in said("index", "add", "moving", data / "corpus.jsonl", *there)
+    said("index", "export", "moving", data / "back.jsonl", *there)
+    said("index", "export", "moving", data / "here.jsonl", *here)
+    back, there_before = (data / "back.jsonl").read_text(), (data / "here.jsonl").read_text()
+    assert back.splitlines()[1:] == there_before.splitlines()[1:]
+    monkeypatch.setenv("HUMMINGBIT_ENGINE", "milvus")
+    monkeypatch.setenv("HUMMINGBIT_MILVUS_URI", milvus_uri)
+    assert "moving\t80 documents" in said("index", "list", *here)
+    said("index", "compact", "moving", *here)
+    said("index", "delete", "moving", topic_documents(3)[0].id, *here)
+    assert said("index", "count", "moving", *here).split()[0] == "79"
+    said("index", "drop", "moving", *here)
+
+
+def test_the_service_serves_collections_on_milvus(data: Path, milvus_uri: str) -> None:
+    settings = Settings(data_dir=data, engine="milvus", milvus_uri=milvus_uri)
+    with served(data, settings) as client:
+        path = "/v1/collections/served"
+        assert client.put(path, json={"encoder": "plain"}).status_code == 201
+        documents = [{"id": one.id, "text": one.text} for one in topic_documents(10)]
+        written = client.put(f"{path}/documents", json={"documents": documents})
+        assert (written.status_code, written.json()["generation"]) == (200, 1)
+        found = client.post(f"{path}/search", json={"text": documents[4]["text"], "limit": 3})
+        assert found.status_code == 200
+        assert found.json()["hits"][0]["distance"] == 0
+        assert client.get(path).json()["documents"] == 10
+        assert client.get(f"{path}/documents/{documents[0]['id']}").status_code == 200
+        check_problem(client.get(f"{path}/documents/nobody"), 404, "unknown_document")
+        assert "served" in client.get("/readyz").json()["collections"]
+        assert client.delete(path).status_code == 204
+        check_problem(client.get(path), 404, "unknown_collection")
+
+
+def test_what_is_wrong_is_said_in_a_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HUMMINGBIT_MILVUS_TOKEN", "root:secret")
+    stats = ["index", "stats", "c", "--data-dir", data, "--engine", "milvus"]
+    for uri, message in (
+        ([], "nothing says where it is: give --milvus-uri or HUMMINGBIT_MILVUS_URI"),
+        (["--milvus-uri", "http://127.0.0.1:1"], "Milvus at 127.0.0.1:1 cannot be reached"),
+        (["--milvus-uri", "milvus"], "the address of Milvus must be like http://HOST:19530"),
+    ):
+        assert hummingbit(*stats, *uri) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert said.count("\n") == 1
+        assert "secret" not in said
