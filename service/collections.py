@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
 from corpus.document import FIELDS, Document, parse_document
@@ -25,6 +25,7 @@ from service.requests import (
     encoder_name,
     located,
     render,
+    stage,
 )
 from service.schemas import (
     CollectionDetail,
@@ -118,7 +119,9 @@ def delete_collection(name: str, folder: Folder) -> Response:
     dependencies=WRITE,
     summary="Upsert documents",
 )
-def put_documents(collection: CollectionOf, body: UpsertDocuments, limits: Limits) -> Response:
+def put_documents(
+    request: Request, collection: CollectionOf, body: UpsertDocuments, limits: Limits
+) -> Response:
     """Insert documents and replace those whose id is there: all of them, or none on an error.
 
     They are on disk when this answers.
@@ -129,7 +132,8 @@ def put_documents(collection: CollectionOf, body: UpsertDocuments, limits: Limit
         for position, item in enumerate(body.documents)
     ]
     try:
-        result = collection.upsert(documents)
+        with stage(request, "store"):
+            result = collection.upsert(documents)
     except InputError as error:
         raise invalid_field(str(error), "documents") from None
     return render(Upserted(upserted=result.upserted, generation=result.generation))
@@ -141,9 +145,14 @@ def put_documents(collection: CollectionOf, body: UpsertDocuments, limits: Limit
     openapi_extra=roles.READ,
     summary="Get a document",
 )
-def get_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 - as in the path
+def get_document(
+    request: Request,
+    collection: CollectionOf,
+    id: str,  # noqa: A002 - as in the path
+) -> Response:
     """Get a document as it is stored. Its id may hold any characters, percent-encoded."""
-    stored = collection.get(id)
+    with stage(request, "store"):
+        stored = collection.get(id)
     if stored is None:
         raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
     return render(
@@ -164,9 +173,15 @@ def get_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 -
     dependencies=WRITE,
     summary="Delete a document",
 )
-def delete_document(collection: CollectionOf, id: str) -> Response:  # noqa: A002 - as in the path
+def delete_document(
+    request: Request,
+    collection: CollectionOf,
+    id: str,  # noqa: A002 - as in the path
+) -> Response:
     """Delete a document."""
-    if not collection.delete([id]).deleted:
+    with stage(request, "store"):
+        deleted = collection.delete([id]).deleted
+    if not deleted:
         raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
     return Response(status_code=204)
 

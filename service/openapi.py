@@ -36,6 +36,37 @@ REFUSALS = {
     "429": "Too many requests are waiting; Retry-After says when to come back.",
     "503": "It cannot be served now; Retry-After says when to come back.",
 }
+EXAMPLES: dict[str, Any] = {
+    "CreateCollection": {"encoder": "docstrings32"},
+    "UpsertDocuments": {
+        "documents": [
+            {
+                "id": "numpy.linalg.eigh",
+                "text": "Return the eigenvalues and eigenvectors of a complex Hermitian matrix.",
+                "label": "numpy.linalg",
+                "payload": {"module": "numpy"},
+            }
+        ]
+    },
+    "SearchRequest": {
+        "text": "eigenvalues of a symmetric matrix",
+        "limit": 10,
+        "radius": 6,
+        "with_payload": True,
+    },
+    "SearchBatch": {"searches": [{"text": "eigenvalues"}, {"id": "numpy.linalg.eigh", "limit": 3}]},
+    "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
+    "EncoderInputs": {
+        "inputs": [{"text": "eigenvalues of a symmetric matrix"}],
+        "format": "bits",
+    },
+    "EvaluateRequest": {
+        "queries": [{"id": "q1", "text": "eigenvalues", "label": "numpy.linalg"}],
+        "metrics": ["P@100", "mAP@100", "nDCG@10"],
+    },
+}
+"""A request of each kind, by the name of its schema."""
+
 WITH_BODY = {"408", "413", "415", "422"}
 
 
@@ -48,6 +79,8 @@ def describe(app: FastAPI) -> None:
             title=app.title, version=app.version, summary=app.summary, routes=app.routes
         )
         _describe_problems(schema)
+        _group(schema)
+        _add_examples(schema)
         schema["components"]["securitySchemes"] = SECURITY_SCHEMES
         return json.dumps(schema, ensure_ascii=False).encode()
 
@@ -69,6 +102,19 @@ def _describe_problems(schema: dict[str, Any]) -> None:
                 refusal = {"description": REFUSALS[status], "content": content}
                 responses.setdefault(status, refusal)
             responses["default"] = {"description": "The request failed.", "content": content}
+
+
+def _group(schema: dict[str, Any]) -> None:
+    """Put every operation under the kind of thing that it is about."""
+    for path, operations in schema["paths"].items():
+        kind = path.split("/")[2] if path.startswith("/v1/") else "service"
+        for operation in operations.values():
+            operation["tags"] = [kind]
+
+
+def _add_examples(schema: dict[str, Any]) -> None:
+    for name, example in EXAMPLES.items():
+        schema["components"]["schemas"][name]["examples"] = [example]
 
 
 def _refusals(operation: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from asyncio import Semaphore
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import InputError
 from service.errors import ProblemError, invalid_field
+from service.metrics import Metrics
 from service.schemas import EncoderName
 from service.settings import Settings
 from service.validation import show
@@ -42,10 +44,14 @@ async def _write_gate(request: Request) -> WriteGate:
     return gate
 
 
-async def _write_slot(request: Request) -> AsyncIterator[None]:
+async def _write_slots(request: Request) -> Semaphore:
     slots: Semaphore = request.app.state.write_slots
+    return slots
+
+
+async def _write_slot(request: Request) -> AsyncIterator[None]:
     gate = await _write_gate(request)
-    async with slots:
+    async with await _write_slots(request):
         if not gate.enter(wait=False):
             await run_in_threadpool(gate.enter)
         try:
@@ -62,6 +68,7 @@ async def _long_read_slot(request: Request) -> AsyncIterator[None]:
 
 Folder = Annotated[DataFolder, Depends(_folder)]
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
+WriteSlots = Annotated[Semaphore, Depends(_write_slots)]
 GateOf = Annotated[WriteGate, Depends(_write_gate)]
 Limits = Annotated[Settings, Depends(_settings)]
 
@@ -97,6 +104,17 @@ def wants_async(request: Request) -> bool:
     """Tell whether the header ``Prefer`` asks for an answer before the work is done; RFC 7240."""
     preferences = ",".join(request.headers.getlist("prefer")).lower()
     return "respond-async" in {one.partition(";")[0].strip() for one in preferences.split(",")}
+
+
+@contextmanager
+def stage(request: Request, name: str) -> Iterator[None]:
+    """Tell the metrics how long a stage of the answer to `request` takes."""
+    metrics: Metrics = request.app.state.metrics
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        metrics.observe_stage(name, time.perf_counter() - began)
 
 
 def check_count(items: Sequence[Any], most: int, field: str) -> None:

@@ -14,7 +14,9 @@ from pydantic import SecretStr
 
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
+from service import schemas
 from service.app import create_app
+from service.openapi import EXAMPLES
 from service.server import AddressError, listening, serve
 from service.settings import Settings
 from tests.support.service import ROOT, check_problem, client_of, served, serving_process
@@ -81,6 +83,11 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
         assert "application/problem+json" in operation["responses"]["default"]["content"]
         with_body = method == "put" or (method == "post" and path not in WITHOUT_BODY)
         assert ("requestBody" in operation) == with_body, path
+
+
+def test_the_examples_are_requests_that_could_be() -> None:
+    for name, example in EXAMPLES.items():
+        getattr(schemas, name).model_validate(example)
 
 
 def test_an_error_nobody_thought_of_tells_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import numpy as np
@@ -58,11 +58,15 @@ def served(
 
 
 @contextmanager
-def serving_process(data_dir: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving_process(
+    data_dir: Path, *flags: str, stderr: IO[str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Serve a data folder from another process and lend it and its address; it is killed."""
     command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(data_dir)]
     command += ["--port", "0", *flags]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

@@ -1,0 +1,242 @@
+"""What operators see and rely on: metrics, the log, traces, deadlines, the queue, a calm end."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+
+from index.data_folder import DataFolder
+from service.logs import JSONFormatter, request_name
+from service.settings import Settings
+from service.tracing import Trace, provider_of
+from tests.support.service import (
+    check_problem,
+    client_of,
+    make_data_folder,
+    served,
+    serving_process,
+)
+
+
+class Slow(DataFolder):
+    """A data folder whose listing of encoders waits until it may go on."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, writable=True)
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Event()
+
+    def encoder_names(self) -> list[str]:
+        self.begun.release()
+        assert self.may_end.wait(20)
+        return super().encoder_names()
+
+
+@contextmanager
+def slowly_served(path: Path, **limits: Any) -> Iterator[tuple[httpx.Client, Slow]]:
+    folder = Slow(path)
+    with folder, served(folder, Settings(**limits)) as client:
+        try:
+            yield client, folder
+        finally:
+            folder.may_end.set()
+
+
+def samples(client: httpx.Client) -> dict[str, dict[tuple[str, ...], float]]:
+    text = client.get("/metrics").text
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            labels = tuple(value for name, value in sorted(one.labels.items()) if name != "le")
+            found.setdefault(one.name, {})[labels] = one.value
+    return found
+
+
+def test_metrics_count_by_the_template_of_the_route(tmp_path: Path) -> None:
+    with served(make_data_folder(tmp_path)) as client:
+        path = "/v1/collections/secret-name"
+        client.put(path, json={"encoder": "words"})
+        documents = [{"id": str(i), "text": "apple"} for i in range(3)]
+        client.put(f"{path}/documents", json={"documents": documents})
+        for _ in range(4):
+            client.post(f"{path}/search", json={"text": "apple"})
+        client.post(f"{path}/search", json={})
+        client.get("/nope/and/nope")
+        client.request("BREW", "/livez")
+        found = samples(client)
+    requests = found["hummingbit_request_seconds_count"]
+    search = "/v1/collections/{name}/search"
+    assert requests["POST", search, "200"] == 4
+    assert requests["POST", search, "422"] == 1
+    assert requests["GET", "unmatched", "404"] == 1
+    assert not any("secret-name" in label for labels in requests for label in labels)
+    assert all(labels[0] in {"GET", "PUT", "POST", "OTHER"} for labels in requests)
+    assert found["hummingbit_collection_documents"]["secret-name",] == 3
+    assert found["hummingbit_collection_n_bits"]["secret-name",] == 32
+    for stage in ("encode", "search", "store"):
+        assert found["hummingbit_stage_seconds_count"][stage,] >= 1
+    assert found["hummingbit_unavailable_collections"][()] == 0
+
+
+def test_a_request_beyond_the_queue_is_told_to_come_back(tmp_path: Path) -> None:
+    limits = {"concurrent_requests": 1, "queued_requests": 1}
+    with slowly_served(tmp_path, **limits) as (client, folder), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(client.get, "/v1/encoders")
+        assert folder.begun.acquire(timeout=20)
+        second = pool.submit(client.get, "/v1/encoders")
+        while samples(client)["hummingbit_waiting_requests"][()] != 1:
+            time.sleep(0.01)
+        response = client.get("/v1/collections")
+        check_problem(response, 429, "too_many_requests")
+        assert int(response.headers["retry-after"]) >= 1
+        assert client.get("/livez").status_code == 200
+        assert samples(client)["hummingbit_refused_requests_total"][()] == 1
+        folder.may_end.set()
+        assert first.result().status_code == second.result().status_code == 200
+        assert client.get("/v1/collections").status_code == 200
+
+
+def test_an_answer_that_takes_too_long(tmp_path: Path) -> None:
+    limits = {"request_timeout": 0.2, "concurrent_requests": 1}
+    with slowly_served(tmp_path, **limits) as (client, folder):
+        response = client.get("/v1/encoders")
+        check_problem(response, 503, "timed_out")
+        assert "retry-after" in response.headers
+        assert response.headers["x-request-id"]
+        # What could not be stopped keeps its turn; who waits for it is answered all the same.
+        check_problem(client.get("/v1/collections"), 503, "timed_out")
+        folder.may_end.set()
+        deadline = time.monotonic() + 10
+        while client.get("/v1/collections").status_code != 200:
+            assert time.monotonic() < deadline
+
+
+def test_a_body_that_takes_too_long(tmp_path: Path) -> None:
+    with served(tmp_path, Settings(request_timeout=0.3)) as client:
+        client.put("/v1/collections/c", json={"n_bits": 16})
+        assert client.base_url.port is not None
+        head = (
+            "POST /v1/collections/c/search HTTP/1.1\r\nHost: x\r\n"
+            'Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"code": '
+        )
+        address = ("127.0.0.1", client.base_url.port)
+        with socket.create_connection(address, timeout=10) as connection:
+            connection.sendall(head.encode())
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"body_too_slow"' in answer
+        assert client.get("/readyz").status_code == 200
+
+
+def test_a_line_of_the_log_is_one_json_object() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JSONFormatter())
+    log = logging.Logger("hummingbit.test")
+    log.addHandler(handler)
+    token = request_name.set("r-1")
+    try:
+        log.info("two\nlines and %s", "\ud800")
+        try:
+            raise ValueError("why")
+        except ValueError:
+            log.exception("failed", extra={"fields": {"status": 500}})
+    finally:
+        request_name.reset(token)
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["message"], first["level"]) == ("two\nlines and ?", "info")
+    assert first["request_id"] == second["request_id"] == "r-1"
+    assert second["status"] == 500
+    assert "ValueError: why" in second["exception"]
+    assert first["time"].endswith("+00:00")
+
+
+def test_every_request_is_logged_without_its_key(tmp_path: Path) -> None:
+    key = "k" * 40
+    (tmp_path / "c.toml").write_text(f"admin_key = '{key}'\n")
+    flags = ("--config", str(tmp_path / "c.toml"))
+    log = tmp_path / "log"
+    with log.open("w") as file, serving_process(tmp_path, *flags, stderr=file) as (process, url):
+        with client_of(url) as client:
+            client.get("/v1/collections?x=1", headers={"Authorization": f"Bearer {key}"})
+            client.get("/v1/collections", headers={"X-Request-ID": "mine"})
+            client.get("/v1/%0aforged", headers={"X-API-Key": key})
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+    assert key not in log.read_text()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    access = [line for line in lines if line["logger"] == "hummingbit.access"]
+    assert [(one["path"], one["status"], one["role"]) for one in access] == [
+        ("/v1/collections", 200, "admin"),
+        ("/v1/collections", 401, "nobody"),
+        ("/v1/%0aforged", 404, "admin"),
+    ]
+    assert access[0]["route"] == "/v1/collections"
+    assert access[1]["request_id"] == "mine"
+
+
+def test_requests_under_way_are_finished_and_new_ones_sent_away(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    flags = ("--shutdown-delay", "1")
+    with serving_process(tmp_path, *flags) as (process, url), client_of(url) as client:
+        assert client.get("/readyz").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        while (response := client.get("/readyz")).status_code == 200:
+            time.sleep(0.01)
+        problem = check_problem(response, 503, "not_ready")
+        assert "about to stop" in problem["detail"]
+        assert client.get("/v1/encoders").status_code == 200
+        assert process.wait(timeout=20) == 0
+        with pytest.raises(httpx.ConnectError):
+            client.get("/livez")
+
+
+def test_a_span_for_every_request_below_its_callers() -> None:
+    exporter = InMemorySpanExporter()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        scope["route"] = type("Route", (), {"path": "/v1/{name}"})
+        await send({"type": "http.response.start", "status": 418, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def named(scope: Any, receive: Any, send: Any) -> None:
+        scope["state"] = {"request_id": "r-1"}
+        await Trace(app, provider_of(SimpleSpanProcessor(exporter)))(scope, receive, send)
+
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    transport = httpx.ASGITransport(named)
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            headers = {"traceparent": f"00-{trace}-{parent}-01"}
+            assert (await client.get("/v1/a", headers=headers)).status_code == 418
+
+    asyncio.run(ask())
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "GET /v1/{name}"
+    assert f"{span.context.trace_id:032x}" == trace
+    assert f"{span.parent.span_id:016x}" == parent  # type: ignore[union-attr]
+    assert span.attributes == {
+        "http.request.method": "GET",
+        "url.path": "/v1/a",
+        "hummingbit.request_id": "r-1",
+        "http.response.status_code": 418,
+        "http.route": "/v1/{name}",
+    }
