@@ -10,9 +10,11 @@ COPY hummingbit hummingbit
 COPY index index
 COPY service service
 COPY training training
+# EXTRAS=milvus adds the client of Milvus.
+ARG EXTRAS=""
 # Neither the libraries' own tests nor uvloop's debugging symbols are of use here.
 RUN python -m venv /opt/hummingbit \
-    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt . \
+    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt ".${EXTRAS:+[$EXTRAS]}" \
     && find /opt/hummingbit/lib -type d -name tests -prune -exec rm -r {} + \
     && find /opt/hummingbit/lib -path '*/uvloop/*.so' -exec strip --strip-unneeded {} +
 

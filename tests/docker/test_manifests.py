@@ -87,6 +87,14 @@ def test_the_compose_file_is_as_strict() -> None:
     service = compose["services"]["service"]
     assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
     assert "metrics" in compose["services"]["prometheus"]["profiles"]
+    for name in ("milvus", "etcd", "minio"):
+        one = compose["services"][name]
+        assert one["profiles"] == ["distributed"]
+        assert "ports" not in one
+        assert "no-new-privileges:true" in one["security_opt"]
+    service = compose["services"]["service-on-milvus"]
+    assert service["extends"] == {"service": "service"}
+    assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
     for one in compose["configs"].values():
         assert "file" not in one or (ROOT / one["file"]).is_file()
 
