@@ -91,6 +91,9 @@ class CollectionBackend(Protocol):
         A backend that cannot tell returns all of them; writing one again changes only its row.
         """
 
+    def existing(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that documents of the collection have."""
+
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids; ids that are not there are passed over.
 

@@ -177,6 +177,10 @@ class Collection:
             if document.id not in marks or not _is_stored(document, *marks[document.id])
         ]
 
+    def existing(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that documents of the collection have."""
+        return set(self._store.read_marks(list(dict.fromkeys(ids))))
+
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids; ids that are not there are passed over.
 

@@ -175,6 +175,10 @@ class MilvusCollection:
             one for one in documents if one.id not in known or not is_stored(one, known[one.id])
         ]
 
+    def existing(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that documents of the collection have."""
+        return set(self._store.of_ids(list(dict.fromkeys(ids)), ["row"]))
+
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """See :meth:`index.backend.CollectionBackend.delete`."""
         with self._one_writer():

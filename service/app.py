@@ -19,6 +19,7 @@ from service import (
     alias_routes,
     collections,
     docs,
+    documents,
     encoders,
     evaluations,
     health,
@@ -46,6 +47,7 @@ ROUTERS = (
     health.router,
     encoders.router,
     collections.router,
+    documents.router,
     searches.router,
     evaluations.router,
     job_routes.router,
@@ -53,7 +55,7 @@ ROUTERS = (
     snapshot_routes.router,
     docs.router,
 )
-BULK_PATHS = ("/documents", "/evaluate")
+BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate")
 
 
 def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -> FastAPI:
@@ -137,7 +139,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
 
 def _open_jobs(app: FastAPI) -> Jobs:
     folder, settings = app.state.folder, app.state.settings
-    kinds = kinds_of_work(folder, app.state.write_gate)
+    kinds = kinds_of_work(folder, app.state.write_gate, settings)
     path = folder.path / "jobs"
     return Jobs(path, kinds, explain, workers=settings.concurrent_jobs, kept=settings.kept_jobs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -21,8 +21,10 @@ from index.errors import (
 )
 from index.reindex import copy_following, delete_missing
 from index.snapshots import Snapshot
+from service.bulk import INPUT, BulkWriter, write_file
 from service.errors import ProblemError
 from service.jobs import Progress, Work
+from service.settings import Settings
 from service.write_gate import WriteGate
 
 _CODES: Mapping[type[Exception], tuple[int, str]] = {
@@ -44,13 +46,21 @@ def explain(error: Exception) -> ProblemError | None:
     return None
 
 
-def kinds_of_work(folder: DataFolder, gate: WriteGate) -> dict[str, Work]:
+def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict[str, Work]:
     """Return what does the jobs that this service takes."""
 
-    def bound(work: Callable[[DataFolder, WriteGate, Progress], dict[str, Any]]) -> Work:
-        return lambda progress: work(folder, gate, progress)
+    def bulk(progress: Progress) -> dict[str, Any]:
+        job = progress.job
+        create_only = job.spec["create_only"]
+        writer = BulkWriter(folder, gate, job.collection, limits, create_only=create_only)
+        return write_file(progress.folder / INPUT, writer, progress)
 
-    return {"reindex": bound(_reindex), "snapshot": bound(_snapshot), "restore": bound(_restore)}
+    return {
+        "bulk": bulk,
+        "reindex": lambda progress: _reindex(folder, gate, progress),
+        "snapshot": lambda progress: _snapshot(folder, progress),
+        "restore": lambda progress: _restore(folder, progress),
+    }
 
 
 def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
@@ -85,11 +95,11 @@ def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[st
     return {"collection": target.name, "documents": len(target), "alias": spec["alias"]}
 
 
-def _snapshot(folder: DataFolder, _: WriteGate, progress: Progress) -> dict[str, Any]:
+def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     return snapshot_record(folder.create_snapshot(progress.job.collection))
 
 
-def _restore(folder: DataFolder, _: WriteGate, progress: Progress) -> dict[str, Any]:
+def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     name = progress.job.collection
     if progress.job.attempts > 1 and name in folder.collections():
         # The service ended between the last step and the record of it.

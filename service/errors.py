@@ -31,6 +31,7 @@ TITLES = {
     "too_many_evaluations": "Too many evaluations are under way",
     "not_acceptable": "There is no such format",
     "format_unavailable": "The format cannot be written here",
+    "document_exists": "There is such a document already",
     "unknown_job": "There is no such job",
     "job_finished": "The job is finished",
     "idempotency_key_reused": "The key was given for another request",

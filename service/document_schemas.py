@@ -1,0 +1,89 @@
+"""The JSON of many documents at a time: scrolling, counting, deleting, bulk."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from service.schemas import RequestModel, ResponseModel, StoredDocument
+
+Filter = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists, or"
+        " and, or, not of conditions.",
+        examples=[
+            {"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]},
+        ],
+    ),
+]
+Cursor = Annotated[
+    str | None, Field(description="The `next_cursor` of the page before; without one, the first.")
+]
+
+
+class ScrollRequest(RequestModel):
+    """A page of documents, in the order of insertion."""
+
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: Cursor = None
+    filter: Filter = None
+
+
+class DocumentPage(ResponseModel):
+    """Documents; `next_cursor` is null on the last page."""
+
+    documents: list[StoredDocument]
+    next_cursor: str | None
+
+
+class CountRequest(RequestModel):
+    """Which documents to count: all, or those for which a filter holds."""
+
+    filter: Filter = None
+
+
+class Count(ResponseModel):
+    """How many documents there are."""
+
+    count: int
+
+
+class DeleteRequest(RequestModel):
+    """Which documents to delete: exactly one of their ids and a filter."""
+
+    ids: list[str] | None = Field(None, max_length=10_000)
+    filter: Filter = None
+
+
+class Deleted(ResponseModel):
+    """How many documents there were to delete; they are gone from disk."""
+
+    deleted: int
+    generation: int
+
+
+class LineError(ResponseModel):
+    """A line that was refused; `line` counts from 1, `id` is null where the line has none."""
+
+    line: int
+    id: str | None
+    status: int
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class BulkAnswer(ResponseModel):
+    """What has become of the lines; what was written is on disk.
+
+    Of many errors the first thousand are listed, and `errors_left_out` counts the others.
+    """
+
+    received: int
+    written: int
+    failed: int
+    generation: int
+    errors: list[LineError]
+    errors_left_out: int

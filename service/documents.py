@@ -1,0 +1,224 @@
+"""Many documents at a time: scroll, count, delete and bulk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from index.errors import InputError
+from index.filters import Filter, parse_filter
+from index.records import StoredDocument as Stored
+from service.answers import to_json
+from service.background_schemas import JobInfo
+from service.body import JSONRoute
+from service.bulk import BATCH_LINES, INPUT, BulkWriter
+from service.document_schemas import (
+    BulkAnswer,
+    Count,
+    CountRequest,
+    Deleted,
+    DeleteRequest,
+    DocumentPage,
+    ScrollRequest,
+)
+from service.errors import ProblemError, invalid_field
+from service.job_routes import JobsOf, accepted
+from service.requests import (
+    LONG_READ,
+    WRITE,
+    CollectionOf,
+    Folder,
+    GateOf,
+    Limits,
+    WriteSlots,
+    located,
+    render,
+    wants_async,
+)
+from service.roles import READ
+from service.roles import WRITE as WRITE_ROLE
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+NDJSON = ("application/x-ndjson", "application/jsonl")
+MAX_KEY_LENGTH = 255
+_BULK_BODY = {
+    "required": True,
+    "content": {
+        NDJSON[0]: {
+            "schema": {"type": "string"},
+            "example": '{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
+        }
+    },
+}
+
+
+@router.post(
+    "/documents:scroll",
+    response_model=DocumentPage,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Scroll through documents",
+)
+def post_scroll(collection: CollectionOf, body: ScrollRequest) -> Response:
+    """Get a page of documents in the order of insertion.
+
+    Documents added after the first page do not appear, deleted ones vanish, none comes twice.
+    """
+    filter_ = checked_filter(body.filter)
+    with located():
+        page = collection.scroll(body.limit, body.cursor, filter_)
+    documents = [stored_document(one) for one in page.documents]
+    answer = {"documents": documents, "next_cursor": page.next_cursor}
+    return Response(to_json(answer), media_type="application/json")
+
+
+@router.post(
+    "/documents:count",
+    response_model=Count,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Count documents",
+)
+def post_count(collection: CollectionOf, body: CountRequest) -> Response:
+    """Count all documents, or those for which a filter holds."""
+    return render(Count(count=collection.count(checked_filter(body.filter))))
+
+
+@router.post(
+    "/documents:delete",
+    response_model=Deleted,
+    openapi_extra=WRITE_ROLE,
+    dependencies=WRITE,
+    summary="Delete documents",
+)
+def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
+    """Delete documents by their ids, of which some may not be there, or by a filter."""
+    if (body.ids is None) == (body.filter is None):
+        raise invalid_field("must have exactly one of ids and filter")
+    filter_ = checked_filter(body.filter)
+    if filter_ is None:
+        result = collection.delete(body.ids or [])
+    else:
+        result = collection.delete_where(filter_)
+    return render(Deleted(deleted=result.deleted, generation=result.generation))
+
+
+@router.post(
+    "/documents:bulk",
+    response_model=BulkAnswer,
+    openapi_extra={**WRITE_ROLE, "requestBody": _BULK_BODY},
+    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    summary="Upsert documents as JSON lines",
+)
+async def post_bulk(
+    *,
+    name: str,
+    request: Request,
+    folder: Folder,
+    gate: GateOf,
+    slots: WriteSlots,
+    limits: Limits,
+    jobs: JobsOf,
+    if_none_match: Annotated[str | None, Header(description="`*`: create only")] = None,
+    idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
+) -> Response:
+    """Upsert a document a line. Lines are written as they come, a thousand at a time, each batch
+    whole; a line that is not right is refused by itself, and the answer says why.
+
+    With ``If-None-Match: *`` a document that is there already is refused. With ``Prefer:
+    respond-async`` the lines are kept and written in the background, as a job; a request that
+    comes again with the same ``Idempotency-Key`` gets the same job.
+    """
+    _check_media_type(request)
+    if if_none_match not in {None, "*"}:
+        message = f"If-None-Match is {if_none_match[:40]!a}; only * is taken"
+        raise ProblemError(422, "invalid_request", message)
+    create_only = if_none_match is not None
+    folder.collection(name)
+    if wants_async(request):
+        spec = {"create_only": create_only}
+        draft = await run_in_threadpool(jobs.draft)
+        try:
+            digest = await _keep(request, draft / INPUT, f"{name} {create_only}\n")
+            key = None if idempotency_key is None else (idempotency_key, digest)
+            job = await run_in_threadpool(jobs.submit, draft, "bulk", name, spec, key)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return accepted(job)
+    if idempotency_key is not None:
+        message = "Idempotency-Key is for jobs: send Prefer: respond-async as well"
+        raise ProblemError(422, "invalid_request", message)
+    writer = BulkWriter(folder, gate, name, limits, create_only=create_only)
+    async for lines in _lines(request, BATCH_LINES):
+        async with slots:
+            await run_in_threadpool(writer.write, lines)
+    return Response(to_json(writer.result.to_dict()), media_type="application/json")
+
+
+def checked_filter(given: dict[str, Any] | None) -> Filter | None:
+    """Parse the filter of a body.
+
+    Raises:
+        ProblemError: pointing to it.
+    """
+    if given is None:
+        return None
+    try:
+        return parse_filter(given)
+    except InputError as error:
+        raise invalid_field(str(error).removeprefix("filter: "), "filter") from None
+
+
+def stored_document(stored: Stored) -> dict[str, Any]:
+    """Return a document as it is answered."""
+    return {
+        "id": stored.id,
+        "code": stored.code,
+        "text": stored.text,
+        "vector": None if stored.vector is None else stored.vector.tolist(),
+        "payload": dict(stored.payload),
+    }
+
+
+def _check_media_type(request: Request) -> None:
+    given = request.headers.get("content-type", "")
+    if given.partition(";")[0].strip().lower() not in NDJSON:
+        found = f"the content type is {given[:80]!a}" if given else "there is none"
+        message = f"{found}; send the header Content-Type: {NDJSON[0]}"
+        raise ProblemError(415, "unsupported_media_type", message)
+
+
+async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of a body, `size` at a time, as they come."""
+    lines: list[bytes] = []
+    rest = b""
+    async for chunk in request.stream():
+        *complete, rest = (rest + chunk).split(b"\n")
+        lines += complete
+        while len(lines) >= size:
+            yield lines[:size]
+            lines = lines[size:]
+    if rest:
+        lines.append(rest)
+    if lines:
+        yield lines
+
+
+async def _keep(request: Request, path: Path, about: str) -> str:
+    """Write a body to a file and return the sha256 of what was asked and of the body."""
+    digest = hashlib.sha256(about.encode())
+    with path.open("wb") as file:
+        async for chunk in request.stream():
+            digest.update(chunk)
+            await run_in_threadpool(file.write, chunk)
+        file.flush()
+        await run_in_threadpool(os.fsync, file.fileno())
+    return digest.hexdigest()
