@@ -159,6 +159,8 @@ class Store:
 
     def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         """Return the code and the checksum of each document; ids not there are left out."""
+        if not ids:
+            return {}
         query = "SELECT id, code, checksum FROM documents WHERE id IN "
         with self._database.reading() as connection:
             found = in_chunks(connection, query, storable(ids))
