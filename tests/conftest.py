@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,5 +29,6 @@ def milvus_folder(
     """A data folder whose collections are on Milvus, which tests share as well."""
     from index.milvus_folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
 
-    with MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True) as folder:
+    folder = MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True)
+    with closing(folder):
         yield folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def other(milvus_uri: str, tmp_path: Path) -> Iterator[MilvusFolder]:
     """A second folder on the same Milvus, as another process would have it."""
-    with MilvusFolder(tmp_path, milvus_uri, writable=True) as folder:
+    folder = MilvusFolder(tmp_path, milvus_uri, writable=True)
+    with closing(folder):
         yield folder
 
 
