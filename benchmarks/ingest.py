@@ -50,7 +50,7 @@ from index.records import Query
 from index.schema import Description
 from index.store import Store
 
-VOCABULARY = [f"w{n:x}" + "aeiou"[n % 5] * (n % 6) for n in range(10_000)]
+VOCABULARY = ["aeiou"[n % 5] * (n % 6) + f"w{n:x}" for n in range(10_000)]
 HIDDEN = 500
 N_BITS = 32
 STORED_BITS = 64
@@ -81,13 +81,13 @@ def make_encoder() -> Encoder:
 
 
 def snippets(n: int) -> Iterator[str]:
-    """Texts of 18 words, some frequent and most rare, about 140 characters long."""
+    """Texts of 22 words, some frequent and most rare, about 140 characters long."""
     rng = np.random.default_rng(1)
     share = 1 / np.arange(1, len(VOCABULARY) + 1)
     for start in range(0, n, 10_000):
-        size = (min(10_000, n - start), 18)
+        size = (min(10_000, n - start), 22)
         for words in rng.choice(len(VOCABULARY), size, p=share / share.sum()):
-            yield " ".join(VOCABULARY[word] + "s" * (word % 3) for word in words)
+            yield " ".join(VOCABULARY[word] for word in words)
 
 
 def write_lines(path: Path, n: int) -> None:
