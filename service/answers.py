@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
 
+from encoder.codes import code_from_hex, unpack_codes
 from index.backend import CollectionBackend
 from index.records import Hit, SearchResult
 
@@ -27,7 +29,8 @@ def search_answer(
     Hits beyond `limit` and `radius`, which others of the same batch asked for, are left out.
     """
     n_bits = collection.n_bits
-    hits = result.hits[place][:limit]
+    found = result.hits[place]
+    hits = found[:limit]
     if radius is not None:
         hits = [hit for hit in hits if hit.distance <= radius]
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
@@ -36,8 +39,25 @@ def search_answer(
         "n_bits": n_bits,
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
         "generation": result.generation,
+        "engine": result.engine,
+        "ties_cut": _ties_cut(found, len(hits), cut=result.ties_cut[place]),
         "took_ms": round(seconds * 1000, 3),
     }
+
+
+def add_codes(answer: dict[str, Any], hits: Sequence[Hit], query_code: str) -> None:
+    """Add the codes of the query and of its hits to its answer."""
+    answer["query_code"] = query_code
+    for written, hit in zip(answer["hits"], hits, strict=True):
+        written["code"] = hit.code
+
+
+def add_differing_bits(answer: dict[str, Any], hits: Sequence[Hit], query_code: str) -> None:
+    """Add to each hit the bits in which its code and the query's differ."""
+    for written, hit in zip(answer["hits"], hits, strict=True):
+        both = [code_from_hex(code, answer["n_bits"]) for code in (hit.code or "", query_code)]
+        of_hit, of_query = unpack_codes(np.stack(both))
+        written["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
 
 
 def to_json(answer: Mapping[str, Any]) -> bytes:
@@ -52,4 +72,13 @@ def _hit(hit: Hit, n_bits: int, *, with_payload: bool) -> dict[str, Any]:
     written = {"id": hit.id, "distance": hit.distance, "score": 1 - hit.distance / n_bits}
     if with_payload:
         written["payload"] = dict(hit.payload or {})
+    if hit.score is not None:
+        written["rerank_score"] = hit.score
     return written
+
+
+def _ties_cut(found: Sequence[Hit], kept: int, *, cut: bool) -> bool:
+    """Tell whether documents as far as the last of the hits that are kept were left out."""
+    if kept == len(found):
+        return cut
+    return kept > 0 and found[kept].distance == found[kept - 1].distance

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 from pydantic import Field
 
-from service.schemas import RequestModel, ResponseModel, StoredDocument
-
-Filter = Annotated[
-    dict[str, Any] | None,
-    Field(
-        description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists, or"
-        " and, or, not of conditions.",
-        examples=[
-            {"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]},
-        ],
-    ),
-]
-Cursor = Annotated[
-    str | None, Field(description="The `next_cursor` of the page before; without one, the first.")
-]
+from service.schemas import Cursor, Filter, RequestModel, ResponseModel, StoredDocument
 
 
 class ScrollRequest(RequestModel):

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from index.errors import InputError
-from index.filters import Filter, parse_filter
 from index.records import StoredDocument as Stored
 from service.answers import to_json
 from service.background_schemas import JobInfo
@@ -38,6 +36,7 @@ from service.requests import (
     GateOf,
     Limits,
     WriteSlots,
+    checked_filter,
     located,
     render,
     wants_async,
@@ -161,20 +160,6 @@ async def post_bulk(
         async with slots:
             await run_in_threadpool(writer.write, lines)
     return Response(to_json(writer.result.to_dict()), media_type="application/json")
-
-
-def checked_filter(given: dict[str, Any] | None) -> Filter | None:
-    """Parse the filter of a body.
-
-    Raises:
-        ProblemError: pointing to it.
-    """
-    if given is None:
-        return None
-    try:
-        return parse_filter(given)
-    except InputError as error:
-        raise invalid_field(str(error).removeprefix("filter: "), "filter") from None
 
 
 def stored_document(stored: Stored) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from corpus.document import DocumentError
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import InputError
+from index.filters import Filter, parse_filter
 from service.errors import ProblemError, invalid_field
 from service.metrics import Metrics
 from service.schemas import EncoderName
@@ -137,6 +138,20 @@ def check_id(id_: str, limits: Settings, *place: str | int) -> None:
         raise invalid_field(f"has {len(id_):,} characters; {limit}", *place, "id")
     if not re.fullmatch(limits.id_pattern, id_):
         raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
+
+
+def checked_filter(given: dict[str, Any] | None) -> Filter | None:
+    """Parse the filter of a body.
+
+    Raises:
+        ProblemError: pointing to it.
+    """
+    if given is None:
+        return None
+    try:
+        return parse_filter(given)
+    except InputError as error:
+        raise invalid_field(str(error).removeprefix("filter: "), "filter") from None
 
 
 @contextmanager

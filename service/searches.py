@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from corpus.document import Document, parse_vector
 from encoder.codes import code_to_hex
+from encoder.explanation import explain_text
 from evaluation.asked import RelevanceSettings
 from evaluation.evaluate import evaluate_collection
 from evaluation.job import run_job, shown_ids
 from index.backend import CollectionBackend
 from index.records import Query, SearchResult
-from service.answers import search_answer, to_json
+from service.answers import add_codes, add_differing_bits, search_answer, to_json
 from service.batching import Asked, Batcher
 from service.body import JSONRoute
 from service.collections import parse_item
@@ -28,13 +29,16 @@ from service.requests import (
     Limits,
     check_count,
     check_text,
+    checked_filter,
     encoder_name,
     located,
     render,
+    stage,
     wants_async,
 )
 from service.roles import READ
 from service.schemas import (
+    BatchedSearch,
     EncodeRequest,
     EncodeResponse,
     EvaluateRequest,
@@ -58,10 +62,55 @@ async def post_search(
     """Find the documents nearest to a text, a vector, a code or another document."""
     batcher: Batcher[bytes] = request.app.state.batcher
     query = _query(collection, body, limits)
+    if not body.is_plain:
+        answer = await run_in_threadpool(_search_alone, request, collection, body, query)
+        return Response(answer, media_type="application/json")
     asked = Asked(collection, body.limit, body.radius, body.with_payload)
     with located():
         answer = await batcher.search(asked, query)
     return Response(answer, media_type="application/json")
+
+
+def _search_alone(
+    request: Request, collection: CollectionBackend, body: SearchRequest, query: Query
+) -> bytes:
+    """Answer a search that asks for more than those do that are searched in one batch."""
+    began = time.perf_counter()
+    filter_ = checked_filter(body.filter)
+    with located(), stage(request, "search"):
+        result = collection.search(
+            [query],
+            body.limit,
+            body.radius,
+            with_payload=body.with_payload,
+            with_code=body.with_code or body.explain,
+            filter=filter_,
+            offset=body.offset,
+            cursor=body.cursor,
+            rerank=body.rerank,
+        )
+        code = collection.encode_queries([query])[0] if body.with_code or body.explain else None
+    answer = search_answer(
+        collection,
+        result,
+        0,
+        body.limit,
+        body.radius,
+        with_payload=body.with_payload,
+        seconds=time.perf_counter() - began,
+    )
+    if body.rerank:
+        answer["reranked"] = True
+    if body.with_cursor or body.cursor is not None:
+        answer["next_cursor"] = result.next_cursors[0]
+    if code is not None and body.with_code:
+        add_codes(answer, result.hits[0], code_to_hex(code))
+    if code is not None and body.explain:
+        add_differing_bits(answer, result.hits[0], code_to_hex(code))
+        if query.text is not None and collection.encoder is not None:
+            terms = explain_text(collection.encoder, query.text)
+            answer["query_terms"] = [one._asdict() for one in terms]
+    return to_json(answer)
 
 
 def write_search(asked: Asked, result: SearchResult, place: int, seconds: float) -> bytes:
@@ -95,7 +144,7 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     if hits > limits.max_hits:
         most = f"searches times the largest limit are at most {limits.max_hits:,}"
         raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
-    results = _search(collection, body.searches, limits)
+    results = _search(collection, body, limits)
     return Response(to_json({"results": results}), media_type="application/json")
 
 
@@ -187,14 +236,15 @@ def _parse_evaluation(
 
 
 def _search(
-    collection: CollectionBackend, searches: Sequence[SearchRequest], limits: Settings
+    collection: CollectionBackend, body: SearchBatch, limits: Settings
 ) -> list[dict[str, Any]]:
-    """Answer the `searches` of the body.
+    """Answer the searches of the body.
 
     One search of the collection, as far as the farthest of them goes, answers all of them as of
     the same generation: a shorter list is the beginning of a longer one.
     """
     began = time.perf_counter()
+    searches, filter_ = body.searches, checked_filter(body.filter)
     queries = [
         _query(collection, search, limits, "searches", position)
         for position, search in enumerate(searches)
@@ -206,6 +256,7 @@ def _search(
             max(search.limit for search in searches),
             max(radii) if len(radii) == len(searches) else None,
             with_payload=any(search.with_payload for search in searches),
+            filter=filter_,
         )
     seconds = time.perf_counter() - began
     return [
@@ -223,7 +274,7 @@ def _search(
 
 
 def _query(
-    collection: CollectionBackend, search: SearchRequest, limits: Settings, *place: str | int
+    collection: CollectionBackend, search: BatchedSearch, limits: Settings, *place: str | int
 ) -> Query:
     if search.limit > limits.max_limit:
         message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"

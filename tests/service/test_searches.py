@@ -207,3 +207,85 @@ def test_a_document_is_what_the_corpus_calls_one() -> None:
     from service.schemas import NewDocument  # noqa: PLC0415
 
     assert set(NewDocument.model_fields) == set(Document.__dataclass_fields__) | {"label"}
+
+
+def asked(client: httpx.Client, path: str, **body: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = send(client, "POST", f"{path}/search", body).raise_for_status().json()
+    return answer
+
+
+@pytest.fixture(scope="module")
+def numbered(make_collection: MakeCollection) -> str:
+    documents = [
+        {"id": f"d{at}", "code": f"{at % 7:04x}", "payload": {"at": at, "even": at % 2 == 0}}
+        for at in range(60)
+    ]
+    return make_collection(documents, n_bits=16)
+
+
+def test_a_filter_is_pushed_down_and_the_answer_says_what_searched(
+    client: httpx.Client, numbered: str
+) -> None:
+    few = {"field": "at", "in": [3, 33, 53]}
+    answer = asked(client, numbered, code="0000", limit=3, filter=few, with_payload=True)
+    assert {hit["payload"]["at"] for hit in answer["hits"]} == {3, 33, 53}
+    assert answer["engine"]
+    assert answer["ties_cut"] is False
+    assert asked(client, numbered, code="0000", limit=2)["ties_cut"] is True
+    both = {"searches": [{"code": "0000"}, {"code": "0001", "limit": 1}], "filter": few}
+    results = send(client, "POST", f"{numbered}/search/batch", both).json()["results"]
+    assert [len(one["hits"]) for one in results] == [3, 1]
+    problem = check_problem(
+        send(client, "POST", f"{numbered}/search", {"code": "0000", "filter": {"at": 1}}),
+        422,
+        "invalid_request",
+    )
+    assert problem["errors"][0]["pointer"] == "/filter"
+
+
+def test_pages_by_offset_and_by_cursor_are_the_whole_list(
+    client: httpx.Client, numbered: str
+) -> None:
+    whole = [hit["id"] for hit in asked(client, numbered, code="0003", limit=60)["hits"]]
+    assert len(whole) == 60
+    pages = [
+        hit["id"]
+        for offset in range(0, 60, 7)
+        for hit in asked(client, numbered, code="0003", limit=7, offset=offset)["hits"]
+    ]
+    assert pages == whole
+    answer = asked(client, numbered, code="0003", limit=7, with_cursor=True)
+    scrolled = [hit["id"] for hit in answer["hits"]]
+    while answer["next_cursor"] is not None:
+        answer = asked(client, numbered, code="0003", limit=7, cursor=answer["next_cursor"])
+        scrolled += [hit["id"] for hit in answer["hits"]]
+    assert scrolled == whole
+    other = send(client, "POST", f"{numbered}/search", {"code": "0003", "cursor": "AAAA"})
+    assert check_problem(other, 422, "invalid_request")["errors"][0]["pointer"] == "/cursor"
+
+
+def test_codes_and_differing_bits_belong_together(client: httpx.Client, numbered: str) -> None:
+    answer = asked(client, numbered, code="0003", limit=60, with_code=True, explain=True)
+    assert answer["query_code"] == "0003"
+    for hit in answer["hits"]:
+        different = int(hit["code"], 16) ^ 3
+        assert hit["differing_bits"] == [at for at in range(16) if different >> (15 - at) & 1]
+        assert len(hit["differing_bits"]) == hit["distance"]
+    assert "query_terms" not in answer
+
+
+def test_hits_are_re_ranked_and_terms_explained(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    texts = random_texts(40, seed=5)
+    documents = [{"id": f"d{at}", "text": text} for at, text in enumerate(texts)]
+    path = make_collection(documents, encoder="words")
+    plain = asked(client, path, text=texts[0], limit=10)
+    ranked = asked(client, path, text=texts[0], limit=10, rerank=True, explain=True)
+    assert {hit["id"] for hit in ranked["hits"]} == {hit["id"] for hit in plain["hits"]}
+    scores = [hit["rerank_score"] for hit in ranked["hits"]]
+    assert scores == sorted(scores)
+    assert ranked["reranked"] is True
+    assert {one["term"] for one in ranked["query_terms"]} == set(texts[0].split())
+    response = send(client, "POST", f"{path}/search", {"id": "d0", "rerank": True})
+    check_problem(response, 422, "invalid_request")

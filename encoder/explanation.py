@@ -1,0 +1,65 @@
+"""Why a text has the code that it has: what each of its terms does to the bits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from encoder.encoder import Encoder
+from encoder.features import TextFeatures
+from encoder.network import forward
+
+# Terms beyond these, by weight, are not tried.
+MAX_TERMS = 256
+
+
+class TermInfluence(NamedTuple):
+    """A term of a text, and what becomes of the code without it."""
+
+    term: str
+    weight: float
+    """Its feature, such as TF-IDF."""
+    influence: float
+    """Σ_b |p_b − p′_b|: the probabilities of the bits, with the term and without."""
+    flipped_bits: list[int]
+    """The bits that are others without it, bit 0 being the first of the code."""
+
+
+def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInfluence]:
+    """Return the terms that weigh most in the code of `text`, the most influential first.
+
+    Each term is left out in turn, and the text encoded without it. p_b = σ(logit_b − threshold_b).
+
+    Raises:
+        TypeError: if the encoder takes no texts.
+    """
+    features = encoder.features
+    if not isinstance(features, TextFeatures):
+        raise TypeError("the encoder takes vectors; it has no terms")
+    counts = features.count_terms([text])
+    weights = features.weigh(counts).data
+    tried = np.argsort(-weights, kind="stable")[:MAX_TERMS]
+    # Row 0 is the text; in row i > 0 its i-th term is left out.
+    kept = np.repeat(counts.data[None, :], len(tried) + 1, axis=0)
+    kept[np.arange(len(tried)) + 1, tried] = 0
+    starts = np.arange(len(tried) + 2) * counts.nnz
+    columns = np.tile(counts.indices, len(tried) + 1)
+    shape = (len(tried) + 1, features.dimension)
+    without = sparse.csr_array((kept.ravel(), columns, starts), shape=shape)
+    without.eliminate_zeros()
+    margins = forward(encoder.layers, features.weigh(without)) - encoder.thresholds
+    probabilities = 1 / (1 + np.exp(-margins.astype(np.float64)))
+    influences = np.abs(probabilities[1:] - probabilities[0]).sum(axis=1)
+    flipped = (margins[1:] > 0) != (margins[0] > 0)
+    order = np.argsort(-influences, kind="stable")[:most]
+    return [
+        TermInfluence(
+            term=features.vocabulary[counts.indices[tried[at]]],
+            weight=float(weights[tried[at]]),
+            influence=float(influences[at]),
+            flipped_bits=np.flatnonzero(flipped[at]).tolist(),
+        )
+        for at in order
+    ]

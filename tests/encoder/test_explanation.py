@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from encoder.codes import unpack_codes
+from encoder.explanation import explain_text
+from encoder.features import TextFeatures
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
+
+
+@pytest.mark.parametrize("text", random_texts(6, seed=3))
+def test_a_term_does_what_leaving_it_out_undoes(text: str) -> None:
+    encoder = text_encoder(32)
+    features = encoder.features
+    assert isinstance(features, TextFeatures)
+    words = text.split()
+    found = explain_text(encoder, text, most=100)
+    assert sorted(one.term for one in found) == sorted(set(words))
+    assert [one.influence for one in found] == sorted(
+        (one.influence for one in found), reverse=True
+    )
+    for one in found:
+        rest = " ".join(word for word in words if word != one.term)
+        margins = encoder.logits([text, rest]).astype(np.float64) - encoder.thresholds
+        whole, without = 1 / (1 + np.exp(-margins))
+        assert one.influence == pytest.approx(np.abs(whole - without).sum(), abs=1e-5)
+        whole_bits, rest_bits = unpack_codes(encoder.encode([text, rest]))
+        assert one.flipped_bits == np.flatnonzero(whole_bits != rest_bits).tolist()
+        column = list(features.vocabulary).index(one.term)
+        assert one.weight == pytest.approx(features.transform([text]).toarray()[0, column])
+    assert explain_text(encoder, text, most=1) == found[:1]
+
+
+def test_a_text_without_known_terms_has_nothing_to_explain() -> None:
+    assert explain_text(text_encoder(32), "unheard of") == []
+
+
+def test_vectors_have_no_terms() -> None:
+    with pytest.raises(TypeError, match="takes vectors"):
+        explain_text(vector_encoder(), "words")
