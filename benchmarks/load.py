@@ -1,7 +1,8 @@
 """Load on an HTTP service from one process: so many clients, each with one request at a time.
 
 Run as ``python -m benchmarks.load ADDRESS METHOD PATH BODIES CLIENTS SECONDS``, BODIES being a file
-of JSON lines, sent over and over, each client beginning at another. It prints what it measured as
+of JSON lines, sent over and over, each client beginning at another; with GET, its lines are what
+is asked for instead of PATH. It prints what it measured as
 JSON. A client is a socket and a few lines of parsing, so that what is measured is the service.
 """
 
@@ -101,11 +102,12 @@ def summarize(latencies: list[list[float]], seconds: float, failures: int) -> di
 
 def main() -> None:
     address, method, path, bodies, clients, seconds = sys.argv[1:]
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    requests = [
-        f"{head}Content-Length: {len(line)}\r\n\r\n".encode() + line
-        for line in Path(bodies).read_bytes().splitlines()
-    ]
+    lines = Path(bodies).read_bytes().splitlines()
+    if method == "GET":
+        requests = [b"GET " + line + b" HTTP/1.1\r\nHost: x\r\n\r\n" for line in lines]
+    else:
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        requests = [f"{head}Content-Length: {len(line)}\r\n\r\n".encode() + line for line in lines]
     print(json.dumps(asyncio.run(_run(address, requests, int(clients), float(seconds)))))
 
 

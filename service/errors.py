@@ -11,8 +11,10 @@ from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:hummingbit:problem:"
 
 TITLES = {
+    "invalid_http": "This is not HTTP",
     "invalid_json": "The body is not JSON",
     "invalid_request": "The request is not as it must be",
     "unknown_encoder": "There is no such encoder",
@@ -28,7 +30,6 @@ TITLES = {
     "unknown_evaluation": "There is no such evaluation",
     "evaluation_running": "The evaluation is not finished",
     "evaluation_failed": "The evaluation failed",
-    "too_many_evaluations": "Too many evaluations are under way",
     "not_acceptable": "There is no such format",
     "format_unavailable": "The format cannot be written here",
     "document_exists": "There is such a document already",
@@ -93,7 +94,7 @@ def problem_response(
 ) -> Response:
     """Write `problem` as the answer to `request`, with the members of `extra` besides."""
     body: dict[str, Any] = {
-        "type": f"urn:hummingbit:problem:{problem.code}",
+        "type": f"{TYPE_PREFIX}{problem.code}",
         "title": TITLES[problem.code],
         "status": problem.status_code,
         "detail": problem.detail,

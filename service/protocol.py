@@ -7,9 +7,12 @@ uvicorn lets another 64 KiB come. Here a request that is refused by its headers 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from service.errors import MEDIA_TYPE, TITLES, TYPE_PREFIX
 
 READ_BYTES = 32 << 10
 
@@ -49,6 +52,21 @@ class _Paused(HttpToolsProtocol):
         super().on_body(body)
         if not self.cycle.response_complete:
             self.flow.pause_reading()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP with a problem, too, and hang up."""
+        problem = {
+            "type": f"{TYPE_PREFIX}invalid_http",
+            "title": TITLES["invalid_http"],
+            "status": 400,
+            "detail": msg,
+            "instance": "/",
+            "code": "invalid_http",
+        }
+        body = json.dumps(problem)
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\nconnection: close\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
+        self.transport.close()
 
     def on_message_complete(self) -> None:
         """Read on, to see the client hang up or send the next request."""

@@ -1,0 +1,44 @@
+"""Load on a Milvus server through pymilvus, a thread and a connection a client.
+
+Run as ``python -m benchmarks.load_milvus ADDRESS CODES CLIENTS SECONDS``, CODES being an ``.npy``
+file of query codes. It prints what :mod:`benchmarks.load` prints.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from benchmarks.load import summarize
+from benchmarks.service_peers import search_milvus
+
+
+def main() -> None:
+    from pymilvus import MilvusClient  # noqa: PLC0415 - not installed everywhere
+
+    address, file, clients, seconds = sys.argv[1:]
+    codes = [code.tobytes() for code in np.load(file)]
+    connections = [MilvusClient(uri=address) for _ in range(int(clients))]
+    step = max(1, len(codes) // len(connections))
+    began = time.perf_counter()
+    stop_at = began + float(seconds)
+
+    def ask(client: int) -> list[float]:
+        latencies, place, now = [], client * step, time.perf_counter()
+        while now < stop_at:
+            search_milvus(connections[client], codes[place % len(codes)])
+            place, before, now = place + 1, now, time.perf_counter()
+            latencies.append(now - before)
+        return latencies
+
+    with ThreadPoolExecutor(len(connections)) as pool:
+        latencies = list(pool.map(ask, range(len(connections))))
+    print(json.dumps(summarize(latencies, time.perf_counter() - began, 0)))
+
+
+if __name__ == "__main__":
+    main()

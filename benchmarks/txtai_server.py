@@ -1,0 +1,71 @@
+"""txtai's API over a binary FAISS index; runs in an environment of its own.
+
+Run as ``python -m benchmarks.txtai_server PORT`` with the folder of the corpus in ``BENCH_FOLDER``.
+txtai keeps the sign of every number of a vector where it is told to keep one bit, so codes go in as
+vectors of ±1 and come out as they were.
+"""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from encoder.artifact import load_encoder
+
+FOLDER = Path(os.environ["BENCH_FOLDER"])
+CONFIG = """
+path: {index}
+writable: false
+embeddings:
+  method: external
+  transform: benchmarks.txtai_server.transform
+  quantize: 1
+  faiss:
+    components: BFlat
+"""
+_encoder = load_encoder(FOLDER / "encoders" / "bench")
+
+
+def signs(codes):
+    """Return codes as unit vectors of equal parts."""
+    bits = np.unpackbits(codes, axis=1).astype(np.float32)
+    return (bits * 2 - 1) / np.float32(np.sqrt(bits.shape[1]))
+
+
+def transform(inputs):
+    """Make vectors of texts, or of codes, which are told by their position."""
+    if isinstance(inputs[0], str):
+        return signs(_encoder.encode(inputs))
+    return np.asarray(inputs, dtype=np.float32)
+
+
+def main() -> None:
+    import uvicorn  # noqa: PLC0415 - in the other environment only
+    from txtai import Embeddings  # noqa: PLC0415
+
+    config = {
+        "method": "external",
+        "transform": transform,
+        "quantize": 1,
+        "faiss": {"components": "BFlat"},
+    }
+    embeddings = Embeddings(config)
+    vectors = signs(np.load(FOLDER / "codes.npy"))
+    embeddings.index((i, vector, None) for i, vector in enumerate(vectors))
+    with tempfile.TemporaryDirectory() as scratch:
+        embeddings.config["transform"] = "benchmarks.txtai_server.transform"
+        embeddings.save(f"{scratch}/index")
+        file = Path(scratch) / "config.yml"
+        file.write_text(CONFIG.format(index=f"{scratch}/index"))
+        os.environ["CONFIG"] = str(file)
+        uvicorn.run("txtai.api:app", port=int(sys.argv[1]), log_level="warning")
+
+
+if __name__ == "__main__":
+    main()
