@@ -4,7 +4,8 @@ A block holds rows, ``<i8`` in ascending order, their packed codes, and a CRC-32
 adds blocks at the end. Small ones are merged as a binary counter carries: a block joins the one
 before it unless that is the larger, so a collection written one document at a time has few blocks
 and each code is rewritten at most log2(:data:`BLOCK_ROWS`) times. To delete a row is to list it in
-``removed``; folding takes such rows out of their blocks.
+``removed``; folding takes such rows out of their blocks. Writes do a little of it once a share of
+:data:`REMOVED_SHARE` has been removed, in proportion to what they remove themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from index.protocol import Rows
 
 BLOCK_ROWS = 4096
 ROW_BYTES = 8
-BLOCKS_AT_ONCE = 64
+REMOVED_SHARE = 1 / 4
 
 
 class BlockError(StoreError):
@@ -49,7 +50,8 @@ def append_block(connection: sqlite3.Connection, block: Block) -> None:
         first, size = tail[0], tail[1] // ROW_BYTES
         if size > len(block.rows) or size + len(block.rows) > BLOCK_ROWS:
             break
-        before = _read_block(connection, first, block.codes.shape[1])
+        last = int(block.rows[0]) - 1
+        before = _read_or_make_block(connection, first, last, block.codes.shape[1])
         connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
         block = joined([before, block])
     for start in range(0, len(block.rows), BLOCK_ROWS):
@@ -81,33 +83,32 @@ def read_blocks(connection: sqlite3.Connection, code_size: int, documents: int) 
     return held
 
 
-def read_removed(connection: sqlite3.Connection) -> Rows:
+def read_removed(connection: sqlite3.Connection, up_to: int = 2**63 - 1) -> Rows:
     """Return the rows that were removed and are still in a block, ascending."""
-    found = connection.execute("SELECT row FROM removed ORDER BY row")
+    query = "SELECT row FROM removed WHERE row <= ? ORDER BY row"
+    found = connection.execute(query, (up_to,))
     return np.fromiter((row for (row,) in found), dtype=np.int64)
 
 
-def fold_removed(connection: sqlite3.Connection, code_size: int) -> bool:
-    """Take removed rows out of some blocks; return whether there are more to take out."""
-    for _ in range(BLOCKS_AT_ONCE):
+def fold_removed(connection: sqlite3.Connection, code_size: int, blocks: int) -> int:
+    """Take removed rows out of the first `blocks` that hold any; return how many there were."""
+    folded = 0
+    for _ in range(blocks):
         (lowest,) = connection.execute("SELECT min(row) FROM removed").fetchone()
         if lowest is None:
-            return False
+            break
         query = "SELECT max(first_row) FROM codes WHERE first_row <= ?"
         (first,) = connection.execute(query, (lowest,)).fetchone()
-        if first is None:
-            raise BlockError(f"row {lowest} was removed, but no block of codes begins before it")
-        block = _read_block(connection, first, code_size)
-        last = int(block.rows[-1])
-        query = "SELECT row FROM removed WHERE row <= ? ORDER BY row"
-        found = connection.execute(query, (last,))
-        gone = np.fromiter((row for (row,) in found), dtype=np.int64)
-        connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
-        kept = _without(block, gone)
-        if len(kept.rows):
-            _insert_block(connection, kept)
-        connection.execute("DELETE FROM removed WHERE row <= ?", (max(last, lowest),))
-    return True
+        last = lowest
+        if first is not None:
+            last = max(lowest, _last_row(connection, first))
+            block = _read_or_make_block(connection, first, last, code_size)
+            connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
+            kept = _without(block, read_removed(connection, last))
+            if len(kept.rows):
+                _insert_block(connection, kept)
+        folded += connection.execute("DELETE FROM removed WHERE row <= ?", (last,)).rowcount
+    return folded
 
 
 def rewrite_blocks(connection: sqlite3.Connection, block: Block) -> None:
@@ -134,9 +135,28 @@ def _insert_block(connection: sqlite3.Connection, block: Block) -> None:
     connection.execute("INSERT INTO codes VALUES (?, ?, ?, ?)", values)
 
 
-def _read_block(connection: sqlite3.Connection, first: int, code_size: int) -> Block:
+def _read_or_make_block(
+    connection: sqlite3.Connection, first: int, last: int, code_size: int
+) -> Block:
+    """Read a block, or, where it is damaged, make it anew of the documents up to row `last`."""
     query = "SELECT * FROM codes WHERE first_row = ?"
-    return _checked(connection.execute(query, (first,)).fetchone(), code_size)
+    try:
+        return _checked(connection.execute(query, (first,)).fetchone(), code_size)
+    except BlockError:
+        query = "SELECT row, code FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
+        found = connection.execute(query, (first, last)).fetchall()
+    codes = np.frombuffer(b"".join(code for _, code in found), dtype=np.uint8)
+    return Block(codes.reshape(-1, code_size), np.array([row for row, _ in found], dtype=np.int64))
+
+
+def _last_row(connection: sqlite3.Connection, first: int) -> int:
+    """Return the last row that the block which begins with row `first` can hold."""
+    query = "SELECT min(first_row) FROM codes WHERE first_row > ?"
+    (following,) = connection.execute(query, (first,)).fetchone()
+    if following is not None:
+        return int(following) - 1
+    query = "SELECT max((SELECT max(row) FROM documents), (SELECT max(row) FROM removed), ?)"
+    return int(connection.execute(query, (first,)).fetchone()[0])
 
 
 def _checked(stored: tuple[Any, ...], code_size: int) -> Block:

@@ -12,7 +12,15 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes
-from index.blocks import Block, append_block, fold_removed, joined, rewrite_blocks
+from index.blocks import (
+    BLOCK_ROWS,
+    REMOVED_SHARE,
+    Block,
+    append_block,
+    fold_removed,
+    joined,
+    rewrite_blocks,
+)
 from index.filter_sql import matching_rows
 from index.filters import Filter
 from index.protocol import Rows
@@ -29,11 +37,14 @@ class Changes:
     `generation` is the store's before the transaction; `last_row` the last row that was given.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, code_size: int) -> None:
         self.generation = number_in_meta(connection, "generation")
         self.last_row = last_row(connection)
         self._documents = number_in_meta(connection, "documents")
+        self._removed = number_in_meta(connection, "removed")
+        self._deleted = 0
         self._connection = connection
+        self._code_size = code_size
         self._inserted: list[Block] = []
 
     def delete(self, ids: Sequence[str]) -> list[int]:
@@ -67,35 +78,41 @@ class Changes:
         """Make the changes last, as the generation after this one."""
         if self._inserted:
             append_block(self._connection, joined(self._inserted))
-        query = "UPDATE meta SET value = ? WHERE key = ?"
-        values = [(self.generation + 1, "generation"), (self._documents, "documents")]
-        self._connection.executemany(query, values)
+        self._fold()
+        self._write_meta(
+            generation=self.generation + 1, documents=self._documents, removed=self._removed
+        )
         self._connection.execute("COMMIT")
 
     def describe(self, description: Description) -> None:
         """Make the store that of another collection, from now on; the generation stays."""
-        entries = asdict(description).items()
-        query = "UPDATE meta SET value = :value WHERE key = :key"
-        self._connection.executemany(query, [{"key": key, "value": one} for key, one in entries])
+        self._write_meta(**asdict(description))
         self._connection.execute("COMMIT")
-
-    def fold(self, code_size: int) -> bool:
-        """Take removed rows out of some blocks of codes; return whether there are more.
-
-        The generation stays: every document and code is what it was.
-        """
-        more = fold_removed(self._connection, code_size)
-        self._connection.execute("COMMIT")
-        return more
 
     def rewrite_codes(self, block: Block) -> None:
         """Put the codes of all documents in the place of all blocks; the generation stays."""
         rewrite_blocks(self._connection, block)
+        self._write_meta(removed=0)
         self._connection.execute("COMMIT")
+
+    def _fold(self) -> None:
+        """Take some removed rows out of the blocks, where there are many."""
+        share = REMOVED_SHARE * (self._documents + self._removed)
+        if self._removed > max(BLOCK_ROWS, share):
+            # More than a quarter of a block is removed on the average, so that this keeps up.
+            blocks = 1 + self._deleted * 8 // BLOCK_ROWS
+            self._removed -= fold_removed(self._connection, self._code_size, blocks)
+
+    def _write_meta(self, **entries: object) -> None:
+        query = "UPDATE meta SET value = :value WHERE key = :key"
+        values = [{"key": key, "value": one} for key, one in entries.items()]
+        self._connection.executemany(query, values)
 
     def _delete_rows(self, rows: Sequence[int]) -> None:
         gone = [(row,) for row in rows]
         self._documents -= len(gone)
+        self._removed += len(gone)
+        self._deleted += len(gone)
         self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
         self._connection.executemany("INSERT INTO removed VALUES (?)", gone)
 

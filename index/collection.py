@@ -357,7 +357,7 @@ class Collection:
 
     def close(self) -> None:
         """Close the store, once a write and a compaction in progress are done."""
-        self._publication.close()
+        self._publication.wait()
         with self._writing:
             self._store.close()
 

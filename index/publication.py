@@ -13,7 +13,6 @@ from typing import NamedTuple
 from encoder.codes import Codes
 from index.changes import Changes
 from index.compaction import Compaction, Write
-from index.errors import StoreError
 from index.filters import Filter
 from index.matching import MatchingRows
 from index.protocol import Rows
@@ -47,7 +46,6 @@ class Publication:
         self._published: Published | None = None
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
-        self._closed = False
 
     def if_built(self) -> Generation | None:
         """Return the published generation, or None if the index was not built."""
@@ -118,11 +116,6 @@ class Publication:
         """Wait until no compaction runs in the background."""
         self._compaction.wait()
 
-    def close(self) -> None:
-        """Let a compaction in the background end soon, and wait for it."""
-        self._closed = True
-        self._compaction.wait()
-
     def _up_to_date(self, number: int | None = None) -> Published:
         """Return what is published. Called with the lock held.
 
@@ -136,7 +129,7 @@ class Publication:
         return self._published
 
     def _finish_compaction(self, compaction: Compaction, generation: Generation) -> None:
-        """Publish a generation that was rebuilt, then tidy the store's blocks of codes."""
+        """Publish a generation that was rebuilt."""
         with self._writing:
             generation = compaction.replayed(generation)
             with self.lock:
@@ -144,11 +137,3 @@ class Publication:
                 if published is not None and published.generation.number == generation.number:
                     self._published = published._replace(generation=generation)
         self._matching.clear()
-        try:
-            more = True
-            while more and not self._closed:
-                with self._writing:
-                    more = self._store.fold()
-        except StoreError as error:
-            # Nothing is lost: what was not tidied is tidied after the next compaction.
-            self._store.problems = [f"the blocks of codes could not be tidied: {error}"]

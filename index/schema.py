@@ -61,6 +61,7 @@ def first_meta(description: Description) -> dict[str, Any]:
         "encoder_fingerprint": description.encoder_fingerprint,
         "generation": 0,
         "documents": 0,
+        "removed": 0,
     }
 
 
@@ -92,7 +93,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
 
 
 def number_in_meta(connection: sqlite3.Connection, key: str) -> int:
-    """Return ``generation``, the commits that changed anything, or ``documents``, their number."""
+    """Return ``generation``, the commits that changed anything, ``documents`` or ``removed``."""
     query = "SELECT value FROM meta WHERE key = ?"
     return int(connection.execute(query, (key,)).fetchone()[0])
 

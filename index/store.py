@@ -228,15 +228,7 @@ class Store:
                 is writing.
         """
         with self._database.writing() as connection:
-            yield Changes(connection)
-
-    def fold(self) -> bool:
-        """Take some removed rows out of the blocks of codes; return whether there are more.
-
-        The caller sees to it that only one thread writes.
-        """
-        with self.writing() as changes:
-            return changes.fold(self._code_size)
+            yield Changes(connection, self._code_size)
 
     def compact(self) -> None:
         """Make the blocks of codes anew of the documents, and the file without what is unused.

@@ -67,6 +67,10 @@ def _counts(connection: sqlite3.Connection, held: Block) -> Iterator[str]:
     documents = number_in_meta(connection, "documents")
     if documents != len(held.rows):
         yield f"there are {len(held.rows):,} documents; {documents:,} were written"
+    removed = number_in_meta(connection, "removed")
+    (listed,) = connection.execute("SELECT count(*) FROM removed").fetchone()
+    if removed != listed:
+        yield f"{listed:,} rows are listed as removed; {removed:,} were written"
     last = last_row(connection)
     if len(held.rows) and held.rows[-1] > last:
         yield f"there is a row {held.rows[-1]}; the last that was given is {last}"
