@@ -47,6 +47,7 @@ from index.milvus_schema import (
     to_payload,
 )
 from index.milvus_store import MilvusStore
+from index.milvus_upkeep import statistics_on_milvus, verify_on_milvus
 from index.paging import Position, read_cursor, write_cursor
 from index.queries import check_encoder, encode_queries
 from index.records import (
@@ -59,9 +60,6 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
-from index.segments import Generation
-from index.statistics import code_statistics
-from index.verification import MAX_PROBLEMS
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.
@@ -282,20 +280,7 @@ class MilvusCollection:
 
     def verify(self) -> Verification:
         """Hold every document against its checksum; Milvus answers for its own index."""
-        checked, damaged = 0, 0
-        problems: list[str] = []
-        for entity in self._store.documents(1, self._progress.now().last_row):
-            checked += 1
-            if not is_intact(entity):
-                damaged += 1
-                shown = f"{entity['id']!a} (row {entity['row']})"
-                problems.append(f"document {shown} is not what was written")
-        if damaged > MAX_PROBLEMS:
-            more = f"{damaged - MAX_PROBLEMS:,} more documents are not what was written"
-            problems = [*problems[:MAX_PROBLEMS], more]
-        if (count := len(self)) != checked:
-            problems.append(f"Milvus counts {count:,} documents and returns {checked:,}")
-        return Verification(checked, problems)
+        return verify_on_milvus(self._store, self._progress.now())
 
     def compact(self) -> None:
         """Have Milvus drop what was deleted; it does so in the background."""
@@ -311,15 +296,8 @@ class MilvusCollection:
         """
         now = self._progress.now()
         if self._statistics is None or self._statistics[0] != now.generation:
-            found = []
-            for entity in self._store.by_row(["row", "code"], 1, now.last_row):
-                found.append(entity)
-                if len(found) == STATISTICS_OF:
-                    break
-            rows = np.array([entity["row"] for entity in found], dtype=np.int64)
-            codes = to_codes(found, self.n_bits)
-            some = Generation.build(now.generation, codes, rows)
-            self._statistics = now.generation, code_statistics(some)
+            found = statistics_on_milvus(self._store, now, self.n_bits, STATISTICS_OF)
+            self._statistics = now.generation, found
         return {
             "name": self.name,
             "documents": len(self),

@@ -16,8 +16,9 @@ from index.milvus_search import MAX_ANSWER, Band, Found
 from index.schema import Description
 
 IDS_AT_ONCE = 1000
-# Whole documents may be long, and an answer may have 100 MB.
-DOCUMENTS_AT_ONCE = 500
+DOCUMENTS_AT_ONCE = 4000
+# So many whole documents at most have 20 MB; an answer may have 100.
+FEW = 100
 BYTES_AT_ONCE = 8 << 20
 ATTEMPTS = 3
 
@@ -58,7 +59,17 @@ class MilvusStore:
         while first <= last:
             rows = f"row >= {first} and row < {min(first + width, last + 1)}"
             both = f"({condition}) and {rows}" if condition else rows
-            found = self._query(both, fields, limit=most)
+            try:
+                found = self._query(both, fields, limit=most)
+            except StoreUnavailable:
+                raise
+            except StoreError:
+                # Perhaps the answer was too large; if not, a few will tell.
+                if width <= FEW:
+                    raise
+                most = max(FEW, width // 4)
+                width = most - 1
+                continue
             if len(found) == most and width > 1:
                 # Perhaps not all of them; fewer rows than are returned at once always fit.
                 width = max(1, width // 4)

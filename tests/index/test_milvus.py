@@ -133,6 +133,28 @@ def test_an_interrupted_write_is_completed_by_doing_it_again(
     assert [one.id for one in collection.contents()] == [one.id for one in documents]
 
 
+def test_answers_that_are_too_large_are_asked_for_in_parts(
+    collection: CollectionBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = code_documents(["0000"] * 900)
+    collection.upsert(documents)
+    collection.delete([one.id for one in documents[100:150]])
+    call = Cluster.call
+
+    def refuse(self: Cluster, method: str, *args: object, **options: object) -> object:
+        limit = options.get("limit", 0)
+        if method == "query" and isinstance(limit, int) and limit > 300:
+            raise StoreError("the answer is too large")
+        return call(self, method, *args, **options)
+
+    monkeypatch.setattr(Cluster, "call", refuse)
+    kept = [one.id for one in documents[:100] + documents[150:]]
+    assert [one.id for one in collection.contents()] == kept
+    page = collection.scroll(500)
+    rest = collection.scroll(500, page.next_cursor)
+    assert [one.id for one in page.documents + rest.documents] == kept
+
+
 def test_what_milvus_cannot_hold_is_refused(collection: CollectionBackend) -> None:
     generation = collection.generation
     large = Document(id="large", code="0000", payload={"x": "é" * 40_000})
