@@ -1,9 +1,10 @@
-"""What the store survives: kill -9 in the middle of its work, and a disk that is full."""
+"""What the store survives: kill -9 in the middle of its work, a disk that is full or fails."""
 
 from __future__ import annotations
 
 import json
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -183,6 +184,26 @@ def test_a_full_disk_loses_nothing_and_reads_go_on(small_disk: Path) -> None:
 @pytest.mark.faults
 def test_a_disk_that_is_full_twenty_times_loses_nothing(small_disk: Path) -> None:
     fill_many_times(small_disk, rounds=20)
+
+
+def test_an_error_of_the_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> None:
+    chance = random.Random(0)  # noqa: S311 - it only picks what is read
+    with DataFolder(tmp_path, writable=True) as data:
+        collection = data.create_collection(NAME, n_bits=N_BITS)
+        versions = {f"d{i}": i for i in range(50)}
+        collection.upsert([document_of(*item) for item in versions.items()])
+        (log,) = tmp_path.glob("collections/*/store.sqlite-wal")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # The system refuses to write beyond this size of a file, which SQLite takes for a bad disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 5000, limits[1]))
+        try:
+            with pytest.raises(StoreError, match="disk I/O error"):
+                collection.upsert([document_of(f"e{i}", i) for i in range(500)])
+            check_reads(collection, versions, chance)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        collection.upsert([document_of("resumed", 1)])
+        check_reads(collection, {**versions, "resumed": 1}, chance)
 
 
 def test_a_second_writer_is_refused_and_reads_go_on(
