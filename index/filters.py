@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,8 @@ class InRange:
         """Tell whether the filter holds for a payload."""
         kind = _kind(next(iter(self.bounds.values())))
         values = [one for one in _scalars(payload, self.field) if _kind(one) == kind]
-        return any(all(_holds(name, one, at) for name, at in self.bounds.items()) for one in values)
+        tests = [(_COMPARE[name], bound) for name, bound in self.bounds.items()]
+        return any(all(test(one, bound) for test, bound in tests) for one in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,12 +304,8 @@ def json_number(value: str | int) -> int | float:
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "gt": lambda value, bound: value > bound,
-    "gte": lambda value, bound: value >= bound,
-    "lt": lambda value, bound: value < bound,
-    "lte": lambda value, bound: value <= bound,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
 }
-
-
-def _holds(name: str, value: Scalar, bound: str | float) -> bool:
-    return _COMPARE[name](value, bound)
