@@ -18,7 +18,7 @@ COMMANDS = {
     "demo": "train on your own Python docstrings, index, evaluate and serve them",
     "train": "learn an encoder from documents of which few are labelled",
     "distill": "learn a small encoder from a teacher's vectors, without labels",
-    "index": "build, extend and describe a collection",
+    "index": "put documents into a collection and look after it",
     "search": "search a collection from the command line",
     "serve": "serve a data folder over REST",
     "ready": "ask the service on this machine whether it is ready",
