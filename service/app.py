@@ -75,7 +75,6 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.evaluations = evaluations.Evaluations(settings.kept_evaluations)
         opened = None
         if not isinstance(data, DataFolder):
             opened = await run_in_threadpool(settings.whereabouts.open, writable=True)
@@ -87,7 +86,6 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
             yield
         finally:
             await run_in_threadpool(app.state.batcher.close)
-            await run_in_threadpool(app.state.evaluations.close)
             await run_in_threadpool(app.state.jobs.close)
             if opened is not None:
                 await run_in_threadpool(opened.close)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from evaluation.metrics import MetricError
+from evaluation.result import EvaluationError
 from index.aliases import AddAlias
 from index.backend import CollectionBackend
 from index.collection import Collection
@@ -23,6 +25,7 @@ from index.reindex import copy_following, delete_missing
 from index.snapshots import Snapshot
 from service.bulk import INPUT, BulkWriter, write_file
 from service.errors import ProblemError
+from service.evaluations import evaluate
 from service.jobs import Progress, Work
 from service.settings import Settings
 from service.write_gate import WriteGate
@@ -34,6 +37,8 @@ _CODES: Mapping[type[Exception], tuple[int, str]] = {
     CollectionExists: (409, "collection_exists"),
     EncoderMismatch: (409, "encoder_mismatch"),
     SnapshotError: (422, "snapshot_failed"),
+    EvaluationError: (422, "cannot_evaluate"),
+    MetricError: (422, "invalid_request"),
     InputError: (422, "invalid_request"),
 }
 
@@ -57,6 +62,7 @@ def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
 
     return {
         "bulk": bulk,
+        "evaluation": lambda progress: evaluate(folder, limits, progress),
         "reindex": lambda progress: _reindex(folder, gate, progress),
         "snapshot": lambda progress: _snapshot(folder, progress),
         "restore": lambda progress: _restore(folder, progress),

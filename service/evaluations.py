@@ -1,91 +1,93 @@
-"""Evaluations that run in the background, and the reports of the last ones.
-
-They live in memory: a restart forgets them, and so does the service when newer ones need the room.
-"""
+"""Evaluations over REST: answered at once, or as jobs, whose reports stay."""
 
 from __future__ import annotations
 
-import logging
-import secrets
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Annotated
+import time
+from pathlib import Path
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
+from corpus.document import Document
+from evaluation.asked import RelevanceSettings
+from evaluation.evaluate import evaluate_collection
 from evaluation.formats import FORMATS
-from evaluation.job import Job
-from evaluation.metrics import MetricError
+from evaluation.job import Job, run_job, shown_ids
 from evaluation.plots import PlotError
-from evaluation.result import EvaluationError
-from index.errors import InputError
-from service.errors import ProblemError
-from service.requests import render
+from evaluation.report import parse_report, write_report
+from index.data_folder import DataFolder
+from service.body import JSONRoute
+from service.collections import parse_item
+from service.errors import ProblemError, invalid_field
+from service.job_routes import JobsOf
+from service.job_store import JobRecord
+from service.jobs import Jobs, Progress
+from service.requests import (
+    LONG_READ,
+    CollectionOf,
+    Limits,
+    check_count,
+    encoder_name,
+    located,
+    render,
+    wants_async,
+)
 from service.roles import READ
-from service.schemas import EvaluationStatus
+from service.schemas import EvaluateRequest, EvaluateResponse, EvaluationStatus
+from service.settings import Settings
 
-_log = logging.getLogger("hummingbit.service")
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
-router = APIRouter(prefix="/v1/evaluations")
-
-
-class Evaluations:
-    """Runs evaluations one after the other and keeps the last `most` of them, by a random id."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[str, Future[Job]] = {}
-        self._lock = threading.Lock()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="evaluation")
-
-    def start(self, work: Callable[[], Job]) -> str:
-        """Have `work` done in the background and return the evaluation's id.
-
-        The oldest evaluation that is finished makes room where there is none.
-
-        Raises:
-            ProblemError: 503 if as many as are kept are running or waiting.
-        """
-        with self._lock:
-            if len(self._kept) >= self._most:
-                finished = (id_ for id_, one in self._kept.items() if one.done())
-                oldest = next(finished, None)
-                if oldest is None:
-                    message = f"{self._most} evaluations are under way; try again later"
-                    raise ProblemError(503, "too_many_evaluations", message)
-                del self._kept[oldest]
-            id_ = secrets.token_hex(8)
-            self._kept[id_] = self._worker.submit(work)
-            return id_
-
-    def get(self, id_: str) -> Future[Job]:
-        """Return an evaluation.
-
-        Raises:
-            ProblemError: 404 if there is none of that id, or it has been forgotten.
-        """
-        found = self._kept.get(id_)
-        if found is None:
-            message = f"there is no evaluation {id_[:40]!a}; the last {self._most} are kept"
-            raise ProblemError(404, "unknown_evaluation", message)
-        return found
-
-    def close(self) -> None:
-        """Drop what waits and wait for what runs."""
-        self._worker.shutdown(cancel_futures=True)
+REQUEST_FILE = "request.json"
+REPORT_FILE = "report.json"
+RUN_FILE = "run.trec"
 
 
-async def _evaluations(request: Request) -> Evaluations:
-    evaluations: Evaluations = request.app.state.evaluations
-    return evaluations
+@router.post(
+    "/collections/{name}/evaluate",
+    response_model=EvaluateResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
+    summary="Evaluate",
+)
+def post_evaluate(
+    *,
+    request: Request,
+    collection: CollectionOf,
+    body: EvaluateRequest,
+    limits: Limits,
+    jobs: JobsOf,
+) -> Response:
+    """Measure how well the collection finds documents with the labels of the queries.
 
-
-EvaluationsOf = Annotated[Evaluations, Depends(_evaluations)]
+    With the header ``Prefer: respond-async`` it is done in the background, and the answer says
+    where the report will be.
+    """
+    queries, settings = _parse_evaluation(body, limits)
+    if wants_async(request):
+        draft = jobs.draft()
+        (draft / REQUEST_FILE).write_text(body.model_dump_json(), encoding="utf-8")
+        id_ = jobs.submit(draft, "evaluation", collection.name, {}).id
+        status = EvaluationStatus(id=id_, status="running", error=None, report=None)
+        return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
+    began = time.perf_counter()
+    with located("queries"):
+        found = evaluate_collection(
+            collection, queries, body.metrics, body.label_field, **settings.relevance
+        )
+    return render(
+        EvaluateResponse(
+            **found.to_dict(),
+            n_bits=collection.n_bits,
+            encoder=encoder_name(collection),
+            took_ms=round((time.perf_counter() - began) * 1000, 3),
+        )
+    )
 
 
 @router.get(
-    "/{id}",
+    "/evaluations/{id}",
     response_model=EvaluationStatus,
     openapi_extra=READ,
     responses={
@@ -96,7 +98,7 @@ EvaluationsOf = Annotated[Evaluations, Depends(_evaluations)]
 def get_evaluation(
     id: str,  # noqa: A002 - as in the path
     request: Request,
-    evaluations: EvaluationsOf,
+    jobs: JobsOf,
     format: str | None = None,  # noqa: A002 - as in the query
 ) -> Response:
     """Get an evaluation's status and, once it is done, its report.
@@ -104,15 +106,15 @@ def get_evaluation(
     The format is that of the query, or else the one that the header ``Accept`` prefers.
     """
     chosen = _check_format(format) if format else _accepted(request.headers.get("accept", "*/*"))
-    evaluation = evaluations.get(id)
+    job = _evaluation(jobs, id)
     if chosen == "json":
-        return render(_status(id, evaluation))
-    if not evaluation.done():
+        return render(_status(job, jobs))
+    if job.finished is None:
         raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
-    if (error := evaluation.exception()) is not None:
-        raise ProblemError(409, "evaluation_failed", _sentence(error))
+    if job.state != "done":
+        raise ProblemError(409, "evaluation_failed", _why(job))
     try:
-        text = FORMATS[chosen].write(evaluation.result(), None)
+        text = FORMATS[chosen].write(_finished_job(jobs.folder(id)), None)
     except PlotError as missing:
         raise ProblemError(501, "format_unavailable", str(missing)) from None
     if text is None:
@@ -121,21 +123,63 @@ def get_evaluation(
     return Response(text, media_type=FORMATS[chosen].media_type)
 
 
-def _status(id_: str, evaluation: Future[Job]) -> EvaluationStatus:
-    if not evaluation.done():
-        return EvaluationStatus(id=id_, status="running", error=None, report=None)
-    if (error := evaluation.exception()) is not None:
-        return EvaluationStatus(id=id_, status="failed", error=_sentence(error), report=None)
-    report = evaluation.result().report
-    return EvaluationStatus(id=id_, status="done", error=None, report=report)
+def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[str, Any]:
+    """Evaluate as the request in the job's folder says, and write the report there."""
+    raw = (progress.folder / REQUEST_FILE).read_bytes()
+    body = EvaluateRequest.model_validate_json(raw)
+    queries, settings = _parse_evaluation(body, limits)
+    progress.advance(total=len(queries))
+    collection = folder.collection(progress.job.collection)
+    done = run_job(collection, queries, body.metrics, settings, shown_ids(folder, collection))
+    if done.run is not None:
+        (progress.folder / RUN_FILE).write_text(done.run(), encoding="utf-8")
+    (progress.folder / REPORT_FILE).write_text(write_report(done.report), encoding="utf-8")
+    progress.advance(len(queries))
+    return {"report": f"/v1/evaluations/{progress.job.id}"}
 
 
-def _sentence(error: BaseException) -> str:
-    """Say what was wrong with what was asked; anything else goes to the log, paths may be in it."""
-    if isinstance(error, EvaluationError | InputError | MetricError):
-        return str(error)
-    _log.error("an evaluation failed", exc_info=error)
-    return "the service failed; its log says why"
+def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
+    try:
+        job = jobs.get(id_)
+    except ProblemError:
+        job = None
+    if job is None or job.kind != "evaluation":
+        raise ProblemError(404, "unknown_evaluation", f"there is no evaluation {id_[:40]!a}")
+    return job
+
+
+def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
+    if job.finished is None:
+        return EvaluationStatus(id=job.id, status="running", error=None, report=None)
+    if job.state != "done":
+        return EvaluationStatus(id=job.id, status="failed", error=_why(job), report=None)
+    report = _finished_job(jobs.folder(job.id)).report
+    return EvaluationStatus(id=job.id, status="done", error=None, report=report)
+
+
+def _why(job: JobRecord) -> str:
+    return "it was cancelled" if job.error is None else str(job.error["detail"])
+
+
+def _finished_job(folder: Path) -> Job:
+    report = parse_report((folder / REPORT_FILE).read_text(encoding="utf-8"))
+    run = folder / RUN_FILE
+    return Job(report, (lambda: run.read_text(encoding="utf-8")) if run.exists() else None)
+
+
+def _parse_evaluation(
+    body: EvaluateRequest, limits: Settings
+) -> tuple[list[Document], RelevanceSettings]:
+    check_count(body.queries, limits.max_queries, "queries")
+    queries = [
+        parse_item(item, limits, "queries", position, id=item.id or str(position))
+        for position, item in enumerate(body.queries)
+    ]
+    for position, query in enumerate(queries):
+        if not query.labels and body.qrels is None:
+            raise invalid_field("must have a label or labels", "queries", position)
+    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
+    return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
 
 
 def _check_format(name: str) -> str:

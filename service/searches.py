@@ -1,4 +1,4 @@
-"""Search, encode and evaluate: what is asked of a collection and changes nothing."""
+"""Search and encode: what is asked of a collection and changes nothing."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from corpus.document import Document, parse_vector
+from corpus.document import parse_vector
 from encoder.codes import code_to_hex
 from encoder.explanation import explain_text
-from evaluation.asked import RelevanceSettings
-from evaluation.evaluate import evaluate_collection
-from evaluation.job import run_job, shown_ids
 from index.backend import CollectionBackend
 from index.records import Query, SearchResult
 from service.answers import add_codes, add_differing_bits, search_answer, to_json
 from service.batching import Asked, Batcher
 from service.body import JSONRoute
-from service.collections import parse_item
 from service.errors import invalid_field
-from service.evaluations import EvaluationsOf
 from service.requests import (
     LONG_READ,
     CollectionOf,
-    Folder,
     Limits,
     check_count,
     check_text,
@@ -34,16 +28,12 @@ from service.requests import (
     located,
     render,
     stage,
-    wants_async,
 )
 from service.roles import READ
 from service.schemas import (
     BatchedSearch,
     EncodeRequest,
     EncodeResponse,
-    EvaluateRequest,
-    EvaluateResponse,
-    EvaluationStatus,
     SearchBatch,
     SearchBatchResponse,
     SearchRequest,
@@ -174,67 +164,6 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
     return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
 
 
-@router.post(
-    "/evaluate",
-    response_model=EvaluateResponse,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
-    responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
-    summary="Evaluate",
-)
-def post_evaluate(
-    *,
-    request: Request,
-    collection: CollectionOf,
-    body: EvaluateRequest,
-    limits: Limits,
-    folder: Folder,
-    evaluations: EvaluationsOf,
-) -> Response:
-    """Measure how well the collection finds documents with the labels of the queries.
-
-    With the header ``Prefer: respond-async`` it is done in the background, and the answer says
-    where the report will be.
-    """
-    queries, settings = _parse_evaluation(body, limits)
-    if wants_async(request):
-        id_ = evaluations.start(
-            lambda: run_job(
-                collection, queries, body.metrics, settings, shown_ids(folder, collection)
-            )
-        )
-        status = EvaluationStatus(id=id_, status="running", error=None, report=None)
-        return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
-    began = time.perf_counter()
-    with located("queries"):
-        found = evaluate_collection(
-            collection, queries, body.metrics, body.label_field, **settings.relevance
-        )
-    return render(
-        EvaluateResponse(
-            **found.to_dict(),
-            n_bits=collection.n_bits,
-            encoder=encoder_name(collection),
-            took_ms=_milliseconds_since(began),
-        )
-    )
-
-
-def _parse_evaluation(
-    body: EvaluateRequest, limits: Settings
-) -> tuple[list[Document], RelevanceSettings]:
-    check_count(body.queries, limits.max_queries, "queries")
-    queries = [
-        parse_item(item, limits, "queries", position, id=item.id or str(position))
-        for position, item in enumerate(body.queries)
-    ]
-    for position, query in enumerate(queries):
-        if not query.labels and body.qrels is None:
-            raise invalid_field("must have a label or labels", "queries", position)
-    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
-    return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
-
-
 def _search(
     collection: CollectionBackend, body: SearchBatch, limits: Settings
 ) -> list[dict[str, Any]]:
@@ -286,7 +215,3 @@ def _query(
     with located(*place):
         vector = None if search.vector is None else parse_vector(search.vector)
     return Query(text=search.text, vector=vector, code=search.code, id=search.id)
-
-
-def _milliseconds_since(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 3)

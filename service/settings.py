@@ -114,9 +114,6 @@ class Settings(BaseSettings):
         default=8,
         description="evaluations, encodings and batches at a time; single searches overtake them",
     )
-    kept_evaluations: Count = Field(
-        default=16, description="evaluations in the background, in memory"
-    )
     concurrent_jobs: Count = Field(default=1, description="jobs in the background at a time")
     kept_jobs: Count = Field(default=1000, description="finished jobs that are remembered")
     request_timeout: Seconds = Field(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,6 @@ from evaluation.job import run_job
 from evaluation.report import parse_report
 from evaluation.trec import parse_run
 from index.data_folder import DataFolder
-from service.errors import ProblemError
-from service.evaluations import Evaluations
 from tests.support.evaluations import labelled_codes, parse_junit
 from tests.support.service import check_problem
 
@@ -130,7 +127,7 @@ def test_a_collection_that_is_dropped_meanwhile_tells_of_no_path(
     second = client.post(f"{gone}/evaluate", json=body, headers=ASYNC)
     assert client.delete(gone).status_code == 204
     _, status = finished(client, second)
-    assert status["error"] == "the service failed; its log says why"
+    assert status["error"] == f"there is no collection '{gone.rsplit('/', 1)[1]}'"
     assert finished(client, first)[1]["status"] == "done"
 
 
@@ -162,27 +159,6 @@ def test_an_id_that_trec_cannot_hold(client: httpx.Client, make_collection: Make
     address, status = finished(client, client.post(f"{path}/evaluate", json=asked, headers=ASYNC))
     assert "two words" in status["report"]["notes"][0]
     check_problem(client.get(address, params={"format": "trec"}), 406, "format_unavailable")
-
-
-def test_the_last_ones_are_kept_and_no_more_than_those_run() -> None:
-    evaluations = Evaluations(2)
-    release = threading.Event()
-
-    def work() -> Any:
-        release.wait(60)
-
-    first, second = evaluations.start(work), evaluations.start(work)
-    with pytest.raises(ProblemError, match="2 evaluations are under way"):
-        evaluations.start(work)
-    release.set()
-    for id_ in (first, second):
-        evaluations.get(id_).result(60)
-    third = evaluations.start(work)
-    assert evaluations.get(second).done()
-    assert evaluations.get(third)
-    with pytest.raises(ProblemError, match="there is no evaluation"):
-        evaluations.get(first)
-    evaluations.close()
 
 
 def test_an_evaluation_that_runs_has_no_report_yet(client: httpx.Client, path: str) -> None:
