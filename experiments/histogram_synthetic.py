@@ -40,6 +40,7 @@ _DEVIATION = 0.3
 
 def configure(group: Any) -> None:
     """Add the options."""
+    group.add_argument("--priors", nargs="+", default=list(PRIORS), choices=PRIORS, metavar="NAME")
     group.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs of a run")
 
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Move the distances for every prior and seed, then print and draw what became of them."""
     records: list[Record] = []
     histograms: dict[str, list[Tensors]] = {}
-    for prior in PRIORS:
+    for prior in args.priors:
         for seed in range(args.seeds):
             settings = {"prior": prior, "seed": seed, "pairs": args.pairs, "bins": BINS}
             name = f"synthetic-{prior.replace(' ', '-')}-{args.pairs}-{seed}.safetensors"
@@ -117,9 +118,9 @@ def _plot(path: Path, histograms: dict[str, list[Tensors]]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    drawing = Figure(figsize=(2.4 * len(SHOWN), 2.4 * len(PRIORS)), layout="constrained")
+    drawing = Figure(figsize=(2.4 * len(SHOWN), 2.4 * len(histograms)), layout="constrained")
     FigureCanvasAgg(drawing)
-    grid = drawing.subplots(len(PRIORS), len(SHOWN), sharex=True, sharey=True)
+    grid = drawing.subplots(len(histograms), len(SHOWN), sharex=True, sharey=True, squeeze=False)
     for axes_of_prior, (prior, runs) in zip(grid, histograms.items(), strict=True):
         s = torch.cat([one["similarity_M"] for one in runs])
         for i, (axes, step) in enumerate(zip(axes_of_prior, SHOWN, strict=True)):

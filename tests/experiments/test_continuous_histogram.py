@@ -24,17 +24,18 @@ def run(*options: object) -> None:
 def test_free_distances_come_into_the_order_of_similarities(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--part", "synthetic", "--seeds", 1, "--pairs", 200, "--work-dir", tmp_path / "w"]
+    options = ["--part", "synthetic", "--seeds", 1, "--work-dir", tmp_path / "w"]
+    options += ["--priors", "uniform", "normal around 0"]
     run(*options, "--json", tmp_path / "r.json", "--plot", tmp_path / "heat.png")
     printed = capsys.readouterr().out
     records = json.loads((tmp_path / "r.json").read_text())
-    assert [one["step"] for one in records] == [0, 500, 1000, 3000] * 4
-    for first, *_, last in (records[i : i + 4] for i in range(0, 16, 4)):
+    assert [one["step"] for one in records] == [0, 500, 1000, 3000] * 2
+    for first, *_, last in (records[i : i + 4] for i in (0, 4)):
         assert last["loss"] < 0.1 < first["loss"]
         assert last["spearman"] < -0.75
-    assert imread(tmp_path / "heat.png").shape[0] > 500
+    assert imread(tmp_path / "heat.png").shape[0] > 300
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}
-    assert len(kept) == 4
+    assert len(kept) == 2
     run(*options)
     assert capsys.readouterr().out == printed
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()} == kept

@@ -29,7 +29,7 @@ def test_every_method_is_measured_by_grades(
     data_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = data_root / "records.json"
-    options = ["--dataset", "snippets", "--seeds", 1, "--epochs", 12, "--bits", 16, "--hidden", 32]
+    options = ["--dataset", "snippets", "--seeds", 1, "--epochs", 40, "--bits", 16, "--hidden", 64]
     places = ["--data-root", data_root, "--work-dir", data_root / "w", "--json", out]
     command = ["reproduce", "hierarchy-codes", *options, *places]
     assert main(list(map(str, command))) == 0
@@ -37,8 +37,9 @@ def test_every_method_is_measured_by_grades(
     records = json.loads(out.read_text())
     assert [one["method"] for one in records] == list(METHODS)
     for one in records:
-        assert 0.5 < one["p100_expected"] / (1 / 3) < 3
-        assert 0.6 < one["ndcg100_expected"] <= 1
+        # A third of the 200 documents have the label of a query, so two thirds are the most.
+        assert 0.5 < one["p100_expected"] < 0.7
+        assert 0.75 < one["ndcg100_expected"] <= 1
     assert "against ssb-vae on nDCG@100 over ties" in first.out
     assert first.err.count("training ") == len(METHODS)
     assert main(list(map(str, command))) == 0
