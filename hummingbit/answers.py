@@ -75,6 +75,9 @@ class Hit(TypedDict):
     distance: int
     score: float
     payload: NotRequired[dict[str, Any]]
+    code: NotRequired[str]
+    rerank_score: NotRequired[float]
+    differing_bits: NotRequired[list[int]]
 
 
 class SearchResponse(TypedDict):
@@ -84,7 +87,13 @@ class SearchResponse(TypedDict):
     n_bits: int
     encoder: EncoderName | None
     generation: int
+    engine: str
+    ties_cut: bool
     took_ms: float
+    reranked: NotRequired[bool]
+    next_cursor: NotRequired[str | None]
+    query_code: NotRequired[str]
+    query_terms: NotRequired[list[dict[str, Any]]]
 
 
 class EncoderSummary(TypedDict):

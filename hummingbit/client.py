@@ -92,7 +92,14 @@ class Client:
         id: str | None = None,  # noqa: A002 - as in the interface
         limit: int | None = None,
         radius: int | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        offset: int | None = None,
+        cursor: str | None = None,
+        with_cursor: bool | None = None,
         with_payload: bool | None = None,
+        with_code: bool | None = None,
+        rerank: bool | None = None,
+        explain: bool | None = None,
     ) -> answers.SearchResponse:
         """Find the documents nearest to exactly one of a text, a vector, a code and a document."""
         return self._call(calls.search(name, _wanted(locals())))
@@ -221,7 +228,14 @@ class AsyncClient:
         id: str | None = None,  # noqa: A002 - as in the interface
         limit: int | None = None,
         radius: int | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        offset: int | None = None,
+        cursor: str | None = None,
+        with_cursor: bool | None = None,
         with_payload: bool | None = None,
+        with_code: bool | None = None,
+        rerank: bool | None = None,
+        explain: bool | None = None,
     ) -> answers.SearchResponse:
         """See :meth:`Client.search`."""
         return await self._call(calls.search(name, _wanted(locals())))

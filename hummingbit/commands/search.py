@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 
 from hummingbit.commands.opening import add_filter, add_folder, open_folder, read_filter
+from index.filters import filter_to_json
 from index.records import Hit, Query, SearchResult
 
 
@@ -35,11 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_folder(parser)
+    parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a hit a line: distance, id, and what was asked for."""
+    if args.url is not None:
+        return _search_remotely(args)
     query = Query(text=args.text, code=args.code, id=args.id)
     filter_ = read_filter(args)
     with open_folder(args, writable=False) as folder:
@@ -59,6 +63,36 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for hit in found.hits[0]:
         print(_line(hit))
+    return 0
+
+
+def _search_remotely(args: argparse.Namespace) -> int:
+    """Ask a service instead, and print the same."""
+    from hummingbit.client import Client  # noqa: PLC0415 - who searches a folder needs none
+
+    filter_ = read_filter(args)
+    with Client(args.url) as client:
+        found = client.search(
+            args.collection,
+            args.text,
+            code=args.code,
+            id=args.id,
+            limit=args.limit,
+            radius=args.radius,
+            filter=None if filter_ is None else json.loads(filter_to_json(filter_)),
+            offset=args.offset or None,
+            cursor=args.cursor,
+            with_cursor=args.json or None,
+            with_payload=not args.no_payload,
+            with_code=args.with_code or None,
+            rerank=args.rerank or None,
+        )
+    if args.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    for hit in found["hits"]:
+        score, code = hit.get("rerank_score"), hit.get("code")
+        print(_line(Hit(hit["id"], hit["distance"], 0, hit.get("payload"), code, score)))
     return 0
 
 

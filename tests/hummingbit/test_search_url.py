@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corpus.document import Document
+from hummingbit.cli import main
+from index.data_folder import DataFolder
+from tests.support.encoders import random_texts
+from tests.support.service import make_data_folder, served
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = make_data_folder(tmp_path_factory.mktemp("data"))
+    documents = [
+        Document(id=f"d{i}", text=text, payload={"year": 1990 + i % 10})
+        for i, text in enumerate(random_texts(60))
+    ]
+    with DataFolder(path, writable=True) as folder:
+        folder.create_collection("c", encoder="words").upsert(documents)
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(data: Path) -> Iterator[str]:
+    with served(data) as client:
+        yield str(client.base_url)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["apple bread"],
+        ["apple", "--limit", "3", "--radius", "9"],
+        ["--id", "d7", "--no-payload"],
+        ["--code", "00000000", "--limit", "5", "--offset", "4", "--with-code"],
+        ["rank trace", "--filter", '{"field": "year", "gte": 1995}'],
+        ["rank trace", "--rerank"],
+    ],
+)
+def test_a_service_answers_as_the_folder_does(
+    data: Path, url: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", "c", *options, "--data-dir", str(data)]) == 0
+    expected = capsys.readouterr().out
+    assert main(["search", "c", *options, "--url", url]) == 0
+    assert capsys.readouterr().out == expected
+    assert expected
+
+
+def test_pages_of_a_service(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["search", "c", "apple", "--limit", "7", "--json", "--url", url]
+    ids: list[str] = []
+    cursor: list[str] = []
+    while True:
+        assert main([*ask, *cursor]) == 0
+        page = json.loads(capsys.readouterr().out)
+        ids += [hit["id"] for hit in page["hits"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = ["--cursor", page["next_cursor"]]
+    assert len(ids) == len(set(ids)) == 60
+
+
+def test_what_a_service_refuses_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", "absent", "apple", "--url", url]) == 2
+    assert "there is no collection 'absent'" in capsys.readouterr().err
+    assert main(["ready", "--url", url]) == 0
+    assert "ready: 1 collections, 2 encoders" in capsys.readouterr().out
