@@ -92,7 +92,7 @@ def timed(searches: dict[str, CollectionBackend], codes: Codes, n_queries: int) 
     """Return the median milliseconds of a search for each, taken in turns."""
     rng = np.random.default_rng(1)
     taken: dict[str, list[float]] = {name: [] for name in searches}
-    for _ in range(QUERIES if n_queries == 1 else 9):
+    for _ in range(QUERIES if n_queries == 1 else 5):
         chosen = codes[rng.integers(0, len(codes), n_queries)]
         queries = [Query(code=code_to_hex(code)) for code in chosen]
         for name, collection in searches.items():
