@@ -90,25 +90,18 @@ def read_removed(connection: sqlite3.Connection, up_to: int = 2**63 - 1) -> Rows
     return np.fromiter((row for (row,) in found), dtype=np.int64)
 
 
-def fold_removed(connection: sqlite3.Connection, code_size: int, blocks: int) -> int:
-    """Take removed rows out of the first `blocks` that hold any; return how many there were."""
-    folded = 0
-    for _ in range(blocks):
-        (lowest,) = connection.execute("SELECT min(row) FROM removed").fetchone()
-        if lowest is None:
-            break
-        query = "SELECT max(first_row) FROM codes WHERE first_row <= ?"
-        (first,) = connection.execute(query, (lowest,)).fetchone()
-        last = lowest
-        if first is not None:
-            last = max(lowest, _last_row(connection, first))
-            block = _read_or_make_block(connection, first, last, code_size)
-            connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
-            kept = _without(block, read_removed(connection, last))
-            if len(kept.rows):
-                _insert_block(connection, kept)
-        folded += connection.execute("DELETE FROM removed WHERE row <= ?", (last,)).rowcount
-    return folded
+def fold_some(
+    connection: sqlite3.Connection, code_size: int, *, documents: int, removed: int, deleted: int
+) -> int:
+    """Take some removed rows out of their blocks, where there are many; return how many.
+
+    There are `documents`, and rows that are `removed`; the write that does this `deleted` some.
+    """
+    if removed <= max(BLOCK_ROWS, REMOVED_SHARE * (documents + removed)):
+        return 0
+    # More than a quarter of a block is removed on the average, so that this keeps up.
+    blocks = 1 + deleted * 8 // BLOCK_ROWS
+    return sum(_fold_first(connection, code_size) for _ in range(blocks))
 
 
 def rewrite_blocks(connection: sqlite3.Connection, block: Block) -> None:
@@ -127,6 +120,24 @@ def damaged_blocks(connection: sqlite3.Connection, code_size: int) -> list[str]:
         except BlockError as error:
             problems.append(str(error))
     return problems
+
+
+def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
+    """Take the removed rows out of the first block that holds any; return how many there were."""
+    (lowest,) = connection.execute("SELECT min(row) FROM removed").fetchone()
+    if lowest is None:
+        return 0
+    last = lowest
+    query = "SELECT max(first_row) FROM codes WHERE first_row <= ?"
+    (first,) = connection.execute(query, (lowest,)).fetchone()
+    if first is not None:
+        last = max(lowest, _last_row(connection, first))
+        block = _read_or_make_block(connection, first, last, code_size)
+        connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
+        kept = _without(block, read_removed(connection, last))
+        if len(kept.rows):
+            _insert_block(connection, kept)
+    return connection.execute("DELETE FROM removed WHERE row <= ?", (last,)).rowcount
 
 
 def _insert_block(connection: sqlite3.Connection, block: Block) -> None:

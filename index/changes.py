@@ -12,15 +12,7 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes
-from index.blocks import (
-    BLOCK_ROWS,
-    REMOVED_SHARE,
-    Block,
-    append_block,
-    fold_removed,
-    joined,
-    rewrite_blocks,
-)
+from index.blocks import Block, append_block, fold_some, joined, rewrite_blocks
 from index.filter_sql import matching_rows
 from index.filters import Filter
 from index.protocol import Rows
@@ -78,7 +70,13 @@ class Changes:
         """Make the changes last, as the generation after this one."""
         if self._inserted:
             append_block(self._connection, joined(self._inserted))
-        self._fold()
+        self._removed -= fold_some(
+            self._connection,
+            self._code_size,
+            documents=self._documents,
+            removed=self._removed,
+            deleted=self._deleted,
+        )
         self._write_meta(
             generation=self.generation + 1, documents=self._documents, removed=self._removed
         )
@@ -94,14 +92,6 @@ class Changes:
         rewrite_blocks(self._connection, block)
         self._write_meta(removed=0)
         self._connection.execute("COMMIT")
-
-    def _fold(self) -> None:
-        """Take some removed rows out of the blocks, where there are many."""
-        share = REMOVED_SHARE * (self._documents + self._removed)
-        if self._removed > max(BLOCK_ROWS, share):
-            # More than a quarter of a block is removed on the average, so that this keeps up.
-            blocks = 1 + self._deleted * 8 // BLOCK_ROWS
-            self._removed -= fold_removed(self._connection, self._code_size, blocks)
 
     def _write_meta(self, **entries: object) -> None:
         query = "UPDATE meta SET value = :value WHERE key = :key"

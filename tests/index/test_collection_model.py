@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from index import blocks, changes, segments
+from index import blocks, segments
 from index.collection import Collection
 from index.store import Store
 from tests.support.collection_machine import CollectionMachine
@@ -24,7 +24,6 @@ class LocalMachine(CollectionMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(segments, "MIN_FOLD", 3)
         self.patch.setattr(blocks, "BLOCK_ROWS", 4)
-        self.patch.setattr(changes, "BLOCK_ROWS", 4)
         self.folder = tempfile.TemporaryDirectory()
         return code_collection(Path(self.folder.name))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from corpus.document import Document
-from index import blocks, changes
+from index import blocks
 from index.errors import StoreError
 from index.schema import Description
 from index.store import Store
@@ -182,8 +182,7 @@ def test_damaged_blocks_of_codes_are_made_good_by_the_documents(path: Path, stat
 
 
 def test_removed_rows_leave_their_blocks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (blocks, changes):
-        monkeypatch.setattr(module, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
     ids = [f"d{i}" for i in range(200)]
     with closing(Store(path, writable=True)) as store:
         for _ in range(5):
@@ -201,7 +200,7 @@ def test_removed_rows_leave_their_blocks(path: Path, monkeypatch: pytest.MonkeyP
 def test_a_damaged_block_is_made_anew_by_the_writes_that_touch_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "BLOCK_ROWS", 1)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
     with closing(Store(path, writable=True)) as store:
         insert(store, "a", "b", "c")
     damage(path, "UPDATE codes SET codes = x'000000000000'")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.document import Document
-from index import blocks, changes, segments
+from index import blocks, segments
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.ingest import ingest
@@ -88,7 +88,7 @@ def main() -> None:
     folder, kind, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     # Small enough for compactions to run all the time.
     segments.MIN_FOLD = 16
-    blocks.BLOCK_ROWS = changes.BLOCK_ROWS = 32
+    blocks.BLOCK_ROWS = 32
     with DataFolder(folder, writable=True) as data:
         KINDS[kind](data.create_collection(NAME, n_bits=N_BITS), random.Random(seed))  # noqa: S311
 
