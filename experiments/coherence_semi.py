@@ -1,7 +1,8 @@
 """A teacher when labels are scarce: distillation, SSB-VAE and the two together, at 1 % and 10 %.
 
-Each has its own settings (SSB-VAE's are the defaults of `hummingbit train`), the same documents and
-the same tenth of them held out. Distillation alone sees no label; it is trained once a seed.
+SSB-VAE has the defaults of `hummingbit train`; the two together are that with the teacher's term
+added; distillation alone has the settings that held-out documents chose. All have the same
+documents and the same tenth of them held out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from training.distillation_recipe import DistillationRecipe
 from training.pipeline import is_trained_on
 from training.recipe import Recipe
 from training.semi_supervised import train
+
+SHARED = ("supervision", "epochs", "batch_size", "learning_rate", "hidden", "word_dropout")
+"""What the two together take from SSB-VAE's settings, so that the teacher is all that is added."""
 
 DISTILLED, LABELLED, BOTH = "distillation", "ssb-vae", "distillation + ssb-vae"
 
@@ -49,12 +53,12 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
         alone = text_recipe(COHERENCE, n_bits=args.compare_at, seed=seed)
         yield _measure(corpus, DISTILLED, alone, args.work_dir)
         for supervision in args.supervision:
-            both = replace(alone, supervision=supervision)
+            labelled = Recipe(n_bits=args.compare_at, supervision=supervision, seed=seed)
+            yield _measure(corpus, LABELLED, labelled, args.work_dir)
+            both = replace(alone, **{name: getattr(labelled, name) for name in SHARED})
             if args.teacher_weight is not None:
                 both = replace(both, teacher_weight=args.teacher_weight)
             yield _measure(corpus, BOTH, both, args.work_dir)
-            labelled = Recipe(n_bits=args.compare_at, supervision=supervision, seed=seed)
-            yield _measure(corpus, LABELLED, labelled, args.work_dir)
 
 
 def _measure(

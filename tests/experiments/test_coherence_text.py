@@ -96,8 +96,8 @@ def test_a_teacher_beside_few_labels(folder: Path, capsys: pytest.CaptureFixture
     found = [(one["method"], one["supervision"], one["teacher_weight"]) for one in records]
     assert found == [
         ("distillation", 0.0, None),
-        ("distillation + ssb-vae", 0.1, 500.0),
         ("ssb-vae", 0.1, None),
+        ("distillation + ssb-vae", 0.1, 500.0),
     ]
     assert all(one["p100"] > 0.6 for one in records)
     assert "10%" in capsys.readouterr().out
