@@ -38,6 +38,7 @@ class Changes:
         self._connection = connection
         self._code_size = code_size
         self._inserted: list[Block] = []
+        self._prepared = False
 
     def delete(self, ids: Sequence[str]) -> list[int]:
         """Delete the documents with these ids, where they are there, and return their rows."""
@@ -66,8 +67,11 @@ class Changes:
         self._inserted.append(Block(codes, rows))
         return rows
 
-    def commit(self) -> None:
-        """Make the changes last, as the generation after this one."""
+    def prepare(self) -> None:
+        """Write all that the commit needs; only the commit itself is left to do."""
+        if self._prepared:
+            return
+        self._prepared = True
         if self._inserted:
             append_block(self._connection, joined(self._inserted))
         self._removed -= fold_some(
@@ -80,6 +84,10 @@ class Changes:
         self._write_meta(
             generation=self.generation + 1, documents=self._documents, removed=self._removed
         )
+
+    def commit(self) -> None:
+        """Make the changes last, as the generation after this one."""
+        self.prepare()
         self._connection.execute("COMMIT")
 
     def describe(self, description: Description) -> None:

@@ -90,11 +90,11 @@ class Publication:
         Called with the writing lock held.
         """
         write = Write(changes.generation + 1, codes, rows, removed)
-        if self._published is None:
-            with self.lock:
-                changes.commit()
-            return write.number
+        changes.prepare()
         with self.lock:
+            if self._published is None:
+                changes.commit()
+                return write.number
             before = self._up_to_date(changes.generation).generation
         after = before.with_changes(*write)
         with self.lock:

@@ -15,6 +15,7 @@ from index import segments
 from index.collection import Collection
 from index.filters import Filter, parse_filter
 from index.records import Query, SearchResult
+from index.store import Store
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_collection, code_documents
 
@@ -85,3 +86,29 @@ def test_writers_take_turns(tmp_path: Path) -> None:
         assert len(collection) == 160
         (hits,) = collection.search([Query(code=codes[0])], 1000).hits
         assert len({hit.id for hit in hits}) == 160
+
+
+def test_an_index_that_is_built_during_a_write_holds_it(tmp_path: Path) -> None:
+    codes = random_hex(np.random.default_rng(0), 300, 16)
+    code_collection(tmp_path).close()
+    for turn in range(20):
+        store = Store(tmp_path / "store.sqlite", writable=True)
+        with (
+            closing(Collection(store, indexed=False)) as collection,
+            ThreadPoolExecutor(2) as pool,
+        ):
+            start = threading.Barrier(2)
+
+            def search(
+                collection: Collection = collection, start: threading.Barrier = start
+            ) -> None:
+                start.wait()
+                collection.search([Query(code="0000")], 1)
+
+            searching = pool.submit(search)
+            start.wait()
+            written = collection.upsert(code_documents(codes, prefix=f"{turn}-"))
+            searching.result()
+            result = collection.search([Query(code=codes[0])], 10_000)
+            assert result.generation == written.generation
+            assert len(result.hits[0]) == 300 * (turn + 1)
