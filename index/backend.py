@@ -130,6 +130,9 @@ class CollectionBackend(Protocol):
                 scroll of this collection with this filter gave.
         """
 
+    def following(self, row: int, limit: int) -> list[StoredDocument]:
+        """Return the first `limit` documents above `row`, in the order of rows."""
+
     def contents(self) -> list[StoredDocument]:
         """Return all documents as they were given, by row."""
 

@@ -18,6 +18,7 @@ it sees what another has written, but Milvus has no lock that would keep two fro
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -228,6 +229,11 @@ class MilvusCollection:
                 return ScrollPage(found, write_cursor(position, *search))
             found.append(to_document(entity))
         return ScrollPage(found, None)
+
+    def following(self, row: int, limit: int) -> list[StoredDocument]:
+        """Return the first `limit` documents above `row`, in the order of rows."""
+        found = self._store.documents(row + 1, self._progress.now().last_row)
+        return [*map(to_document, itertools.islice(found, limit))]
 
     def contents(self) -> list[StoredDocument]:
         """Return all documents as they were given, by row."""

@@ -20,7 +20,6 @@ from collections.abc import Callable
 
 from corpus.document import Document
 from index.backend import CollectionBackend
-from index.collection import Collection
 from index.errors import InputError
 from index.records import StoredDocument
 
@@ -28,7 +27,7 @@ BATCH = 1000
 
 
 def copy_following(
-    source: Collection,
+    source: CollectionBackend,
     target: CollectionBackend,
     row: int,
     progress: Callable[[int], object] | None = None,
@@ -51,7 +50,7 @@ def copy_following(
     return row
 
 
-def delete_missing(source: Collection, target: Collection) -> int:
+def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
     """Delete what `target` holds and `source` does not; return how many documents that were."""
     if len(source) == len(target):
         return 0

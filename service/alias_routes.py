@@ -7,7 +7,6 @@ from fastapi import APIRouter, Response
 from index.aliases import AddAlias, RemoveAlias
 from index.errors import CollectionExists, InputError
 from index.names import check_name
-from service.background import local
 from service.background_schemas import Alias, AliasAction, Aliases, ChangeAliases, JobInfo, Reindex
 from service.body import JSONRoute
 from service.errors import invalid_field
@@ -55,7 +54,6 @@ def post_reindex(collection: CollectionOf, body: Reindex, folder: Folder, jobs: 
     too. When it is complete, the alias means it, in one step; the old collection stays as it is.
     """
     folder.encoder(body.encoder)
-    source = local(collection)
     with located():
         check_name(body.into, "into")
         if body.alias is not None:
@@ -64,7 +62,7 @@ def post_reindex(collection: CollectionOf, body: Reindex, folder: Folder, jobs: 
         raise CollectionExists(f"the name {body.into!a} is taken")
     if body.alias is not None and body.alias in {*folder.collections(), body.into}:
         raise invalid_field("is the name of a collection; an alias needs another", "alias")
-    spec = {**body.model_dump(), "source": source.name}
+    spec = {**body.model_dump(), "source": collection.name}
     return accepted(jobs.submit(jobs.draft(), "reindex", body.into, spec))
 
 

@@ -78,10 +78,10 @@ def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
 
 def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
     spec = progress.job.spec
-    source = local(folder.collection(spec["source"]))
+    source = folder.collection(spec["source"])
     if progress.job.attempts == 1 and spec["into"] in folder.collections():
         raise CollectionExists(f"collection {spec['into']!a} exists already")
-    target = local(folder.create_collection(spec["into"], encoder=spec["encoder"]))
+    target = folder.create_collection(spec["into"], encoder=spec["encoder"])
     try:
         progress.advance(total=len(source))
         row = copy_following(source, target, 0, progress.advance)

@@ -233,6 +233,10 @@ def test_labels_and_contents_come_by_row(make: Make) -> None:
     assert codes[:, 1].tolist() == [0, 2, 7]
     assert labels == [(), (), ("red", "blue")]
     assert [one.id for one in collection.contents()] == ["z", "a", "y"]
+    contents = collection.contents()
+    assert [one.id for one in collection.following(0, 2)] == ["z", "a"]
+    assert [one.id for one in collection.following(contents[0].row, 9)] == ["a", "y"]
+    assert collection.following(contents[2].row, 9) == []
     first = collection.scroll(2)
     assert [one.id for one in first.documents] == ["z", "a"]
     rest = collection.scroll(2, first.next_cursor)
