@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoder.codes import code_to_hex
+from index.errors import InputError, UnknownDocument
+from index.records import Query, SearchResult
+from service.batching import MAX_BATCH, Asked, Batcher
+from service.metrics import Metrics
+from tests.support.codes import clustered_codes
+from tests.support.collections import Model, code_collection, code_documents
+
+N_BITS = 16
+
+
+def test_searches_that_wait_are_answered_together_and_as_alone(tmp_path: Path) -> None:
+    collection, model = code_collection(tmp_path, N_BITS), Model(N_BITS)
+    rng = np.random.default_rng(0)
+    documents = code_documents([code_to_hex(one) for one in clustered_codes(rng, 300, N_BITS)])
+    collection.upsert(documents)
+    model.upsert(documents)
+    queries = [code_to_hex(one) for one in clustered_codes(rng, 200, N_BITS)]
+    sizes: list[int] = []
+
+    def write(asked: Asked, result: SearchResult, place: int, _: float) -> list[tuple[str, int]]:
+        sizes.append(len(result.hits))
+        return [(hit.id, hit.distance) for hit in result.hits[place]]
+
+    async def ask_all() -> list[list[tuple[str, int]] | BaseException]:
+        batcher = Batcher(Metrics(), write)
+        near, far = Asked(collection, 7, 5, False), Asked(collection, 20, None, False)
+        searches = [
+            batcher.search(far if i % 3 else near, Query(code=c)) for i, c in enumerate(queries)
+        ]
+        searches += [batcher.search(far, Query(code="zz")), batcher.search(far, Query(id="absent"))]
+        searches += [batcher.search(far, Query(id="d3"))]
+        try:
+            return await asyncio.gather(*searches, return_exceptions=True)
+        finally:
+            batcher.close()
+
+    *found, bad, absent, by_id = asyncio.run(ask_all())
+    for place, (code, answer) in enumerate(zip(queries, found, strict=True)):
+        assert answer == (model.search(code, 20) if place % 3 else model.search(code, 7, 5))
+    assert isinstance(bad, InputError)
+    assert isinstance(absent, UnknownDocument)
+    assert isinstance(by_id, list)
+    assert by_id == model.search(documents[3].code or "", 20)
+    assert 1 < max(sizes) <= MAX_BATCH
+    collection.close()
+
+
+def test_who_has_gone_is_not_answered(tmp_path: Path) -> None:
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff"]))
+
+    async def ask_and_go() -> list[str]:
+        batcher = Batcher(Metrics(), lambda _, result, place, __: result.hits[place][0].id)
+        asked = Asked(collection, 1, None, False)
+        gone = asyncio.ensure_future(batcher.search(asked, Query(code="00ff")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        answers = [await batcher.search(asked, Query(code="00ff")) for _ in range(5)]
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        batcher.close()
+        return answers
+
+    assert asyncio.run(ask_and_go()) == ["d0"] * 5
+    collection.close()
