@@ -64,8 +64,10 @@ def to_json(answer: Mapping[str, Any]) -> bytes:
     """Write an answer."""
     try:
         return orjson.dumps(answer)
-    except TypeError:  # a payload may hold whole numbers of more than 64 bits
-        return json.dumps(answer, ensure_ascii=False).encode()
+    except TypeError:
+        # A payload may hold whole numbers of more than 64 bits, and what a client sent may be
+        # quoted, a lone surrogate in it.
+        return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _hit(hit: Hit, n_bits: int, *, with_payload: bool) -> dict[str, Any]:

@@ -71,6 +71,16 @@ LARGE = {
 }
 
 
+@schemathesis.serializer("application/x-ndjson")
+def json_lines(_: Any, value: Any) -> bytes:
+    """Write a made-up body as lines."""
+    if isinstance(value, bytes):
+        return value
+    lines = value if isinstance(value, list) else [value]
+    written = (one if isinstance(one, str) else json.dumps(one) for one in lines)
+    return "\n".join(written).encode("utf-8", "surrogatepass")
+
+
 @dataclass
 class Tally:
     """What has been asked and how it went."""
