@@ -91,8 +91,8 @@ def places_of(held: Rows, rows: Rows) -> npt.NDArray[np.int64]:
     """Return where those of `rows` that are among the ascending `held` stand in it."""
     if len(held) and held[-1] - held[0] == len(held) - 1:
         # Without gaps nothing has to be looked for.
-        places = rows - held[0]
-        return places[(places >= 0) & (places < len(held))]
+        steps: Rows = rows - held[0]
+        return np.asarray(steps[(steps >= 0) & (steps < len(held))])
     places = np.searchsorted(held, rows)
     there = places < len(held)
     there[there] = held[places[there]] == rows[there]
