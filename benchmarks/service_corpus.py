@@ -17,9 +17,10 @@ N_BITS = 64
 K = 10
 WORDS = 10_000
 HIDDEN = 500
-TOPICS = 2_000
-WORDS_OF_A_TOPIC = 24
+TOPICS = 500
 WORDS_OF_A_TEXT = 12
+# How far a word's weights are from those of its topic, where 1 is as far as another topic's.
+STRAY_WEIGHTS = 0.1
 QUERIES = 2_000
 
 
@@ -37,28 +38,32 @@ class Corpus:
 
 
 def make_corpus(folder: Path, documents: int) -> Corpus:
-    """Make texts about topics, and an encoder of the usual size with random weights."""
+    """Make texts about topics, and an encoder of the usual size that knows the topics.
+
+    Word w is one of topic w mod TOPICS. The weights are random but for that words of a topic have
+    much the same ones, as training would have it; so codes of a topic lie together, and repeat: of
+    20,000 a third are distinct, as among the demo's.
+    """
     rng = np.random.default_rng(0)
     encoder = Encoder(
         features=TextFeatures(vocabulary=[f"w{i:05d}" for i in range(WORDS)], l2_normalize=True),
         layers=[
-            _layer(rng, WORDS, HIDDEN, 1.0),
+            _first_layer(rng),
             _layer(rng, HIDDEN, HIDDEN, (2 / HIDDEN) ** 0.5),
             _layer(rng, HIDDEN, N_BITS, (2 / HIDDEN) ** 0.5, last=True),
         ],
         thresholds=np.zeros(N_BITS, dtype=np.float32),
         metadata={"trained_on": "nothing"},
     )
-    topics = rng.integers(0, WORDS, (TOPICS, WORDS_OF_A_TOPIC))
     # Thresholds at the medians, so that every bit is as often 0 as 1.
-    sample = _texts(rng, topics, 5_000)
+    sample = _texts(rng, 5_000)
     object.__setattr__(encoder, "thresholds", np.median(encoder.logits(sample), axis=0))
     encoder = write_artifact(folder / "encoders" / "bench", encoder, sample[:200])
     codes = [
-        encoder.encode(_texts(rng, topics, min(10_000, documents - at)))
+        encoder.encode(_texts(rng, min(10_000, documents - at)))
         for at in range(0, documents, 10_000)
     ]
-    queries = _texts(rng, topics, QUERIES)
+    queries = _texts(rng, QUERIES)
     return Corpus(folder, np.concatenate(codes), queries, encoder.encode(queries))
 
 
@@ -72,8 +77,14 @@ def _layer(
     )
 
 
-def _texts(rng: np.random.Generator, topics: np.ndarray, count: int) -> list[str]:
-    chosen = topics[rng.integers(0, len(topics), count)]
-    places = rng.integers(0, chosen.shape[1], (count, WORDS_OF_A_TEXT))
-    words = np.take_along_axis(chosen, places, axis=1)
+def _first_layer(rng: np.random.Generator) -> Layer:
+    topics = rng.normal(size=(TOPICS, HIDDEN))
+    strays = rng.normal(size=(WORDS, HIDDEN)) * STRAY_WEIGHTS
+    weight = topics[np.arange(WORDS) % TOPICS] + strays
+    return Layer(weight.astype(np.float32), np.zeros(HIDDEN, dtype=np.float32), "relu")
+
+
+def _texts(rng: np.random.Generator, count: int) -> list[str]:
+    topics = rng.integers(0, TOPICS, (count, 1))
+    words = topics + TOPICS * rng.integers(0, WORDS // TOPICS, (count, WORDS_OF_A_TEXT))
     return [" ".join(f"w{word:05d}" for word in row) for row in words.tolist()]
