@@ -1,8 +1,11 @@
 """Toy data: free points in the plane learn to rank as given points do.
 
 The teacher is the data itself under Euclidean distance. The student is a free point in the plane
-for each example, drawn from N(0, 1) at first, so that all that is seen is the objective and not a
-network: the paper's settings otherwise (Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both).
+for each example, so that all that is seen is the objective and not a network: the paper's settings
+otherwise (Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both). Points in the plane are learned
+from N(0, 1); the clusters in space from a random linear image of them, as a student that has fewer
+dimensions would see. From N(0, 1) about half of the runs on those end with clusters in the wrong
+places, at a level of 0.91, because free clusters do not pass through each other.
 """
 
 from __future__ import annotations
@@ -96,7 +99,7 @@ def train_toy(toy: Toy) -> Tensors:
     """
     teacher_ND, _ = toy_data(toy.dataset)
     generator = torch.Generator().manual_seed(toy.seed)
-    student_N2 = torch.randn(len(teacher_ND), 2, generator=generator).requires_grad_()
+    student_N2 = _start(teacher_ND, generator).requires_grad_()
     optimizer = torch.optim.Adam([student_N2], lr=toy.learning_rate)
     snapshots = [epoch for epoch in SNAPSHOTS if epoch < toy.epochs] + [toy.epochs]
     points, levels = [], []
@@ -114,6 +117,14 @@ def train_toy(toy: Toy) -> Tensors:
         "coherence": torch.tensor(levels, dtype=torch.float64),
         "epochs": torch.tensor(snapshots),
     }
+
+
+def _start(teacher_ND: Tensor, generator: torch.Generator) -> Tensor:
+    n, dimension = teacher_ND.shape
+    if dimension == 2:
+        return torch.randn(n, 2, generator=generator)
+    standard_ND = (teacher_ND - teacher_ND.mean(dim=0)) / teacher_ND.std()
+    return standard_ND @ torch.randn(dimension, 2, generator=generator) / dimension**0.5
 
 
 def _step(
