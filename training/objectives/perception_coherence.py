@@ -38,7 +38,7 @@ def perception_coherence_loss(
 
     R̃_i holds the soft ranks (:func:`soft_ranks`) of the i-th row. `student_BB` and `teacher_BB`
     are the dissimilarities between the same B examples, row by row; no gradient flows into the
-    teacher's. Each element of R̃ is at most B, so the loss lies between 0 and 1, whatever B.
+    teacher's. Each element of R̃ is at most B, so the loss lies between 0 and B.
 
     Raises:
         ValueError: unless both are ``[B, B]`` with the same B ≥ 2 and finite, both
