@@ -30,7 +30,7 @@ def plot_configurations(path: Path, configurations: Configurations) -> None:
         for axes in row[:-1]:
             axes.set(xticks=[], yticks=[])
         row[-1].plot(result["epochs"], result["coherence"], marker="o", ms=3)
-        row[-1].set(ylim=(0.5, 1.02), xscale="symlog")
+        row[-1].set(ylim=(0.5, 1.02), xscale="symlog", xlim=(0, None))
         row[-1].set_title("coherence level", fontsize="small")
         row[-1].grid(alpha=0.3)
     _save(drawing, path)

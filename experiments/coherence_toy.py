@@ -1,11 +1,11 @@
 """Toy data: free points in the plane learn to rank as given points do.
 
 The teacher is the data itself under Euclidean distance. The student is a free point in the plane
-for each example, so that all that is seen is the objective and not a network: the paper's settings
-otherwise (Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both). Points in the plane are learned
-from N(0, 1); the clusters in space from a random linear image of them, as a student that has fewer
-dimensions would see. From N(0, 1) about half of the runs on those end with clusters in the wrong
-places, at a level of 0.91, because free clusters do not pass through each other.
+for each example, so that all that is seen is the objective and not a network; the settings are the
+paper's (Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both). For data in the plane the points
+start from N(0, 1), for clusters in space from a random linear image of them, as a student of fewer
+dimensions would see. From N(0, 1) about half of the runs on those end at a level of 0.91 with
+clusters in the wrong places, because free clusters do not pass through each other.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def _start(teacher_ND: Tensor, generator: torch.Generator) -> Tensor:
     if dimension == 2:
         return torch.randn(n, 2, generator=generator)
     standard_ND = (teacher_ND - teacher_ND.mean(dim=0)) / teacher_ND.std()
-    return standard_ND @ torch.randn(dimension, 2, generator=generator) / dimension**0.5
+    image_N2: Tensor = standard_ND @ torch.randn(dimension, 2, generator=generator)
+    return image_N2 / dimension**0.5
 
 
 def _step(

@@ -71,7 +71,7 @@ def _convolution(inputs: int, width: int, stride: int) -> nn.Conv2d:
 class SmallStudent(nn.Module):
     """Three convolutions and a layer of 64, after Passalis and Tefas (2018).
 
-    At `width` 1 the convolutions have 8, 16 and 32 channels: 15,650 parameters without the head.
+    At `width` 1 the convolutions have 8, 16 and 32 channels: 14,400 parameters without the head.
     The embedding is the layer of 64 before its rectifier, so that no image gets the zero vector,
     which has no cosine; the head sees it rectified.
     """
