@@ -11,6 +11,7 @@ clusters in the wrong places, because free clusters do not pass through each oth
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -124,8 +125,8 @@ def _start(teacher_ND: Tensor, generator: torch.Generator) -> Tensor:
     if dimension == 2:
         return torch.randn(n, 2, generator=generator)
     standard_ND = (teacher_ND - teacher_ND.mean(dim=0)) / teacher_ND.std()
-    image_N2: Tensor = standard_ND @ torch.randn(dimension, 2, generator=generator)
-    return image_N2 / dimension**0.5
+    image_D2 = torch.randn(dimension, 2, generator=generator) / math.sqrt(dimension)
+    return standard_ND @ image_D2
 
 
 def _step(
