@@ -47,7 +47,7 @@ class DistillationRecipe:
     supervision: float = setting(
         0.0, "share of the labelled documents whose labels are shown, to SSB-VAE's loss"
     )
-    teacher_weight: float = setting(300.0, "weight of the teacher beside SSB-VAE's loss")
+    teacher_weight: float = setting(3.0, "weight of the teacher beside SSB-VAE's loss")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the documents held out")
 
