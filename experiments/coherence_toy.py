@@ -4,8 +4,8 @@ The teacher is the data itself under Euclidean distance. The student is a free p
 for each example, so that all that is seen is the objective and not a network; the settings are the
 paper's (Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both). For data in the plane the points
 start from N(0, 1), for clusters in space from a random linear image of them, as a student of fewer
-dimensions would see. From N(0, 1) about half of the runs on those end at a level of 0.91 with
-clusters in the wrong places, because free clusters do not pass through each other.
+dimensions would see: from N(0, 1) a run on those may end with whole clusters in the wrong place,
+because free clusters do not pass through each other.
 """
 
 from __future__ import annotations

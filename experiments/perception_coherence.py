@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options that all parts share, and those of each part."""
     parser.add_argument("--part", required=True, choices=PARTS)
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each setting")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (toy)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
