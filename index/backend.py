@@ -26,6 +26,7 @@ from index.records import (
     UpsertResult,
     Verification,
 )
+from index.schema import AUTO
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
@@ -53,6 +54,10 @@ class CollectionBackend(Protocol):
     @property
     def encoder_fingerprint(self) -> str | None:
         """The encoder's fingerprint, if the collection has one."""
+
+    @property
+    def engine_setting(self) -> str:
+        """The engine that it was made with; see :mod:`index.engine_setting`."""
 
     @property
     def generation(self) -> int:
@@ -227,14 +232,21 @@ class Folder(Protocol):
         """
 
     def create_collection(
-        self, name: str, *, encoder: str | None = None, n_bits: int | None = None
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str = AUTO,
     ) -> CollectionBackend:
         """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
 
-        If there is one just like it, that one is returned.
+        `engine` is one that the folder's collections can be searched by. If there is a collection
+        just like it, that one is returned.
 
         Raises:
-            InputError: if the name or `n_bits` cannot be, or both or none of the two are given.
+            InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`
+                both or none are given.
             UnknownEncoder: if there is no encoder of that name.
             ArtifactError: if the encoder is not intact.
             CollectionExists: if the name is taken by a collection with other settings.

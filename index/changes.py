@@ -102,7 +102,7 @@ class Changes:
         self._connection.execute("COMMIT")
 
     def _write_meta(self, **entries: object) -> None:
-        query = "UPDATE meta SET value = :value WHERE key = :key"
+        query = "INSERT OR REPLACE INTO meta VALUES (:key, :value)"
         values = [{"key": key, "value": one} for key, one in entries.items()]
         self._connection.executemany(query, values)
 

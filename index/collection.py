@@ -118,6 +118,11 @@ class Collection:
         return self.description.encoder_fingerprint
 
     @property
+    def engine_setting(self) -> str:
+        """The engine that it was made with; see :mod:`index.engine_setting`."""
+        return self.description.engine
+
+    @property
     def generation(self) -> int:
         """The number of writes so far that changed anything."""
         built = self._publication.if_built()
@@ -348,6 +353,7 @@ class Collection:
             "encoder": self.encoder_name,
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": generation.number,
+            "engine_setting": self.engine_setting,
             "engine": generation.engine,
             "engine_reason": generation.engine_reason,
             **code_statistics(generation),

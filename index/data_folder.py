@@ -22,6 +22,7 @@ import os
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +34,7 @@ from index.aliases import AliasAction, Aliases
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.encoder_folder import EncoderFolder
+from index.engine_setting import check_engine
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -48,7 +50,7 @@ from index.errors import (
 from index.names import check_name
 from index.partial import begin, remove, remove_partial, settle, settled
 from index.restoring import restore
-from index.schema import Description
+from index.schema import AUTO, Description
 from index.snapshots import Snapshot, Snapshots
 from index.store import Store
 
@@ -158,14 +160,21 @@ class DataFolder:
         raise UnknownCollection(f"there is no collection {name!a}")
 
     def create_collection(
-        self, name: str, *, encoder: str | None = None, n_bits: int | None = None
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str = AUTO,
     ) -> CollectionBackend:
         """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
 
-        If there is one just like it, that one is returned.
+        `engine` is one of :data:`index.engines.ENGINES`; the collection is searched by it from
+        then on. If there is one just like it, that one is returned.
 
         Raises:
-            InputError: if the name or `n_bits` cannot be, or both or none of the two are given.
+            InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`
+                both or none are given.
             UnknownEncoder: if there is no encoder of that name.
             ArtifactError: if the encoder is not intact.
             CollectionExists: if the name is taken by a collection with other settings.
@@ -175,7 +184,8 @@ class DataFolder:
         if (encoder is None) == (n_bits is None):
             raise InputError("encoder", "exactly one of encoder and n_bits must be given")
         loaded = None if encoder is None else self.encoder(encoder)
-        description = _describe(name, encoder, loaded, n_bits)
+        description = replace(_describe(name, encoder, loaded, n_bits), engine=engine)
+        self._check_engine(description)
         with self._changing:
             if name in self._collections or name in self._unavailable:
                 return self._existing(description)
@@ -296,7 +306,13 @@ class DataFolder:
         self._folders[name] = folder
 
     def _collection(self, store: Store, encoder: Encoder | None) -> Collection:
-        return Collection(store, encoder, engine=self._engine, indexed=self._indexed)
+        wanted = store.description.engine
+        try:
+            check_engine(wanted, store.description.n_bits)
+        except InputError as error:
+            raise StoreError(f"{store.path}: is damaged: {error}") from error
+        engine = self._engine if wanted == AUTO else wanted
+        return Collection(store, encoder, engine=engine, indexed=self._indexed)
 
     def _encoder_of(self, description: Description) -> Encoder | None:
         if description.encoder_name is None:
@@ -305,6 +321,9 @@ class DataFolder:
             return self.encoder(description.encoder_name)
         except (UnknownEncoder, ArtifactError) as error:
             raise EncoderMismatch(str(error)) from error
+
+    def _check_engine(self, description: Description) -> None:
+        check_engine(description.engine, description.n_bits)
 
     def _names(self) -> set[str]:
         return {*self._collections, *self._unavailable}
@@ -319,11 +338,13 @@ class DataFolder:
     def _existing(self, description: Description) -> CollectionBackend:
         collection = self.collection(description.name)
         made_with = collection.encoder_name, collection.encoder_fingerprint
-        found = Description(collection.name, collection.n_bits, *made_with)
+        found = Description(
+            collection.name, collection.n_bits, *made_with, collection.engine_setting
+        )
         if found != description:
             made = collection.encoder_name or f"{collection.n_bits} bits"
             message = f"collection {description.name!a} exists already, with {made}"
-            raise CollectionExists(message)
+            raise CollectionExists(f"{message} and the engine {collection.engine_setting}")
         return collection
 
     def _create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:

@@ -119,6 +119,11 @@ class MilvusCollection:
         return self.description.encoder_fingerprint
 
     @property
+    def engine_setting(self) -> str:
+        """The engine that it was made with; see :mod:`index.engine_setting`."""
+        return self.description.engine
+
+    @property
     def generation(self) -> int:
         """The number of writes that were finished and changed anything."""
         return self._progress.now().generation
@@ -311,6 +316,7 @@ class MilvusCollection:
             "encoder": self.encoder_name,
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": now.generation,
+            "engine_setting": self.engine_setting,
             "engine": ENGINE,
             "engine_reason": ENGINE_REASON,
             **self._statistics[1],

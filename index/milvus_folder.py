@@ -7,13 +7,13 @@ from pathlib import Path
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
-from index.errors import CollectionUnavailable, SnapshotError, StoreError
+from index.errors import CollectionUnavailable, InputError, SnapshotError, StoreError
 from index.milvus import MilvusCollection
 from index.milvus_catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus_cluster import Cluster
 from index.milvus_schema import PREFIX, create_on_milvus, name_on_milvus, read_description
 from index.names import NAME
-from index.schema import Description
+from index.schema import AUTO, Description
 
 
 class MilvusFolder(DataFolder):
@@ -50,6 +50,11 @@ class MilvusFolder(DataFolder):
         """Close every collection and the connection, and let another process write."""
         super().close()
         self._cluster.close()
+
+    def _check_engine(self, description: Description) -> None:
+        if description.engine != AUTO:
+            message = f"is {description.engine[:80]!a}; Milvus has its own, so it must be {AUTO}"
+            raise InputError("engine", message)
 
     def _open_collections(self) -> None:
         for found in sorted(self._cluster.call("list_collections")):

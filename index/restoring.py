@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from encoder.artifact import ArtifactError, load_encoder
 from index.encoder_folder import EncoderFolder
-from index.errors import EncoderMismatch, SnapshotError, StoreError
+from index.engine_setting import check_engine
+from index.errors import EncoderMismatch, InputError, SnapshotError, StoreError
 from index.schema import SCHEMA, Description
 from index.snapshots import Contents, unpack
 from index.store import Store
@@ -29,21 +31,25 @@ def restore(tar: Path, path: Path, name: str, encoders: EncoderFolder) -> None:
     with TemporaryDirectory(dir=path.parent) as artifact:
         contents = unpack(tar, path, Path(artifact))
         try:
-            _check_store(path, contents)
+            found = _check_store(path, contents)
         except (StoreError, sqlite3.Error) as error:
             raise SnapshotError(f"the snapshot's store is damaged: {error}") from error
         encoder = _encoder(Path(artifact), contents, encoders)
-    description = Description(name, contents.n_bits, encoder, contents.encoder_fingerprint)
+    description = replace(found, name=name, encoder_name=encoder)
     with closing(Store(path, writable=True)) as store, store.writing() as changes:
         changes.describe(description)
 
 
-def _check_store(path: Path, contents: Contents) -> None:
+def _check_store(path: Path, contents: Contents) -> Description:
     _check_tables(path)
     with closing(Store(path, writable=True)) as store:
         found = store.description
-        expected = Description(
-            contents.collection, contents.n_bits, contents.encoder, contents.encoder_fingerprint
+        expected = replace(
+            found,
+            name=contents.collection,
+            n_bits=contents.n_bits,
+            encoder_name=contents.encoder,
+            encoder_fingerprint=contents.encoder_fingerprint,
         )
         if found != expected:
             raise SnapshotError(f"the snapshot says that it holds {expected}; it holds {found}")
@@ -51,6 +57,15 @@ def _check_store(path: Path, contents: Contents) -> None:
             problems = verify_store(connection, found.n_bits // 8, None).problems
     if problems:
         raise SnapshotError(f"the snapshot's store is damaged: {problems[0]}")
+    _check_engine(found)
+    return found
+
+
+def _check_engine(description: Description) -> None:
+    try:
+        check_engine(description.engine, description.n_bits)
+    except InputError as error:
+        raise SnapshotError(f"the snapshot's store is damaged: {error}") from None
 
 
 def _check_tables(path: Path) -> None:

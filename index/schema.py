@@ -19,6 +19,7 @@ from index.errors import StoreError
 
 FORMAT_VERSION = 2
 APPLICATION_ID = 0x48424954
+AUTO = "auto"
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -49,6 +50,8 @@ class Description:
     n_bits: int
     encoder_name: str | None = None
     encoder_fingerprint: str | None = None
+    engine: str = AUTO
+    """What :func:`index.engines.build` is told, whoever opens the collection."""
 
 
 def first_meta(description: Description) -> dict[str, Any]:
@@ -59,6 +62,7 @@ def first_meta(description: Description) -> dict[str, Any]:
         "n_bits": check_n_bits(description.n_bits),
         "encoder_name": description.encoder_name,
         "encoder_fingerprint": description.encoder_fingerprint,
+        "engine": description.engine,
         "generation": 0,
         "documents": 0,
         "removed": 0,
@@ -87,6 +91,8 @@ def read_description(connection: sqlite3.Connection) -> Description:
             n_bits=check_n_bits(meta["n_bits"]),
             encoder_name=meta["encoder_name"],
             encoder_fingerprint=meta["encoder_fingerprint"],
+            # Stores had none before collections could ask for one.
+            engine=str(meta.get("engine", AUTO)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error

@@ -15,11 +15,13 @@ from service.body import JSONRoute
 from service.errors import invalid_field
 from service.health import unavailable_collections
 from service.requests import (
+    LONG_READ,
     WRITE,
     CollectionOf,
     Folder,
     Limits,
     check_count,
+    check_fingerprint,
     check_id,
     check_text,
     encoder_name,
@@ -30,6 +32,7 @@ from service.requests import (
 from service.schemas import (
     CollectionDetail,
     Collections,
+    CollectionStats,
     CollectionSummary,
     CreateCollection,
     StoredDocument,
@@ -74,13 +77,22 @@ def get_collections(folder: Folder) -> Response:
 )
 def get_collection(collection: CollectionOf) -> Response:
     """Describe a collection and its codes."""
-    stats = collection.stats()
-    return render(
-        CollectionDetail(
-            **{field: stats[field] for field in CollectionDetail.model_fields if field in stats}
-            | {"encoder": encoder_name(collection)}
-        )
-    )
+    return render(CollectionDetail.model_validate(_described(collection, CollectionDetail)))
+
+
+@router.get(
+    "/{name}/stats",
+    response_model=CollectionStats,
+    openapi_extra=roles.READ,
+    dependencies=LONG_READ,
+    summary="Get a collection's statistics",
+)
+def get_stats(collection: CollectionOf) -> Response:
+    """Tell how large a collection is, what it is searched by and why, and how good its codes are.
+
+    Few distinct codes, dead bits or crowded buckets are signs of an encoder that has collapsed.
+    """
+    return render(CollectionStats.model_validate(_described(collection, CollectionStats)))
 
 
 @router.put(
@@ -95,7 +107,9 @@ def get_collection(collection: CollectionOf) -> Response:
 def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
     """Create a collection with an encoder, or for codes of a given length that documents bring."""
     there = name in folder.collections()
-    collection = folder.create_collection(name, encoder=body.encoder, n_bits=body.n_bits)
+    collection = folder.create_collection(
+        name, encoder=body.encoder, n_bits=body.n_bits, engine=body.engine
+    )
     return render(CollectionSummary(**_summary(collection)), 200 if there else 201)
 
 
@@ -127,6 +141,7 @@ def put_documents(
     They are on disk when this answers.
     """
     check_count(body.documents, limits.max_documents, "documents")
+    check_fingerprint(collection, body.encoder_fingerprint)
     documents = [
         parse_item(item, limits, "documents", position, id=item.id)
         for position, item in enumerate(body.documents)
@@ -199,11 +214,17 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
         return parse_document({**record, "id": id})
 
 
+def _described(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
+    stats = {**collection.stats(), "encoder": encoder_name(collection)}
+    return {field: stats[field] for field in model.model_fields}
+
+
 def _summary(collection: CollectionBackend) -> dict[str, Any]:
     return {
         "name": collection.name,
         "n_bits": collection.n_bits,
         "encoder": encoder_name(collection),
+        "engine_setting": collection.engine_setting,
         "documents": len(collection),
         "generation": collection.generation,
     }

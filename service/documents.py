@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
+from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
 from index.records import StoredDocument as Stored
@@ -36,6 +37,7 @@ from service.requests import (
     GateOf,
     Limits,
     WriteSlots,
+    check_fingerprint,
     checked_filter,
     located,
     render,
@@ -128,6 +130,9 @@ async def post_bulk(
     jobs: JobsOf,
     if_none_match: Annotated[str | None, Header(description="`*`: create only")] = None,
     idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
+    encoder_fingerprint: Annotated[
+        str | None, QueryParameter(description="Of the encoder that made the lines' codes.")
+    ] = None,
 ) -> Response:
     """Upsert a document a line. Lines are written as they come, a thousand at a time, each batch
     whole; a line that is not right is refused by itself, and the answer says why.
@@ -141,7 +146,7 @@ async def post_bulk(
         message = f"If-None-Match is {if_none_match[:40]!a}; only * is taken"
         raise ProblemError(422, "invalid_request", message)
     create_only = if_none_match is not None
-    folder.collection(name)
+    check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
         spec = {"create_only": create_only}
         draft = await run_in_threadpool(jobs.draft)

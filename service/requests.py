@@ -107,6 +107,17 @@ def wants_async(request: Request) -> bool:
     return "respond-async" in {one.partition(";")[0].strip() for one in preferences.split(",")}
 
 
+def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
+    """Raise a ProblemError, 409, if codes were made with another encoder than the collection's."""
+    if given is None or given == collection.encoder_fingerprint:
+        return
+    made = collection.encoder_fingerprint
+    own = "has no encoder, its documents bring codes" if made is None else f"is of encoder {made}"
+    message = f"collection {collection.name!a} {own}; the codes are of encoder {given[:80]!a}"
+    errors = [{"pointer": "/encoder_fingerprint", "message": message}]
+    raise ProblemError(409, "encoder_mismatch", message, errors)
+
+
 @contextmanager
 def stage(request: Request, name: str) -> Iterator[None]:
     """Tell the metrics how long a stage of the answer to `request` takes."""

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from evaluation.report import Report
+from index.engines import ENGINES
+from index.schema import AUTO
 
 
 class RequestModel(BaseModel):
@@ -47,6 +49,21 @@ class CreateCollection(RequestModel):
 
     encoder: str | None = None
     n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
+    engine: str = Field(
+        AUTO,
+        description="What the collection is searched by, from now on; auto chooses by its codes."
+        " Answers are the same with all of them.",
+        json_schema_extra={"enum": [*ENGINES]},
+    )
+
+
+Fingerprint = Annotated[
+    str | None,
+    Field(
+        description="Of the encoder that made the codes: if the collection is of another, the"
+        " answer is 409."
+    ),
+]
 
 
 class NewDocument(RequestModel):
@@ -65,6 +82,7 @@ class UpsertDocuments(RequestModel):
     """Documents to insert, or to put in the place of those with their ids: all of them or none."""
 
     documents: list[NewDocument] = Field(min_length=1)
+    encoder_fingerprint: Fingerprint = None
 
 
 Filter = Annotated[
@@ -111,10 +129,12 @@ class SearchRequest(BatchedSearch):
         False, description="Tell which bits differ, and which terms of a text weigh most."
     )
 
+    encoder_fingerprint: Fingerprint = None
+
     @property
     def is_plain(self) -> bool:
         """Whether it asks for no more than a search of a batch can."""
-        plain = BatchedSearch.model_fields
+        plain = {*BatchedSearch.model_fields, "encoder_fingerprint"}
         return all(
             getattr(self, name) == field.default
             for name, field in SearchRequest.model_fields.items()
@@ -127,6 +147,7 @@ class SearchBatch(RequestModel):
 
     searches: list[BatchedSearch] = Field(min_length=1)
     filter: Filter = None
+    encoder_fingerprint: Fingerprint = None
 
 
 class EncodeInput(RequestModel):
@@ -203,11 +224,15 @@ class Unavailable(ResponseModel):
 
 
 class CollectionSummary(ResponseModel):
-    """A collection; `encoder` is null where documents bring their own codes."""
+    """A collection; `encoder` is null where documents bring their own codes.
+
+    `engine_setting` is the engine that it was made with.
+    """
 
     name: str
     n_bits: int
     encoder: EncoderName | None
+    engine_setting: str
     documents: int
     generation: int
 
@@ -235,6 +260,30 @@ class CollectionDetail(CollectionSummary):
     bit_balance: BitBalance | None
     engine: str
     bytes_on_disk: int
+
+
+class BucketOccupancy(ResponseModel):
+    """How many documents share a code; `histogram` counts codes held by 2^i to 2^(i+1) − 1."""
+
+    mean: float
+    median: float
+    most: int
+    histogram: list[int]
+
+
+class CollectionStats(CollectionDetail):
+    """A collection's sizes, what it is searched by and why, and what its codes look like.
+
+    `bit_entropy` is the mean of the bits' binary entropies, `code_entropy` that of the distribution
+    of documents over codes, in bits. `dead_bits` never change; bit 0 is the first of the code.
+    """
+
+    engine_reason: str
+    bit_entropy: float | None
+    code_entropy: float | None
+    dead_bits: list[int]
+    bucket_occupancy: BucketOccupancy | None
+    problems: list[str]
 
 
 class Upserted(ResponseModel):

@@ -22,6 +22,7 @@ from service.requests import (
     CollectionOf,
     Limits,
     check_count,
+    check_fingerprint,
     check_text,
     checked_filter,
     encoder_name,
@@ -51,6 +52,7 @@ async def post_search(
 ) -> Response:
     """Find the documents nearest to a text, a vector, a code or another document."""
     batcher: Batcher[bytes] = request.app.state.batcher
+    check_fingerprint(collection, body.encoder_fingerprint)
     query = _query(collection, body, limits)
     if not body.is_plain:
         answer = await run_in_threadpool(_search_alone, request, collection, body, query)
@@ -128,6 +130,7 @@ def write_search(asked: Asked, result: SearchResult, place: int, seconds: float)
 def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
     """Answer searches as of one generation of the collection."""
     check_count(body.searches, limits.max_searches, "searches")
+    check_fingerprint(collection, body.encoder_fingerprint)
     # A limit beyond what any search may have is refused below, and pointed to.
     largest = min(max(search.limit for search in body.searches), limits.max_limit)
     hits = len(body.searches) * largest

@@ -247,6 +247,8 @@ def test_stats(collection: Collection) -> None:
         "distinct_codes": 2,
         "largest_share": 0.5,
         "bit_balance": {"least": 0.5, "mean": 0.875, "most": 1.0},
+        "engine_setting": "auto",
+        "dead_bits": [*range(12)],
         "problems": [],
     }
     assert expected.items() <= stats.items()
