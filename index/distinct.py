@@ -64,15 +64,21 @@ class DistinctIndex(PostingIndex):
 
     def work(self, queries: Codes, k: int) -> float:
         """Return how many codes FAISS could scan in the time that a query takes, on average."""
-        n_scanned, lookups = len(queries), 0
-        if self._lookups is not None:
-            words = as_words(queries)[:, 0]
-            _, pending = self._lookups.balls.search(
-                words, k, self.n_bits, self._live_counts, self._lookups.find
-            )
-            n_scanned = len(pending)
-            lookups = len(self._lookups.balls.masks)
-        return lookups * CODES_PER_LOOKUP + n_scanned / len(queries) * self.n_distinct
+        lookups, pending = self.looked_up(queries, k)
+        return lookups + len(pending) / len(queries) * self.n_distinct
+
+    def looked_up(self, queries: Codes, k: int) -> tuple[float, Integers]:
+        """Return what lookups cost, as :meth:`work` has it, and which queries they leave open."""
+        if self._lookups is None:
+            return 0.0, np.arange(len(queries))
+        words = as_words(queries)[:, 0]
+        _, pending = self._lookups.balls.search(
+            words, k, self.n_bits, self._live_counts, self._lookups.find
+        )
+        # Queries that are settled mostly are within the first radius; the others go to the last.
+        share = len(pending) / len(queries)
+        lookups = self.n_bits + share * len(self._lookups.balls.masks)
+        return lookups * CODES_PER_LOOKUP, pending
 
     def _codes_of(self, numbers: Places | Integers) -> Codes:
         return self._codes[numbers, : self.n_bits // 8]
@@ -102,7 +108,7 @@ class DistinctIndex(PostingIndex):
             # Every code nearer than the last of the list is in the list; of the codes as far as
             # the last, some may not be.
             whole = (distances[:, -1] > limit) | (width == len(self._codes))
-            parts.append(_within(pending[whole], codes[whole], distances[whole], limit[whole]))
+            parts.append(within(pending[whole], codes[whole], distances[whole], limit[whole]))
             cut = reached[:, -1] & ~whole
             parts += self._in_range(queries, pending[cut], limit[cut])
             # Rows that were struck out took the places of others.
@@ -159,7 +165,7 @@ def _hashes(words: Words, shift: np.uint64) -> Integers:
     return spread.view(np.int64)
 
 
-def _within(
+def within(
     queries: Integers, codes: Integers, distances: npt.NDArray[np.int32], limits: Integers
 ) -> Candidates:
     """List the entries of a table, one row a query, that are within the query's limit."""

@@ -12,12 +12,14 @@ from index.direct import MAX_TABLE_BITS, DirectIndex
 from index.distinct import DistinctIndex
 from index.flat import FlatIndex
 from index.protocol import Rows, check_codes
+from index.pruned import PrunedIndex
 
-Engine = FlatIndex | DirectIndex | DistinctIndex
+Engine = FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
 
 MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
     "direct": DirectIndex,
     "distinct": DistinctIndex,
+    "pruned": PrunedIndex,
     "flat": FlatIndex,
 }
 ENGINES = ("auto", *MAKERS)
@@ -25,8 +27,14 @@ ENGINES = ("auto", *MAKERS)
 FEW_CODES = 4096
 SAMPLE = 100
 K = 10
-# FAISS's scan of everything is the one to beat, clearly.
-GAIN = 0.7
+# What beginning a lookup costs, in codes that FAISS scans in that time.
+OVERHEAD = 30_000
+# What costs more memory must be clearly faster, by an estimate on a sample.
+GAIN = 0.6
+# Cells are tried where codes are many and most of them would be scanned, and must gain more.
+MANY_DISTINCT = 2**19
+MOST = 0.5
+GAIN_OF_CELLS = 0.35
 
 
 class Choice(NamedTuple):
@@ -60,9 +68,17 @@ def _chosen(codes: Codes, rows: Rows) -> Choice:
         return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
     distinct = DistinctIndex(codes, rows)
     sample = codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
-    work = distinct.work(sample, K)
+    work = OVERHEAD + distinct.work(sample, K)
     found = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
+    if distinct.n_distinct >= MANY_DISTINCT and work > MOST * len(codes):
+        pruned = PrunedIndex(codes, rows)
+        less = pruned.work(sample, K)
+        if less < GAIN_OF_CELLS * len(codes):
+            return Choice(pruned, f"{found} that lie in cells, and {_like(less, codes)}.")
     if work < GAIN * len(codes):
-        share = f"a query takes as long as scanning {work / len(codes):.2%} of the rows"
-        return Choice(distinct, f"{found}, and {share}.")
-    return Choice(FlatIndex(codes, rows), f"{found}, too many to gain from it.")
+        return Choice(distinct, f"{found}, and {_like(work, codes)}.")
+    return Choice(FlatIndex(codes, rows), f"{found}, too many or too scattered to spare a scan.")
+
+
+def _like(work: float, codes: Codes) -> str:
+    return f"a query takes about as long as a scan of {work / len(codes):.1%} of the rows"

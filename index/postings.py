@@ -147,11 +147,7 @@ class PostingIndex(ABC):
 
     def _expand(self, parts: Sequence[Candidates], n_queries: int, k: int) -> list[Neighbours]:
         """Replace distinct codes by their live rows, in order, and keep k for each query."""
-        queries, codes, distances = (
-            parts[0]
-            if len(parts) == 1
-            else (np.concatenate(column) for column in zip(*parts, strict=True))
-        )
+        queries, codes, distances = joined(parts)
         starts = self._postings.offsets[codes]
         lengths = self._postings.offsets[codes + 1] - starts
         # The k nearest rows take no more than k live ones from any posting list.
@@ -174,6 +170,15 @@ class PostingIndex(ABC):
             Neighbours(rows[start : min(start + k, end)], distances[start : min(start + k, end)])
             for start, end in itertools.pairwise(bounds)
         ]
+
+
+def joined(parts: Sequence[Candidates]) -> Candidates:
+    """Put the parts together; there may be none."""
+    if len(parts) == 1:
+        return parts[0]
+    nothing = np.empty(0, dtype=np.int64)
+    parts = [Candidates(nothing, nothing, nothing), *parts]
+    return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def as_words(codes: Codes) -> Words:
