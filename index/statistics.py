@@ -7,52 +7,89 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import unpack_codes
+from encoder.codes import Codes, unpack_codes
+from index.postings import Integers
 from index.segments import Generation
+
+Numbers = npt.NDArray[np.float64]
+
+# Correlations take n_bits² steps for each code; so many codes, evenly spaced, tell enough.
+CODES_CORRELATED = 2**16
 
 
 def code_statistics(generation: Generation) -> dict[str, Any]:
-    """Return how many distinct codes there are, how crowded, and how balanced the bits.
+    """Return how diverse the codes are, ready to be written as JSON.
 
-    ``largest_share`` is the share of documents that hold the most frequent code. ``bit_balance``
-    tells, over the bits, the share of documents in which a bit is 1: least, mean and most.
-    ``dead_bits`` are always 0 or always 1 and carry nothing; bit 0 is the first of the code.
-    ``bit_entropy`` is the mean over the bits of H(p) = − p log₂ p − (1 − p) log₂ (1 − p), from 0
-    to 1. ``code_entropy`` is − Σ_c p_c log₂ p_c over the distinct codes, p_c being the share of
-    documents that hold c: at most the lesser of n_bits and log₂ of the documents. A bucket is the
-    documents that share a code; ``bucket_occupancy`` tells how many a bucket holds: mean, median
-    and most, and in ``histogram`` how many buckets hold from 2^i to 2^(i+1) − 1, for i from 0.
-    All but ``distinct_codes`` are None without documents, and ``dead_bits`` is empty.
+    - ``distinct_codes``: how many there are.
+    - ``largest_share``: the share of documents that hold the most frequent one.
+    - ``entropy``: −Σ p log₂ p in bits, p being the shares of documents that hold each code. At most
+      ``n_bits``, and at most log₂ of the number of documents.
+    - ``bit_balance``: over the bits, the share of documents in which a bit is 1.
+    - ``bit_entropy``: over the bits, the entropy of that share, at most 1.
+    - ``dead_bits``: the positions of bits that are the same in all documents; they carry nothing.
+    - ``bit_correlation``: over the pairs of bits that are not dead, Pearson's |r|. Where there are
+      more than 65,536 distinct codes, of so many of them, evenly spaced in order.
+    - ``occupancy``: how many codes are held by 1, by 2–3, by 4–7, … documents; by the least.
+
+    What cannot be told is None: all but the counts without documents, and correlations of less than
+    two bits.
     """
     n = len(generation)
     codes, counts = generation.distinct_codes()
     if n == 0:
-        names = ("largest_share", "bit_balance", "bit_entropy", "code_entropy", "bucket_occupancy")
-        return {"distinct_codes": 0, **dict.fromkeys(names), "dead_bits": []}
-    ones = np.concatenate(
-        [counts @ unpack_codes(codes[:, [byte]]) for byte in range(codes.shape[1])]
+        names = ("largest_share", "entropy", "bit_balance", "bit_entropy", "bit_correlation")
+        return {"distinct_codes": 0, **dict.fromkeys(names), "dead_bits": [], "occupancy": {}}
+    shares = np.concatenate(
+        [counts @ unpack_codes(codes[:, [byte]]) / n for byte in range(codes.shape[1])]
     )
-    shares = ones / n
+    dead = (shares == 0) | (shares == 1)
     return {
         "distinct_codes": len(codes),
         "largest_share": float(counts.max() / n),
-        "bit_balance": {
-            "least": float(shares.min()),
-            "mean": float(shares.mean()),
-            "most": float(shares.max()),
-        },
-        "bit_entropy": float((_bits_of(shares) + _bits_of(1 - shares)).mean()),
-        "code_entropy": float(_bits_of(counts / n).sum()),
-        "dead_bits": np.flatnonzero((ones == 0) | (ones == n)).tolist(),
-        "bucket_occupancy": {
-            "mean": n / len(codes),
-            "median": float(np.median(counts)),
-            "most": int(counts.max()),
-            "histogram": np.bincount(np.frexp(counts)[1] - 1).tolist(),
-        },
+        "entropy": float(np.log2(n) - counts @ np.log2(counts) / n),
+        "bit_balance": _spread(shares),
+        "bit_entropy": _spread(_bit_entropy(shares)),
+        "dead_bits": np.flatnonzero(dead).tolist(),
+        "bit_correlation": _correlation(codes, counts, dead),
+        "occupancy": _occupancy(counts),
     }
 
 
-def _bits_of(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return − p log₂ p for each share, 0 for 0."""
-    return -shares * np.log2(np.where(shares > 0, shares, 1.0))
+def _spread(values: Numbers) -> dict[str, float]:
+    return {
+        "least": float(values.min()),
+        "mean": float(values.mean()),
+        "most": float(values.max()),
+    }
+
+
+def _bit_entropy(shares: Numbers) -> Numbers:
+    both = np.stack([shares, 1 - shares])
+    # 0 log 0 is 0.
+    terms: Numbers = -both * np.log2(np.where(both > 0, both, 1))
+    return np.asarray(terms.sum(axis=0))
+
+
+def _correlation(
+    codes: Codes, counts: Integers, dead: npt.NDArray[np.bool_]
+) -> dict[str, float] | None:
+    step = -(-len(codes) // CODES_CORRELATED)
+    bits = unpack_codes(codes[::step])[:, ~dead].astype(np.float64)
+    weights = counts[::step] / counts[::step].sum()
+    bits -= weights @ bits
+    covariance = (bits * weights[:, None]).T @ bits
+    deviations = np.sqrt(np.diag(covariance))
+    # A bit may be the same in all codes that were taken.
+    varies = deviations > 0
+    scale = np.outer(deviations[varies], deviations[varies])
+    correlations = np.abs(covariance[np.ix_(varies, varies)] / scale)
+    pairs = correlations[np.triu_indices(len(correlations), k=1)]
+    if not len(pairs):
+        return None
+    return {"mean": float(pairs.mean()), "most": float(min(1.0, pairs.max()))}
+
+
+def _occupancy(counts: Integers) -> dict[str, int]:
+    """Count codes by how many documents hold them, in steps that double: 1, 2, 4, 8, …"""
+    steps = np.bincount(np.frexp(counts.astype(np.float64))[1] - 1)
+    return {str(2**step): int(count) for step, count in enumerate(steps)}

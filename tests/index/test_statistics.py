@@ -1,40 +1,87 @@
 from __future__ import annotations
 
+import itertools
+import json
+import math
 from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import entropy
 
-from index.engines import ENGINES
+from encoder.codes import unpack_codes
+from index import statistics
 from index.segments import Generation
 from index.statistics import code_statistics
+from tests.support.codes import clustered_codes, random_codes
 
 
-@given(st.lists(st.integers(0, 2**16 - 1), min_size=1, max_size=60), st.sampled_from(ENGINES))
-def test_statistics_against_scipy(given: list[int], engine: str) -> None:
-    codes = np.array(given, dtype=">u2").view(np.uint8).reshape(-1, 2)
-    found = code_statistics(Generation.build(1, codes, np.arange(len(codes)), engine))
-    counts = Counter(given)
-    ones = np.unpackbits(codes, axis=1).mean(axis=0)
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 16, 32, 128]),
+    n=st.integers(1, 200),
+    flips=st.sampled_from([0.0, 0.02, 0.5]),
+    engine=st.sampled_from(["auto", "distinct"]),
+)
+def test_it_says_what_counting_says(
+    *, seed: int, n_bits: int, n: int, flips: float, engine: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = clustered_codes(rng, n + 50, n_bits, centres=4, flips=flips)
+    generation = Generation.build(0, codes[:n], np.arange(n), engine)
+    generation = generation.with_changes(1, codes[n:], np.arange(n, n + 50), np.arange(0, n, 3))
+    held = np.concatenate([np.delete(codes[:n], np.arange(0, n, 3), axis=0), codes[n:]])
+    found = code_statistics(generation)
+    counts = Counter(map(bytes, held))
+    shares = [count / len(held) for count in counts.values()]
     assert found["distinct_codes"] == len(counts)
-    assert found["code_entropy"] == pytest.approx(entropy([*counts.values()], base=2), abs=1e-9)
-    by_bit = [entropy([share, 1 - share], base=2) for share in ones]
-    assert found["bit_entropy"] == pytest.approx(np.mean(by_bit), abs=1e-9)
-    assert found["dead_bits"] == [bit for bit, share in enumerate(ones) if share in {0, 1}]
-    occupancy = found["bucket_occupancy"]
-    assert occupancy["mean"] == pytest.approx(len(given) / len(counts))
-    assert occupancy["median"] == np.median([*counts.values()])
-    assert occupancy["most"] == max(counts.values())
-    sizes = Counter(count.bit_length() - 1 for count in counts.values())
-    assert occupancy["histogram"] == [sizes[i] for i in range(max(sizes) + 1)]
+    assert found["largest_share"] == pytest.approx(max(shares))
+    assert found["entropy"] == pytest.approx(-sum(p * math.log2(p) for p in shares), abs=1e-9)
+    bits = unpack_codes(held)
+    balance = bits.mean(axis=0)
+    assert found["bit_balance"] == pytest.approx(
+        {"least": balance.min(), "mean": balance.mean(), "most": balance.max()}
+    )
+    entropies = [-sum(p * math.log2(p) for p in (b, 1 - b) if p) for b in balance.tolist()]
+    assert found["bit_entropy"] == pytest.approx(
+        {"least": min(entropies), "mean": sum(entropies) / n_bits, "most": max(entropies)}
+    )
+    dead = [bit for bit in range(n_bits) if len(set(bits[:, bit].tolist())) == 1]
+    assert found["dead_bits"] == dead
+    alive = [bits[:, bit] for bit in range(n_bits) if bit not in dead]
+    pairs = [abs(np.corrcoef(a, b)[0, 1]) for a, b in itertools.combinations(alive, 2)]
+    if pairs:
+        expected = {"mean": np.mean(pairs), "most": max(pairs)}
+        assert found["bit_correlation"] == pytest.approx(expected)
+    else:
+        assert found["bit_correlation"] is None
+    occupancy = Counter(2 ** (count.bit_length() - 1) for count in counts.values())
+    assert {int(least): codes for least, codes in found["occupancy"].items() if codes} == occupancy
+    json.dumps(found, allow_nan=False)
 
 
-def test_nothing_has_no_statistics() -> None:
-    nothing = Generation.build(0, np.empty((0, 2), dtype=np.uint8), np.arange(0), "auto")
-    found = code_statistics(nothing)
-    assert found.pop("distinct_codes") == 0
-    assert found.pop("dead_bits") == []
-    assert set(found.values()) == {None}
+def test_nothing_is_said_without_documents() -> None:
+    generation = Generation.build(0, np.empty((0, 4), dtype=np.uint8), np.arange(0))
+    assert code_statistics(generation) == {
+        "distinct_codes": 0,
+        "largest_share": None,
+        "entropy": None,
+        "bit_balance": None,
+        "bit_entropy": None,
+        "bit_correlation": None,
+        "dead_bits": [],
+        "occupancy": {},
+    }
+
+
+def test_a_sample_tells_the_correlation_of_many_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = random_codes(np.random.default_rng(0), 20_000, 32)
+    codes[:, 3] = codes[:, 0]
+    generation = Generation.build(0, codes, np.arange(20_000))
+    whole = code_statistics(generation)["bit_correlation"]
+    monkeypatch.setattr(statistics, "CODES_CORRELATED", 5000)
+    sample = code_statistics(generation)["bit_correlation"]
+    assert whole["most"] == pytest.approx(1)
+    assert sample == pytest.approx(whole, abs=0.02)
