@@ -34,6 +34,11 @@ class SparseBatch:
             lengths=torch.from_numpy(np.diff(taken.indptr).astype(np.int64)),
         )
 
+    def to(self, device: torch.device) -> SparseBatch:
+        """Return the batch on `device`."""
+        moved = (self.columns, self.values, self.starts, self.lengths)
+        return SparseBatch(*(tensor.to(device) for tensor in moved))
+
 
 def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator) -> SparseBatch:
     """Leave out entries of each row at a rate of its own, and keep the length of the row.

@@ -235,6 +235,10 @@ def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
         hidden=recipe.hidden,
         max_terms=recipe.max_terms,
         word_dropout=recipe.word_dropout,
+        # The teacher stands in for guesses, and for a heavier pull towards classes.
+        guesses="none",
+        code_class_weight=0.0,
+        pairwise_weight=3e-3,
     )
 
 

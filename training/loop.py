@@ -40,12 +40,13 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train."""
+    """How long and how fast to train; with `decay` the step size falls to 0 along a line."""
 
     epochs: int
     batch_size: int
     learning_rate: float
     seed: int
+    decay: bool = False
 
 
 def fit(
@@ -126,7 +127,10 @@ def _run_epoch(
     sums: dict[str, float] = {}
     done = 0
     for batch in shuffled_batches(rows, schedule.batch_size, rng):
-        terms = loss(batch, generator, (epoch + done / rows) / schedule.epochs)
+        progress = (epoch + done / rows) / schedule.epochs
+        if schedule.decay:
+            _set_learning_rate(optimizers, schedule.learning_rate * (1 - progress))
+        terms = loss(batch, generator, progress)
         done += len(batch)
         total = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(total):
@@ -140,6 +144,12 @@ def _run_epoch(
         for name, value in terms.items():
             sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
     return {name: value / rows for name, value in sums.items()}
+
+
+def _set_learning_rate(optimizers: list[torch.optim.Optimizer], learning_rate: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
 
 
 def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:

@@ -138,22 +138,28 @@ class GaussianLatent(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return a draw of the code ``(N, B)`` and the KL loss."""
         log_variance_NB = self.log_variance(h_NH)
-        noise_NB = torch.randn(logits_NB.shape, generator=generator)
+        noise_NB = torch.randn(logits_NB.shape, generator=generator).to(logits_NB.device)
         z_NB = logits_NB + torch.exp(0.5 * log_variance_NB) * noise_NB
         return z_NB, gaussian_kl_loss(logits_NB, log_variance_NB)
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass gives: a draw of the code, its KL loss, the logits of the classes."""
+    """What a forward pass gives: a draw of the code, its KL loss, the logits of the classes.
+
+    `code_class_logits_NC` are the logits that the code alone gives.
+    """
 
     b_NB: Tensor
     kl_loss: Tensor
     class_logits_NC: Tensor
+    code_class_logits_NC: Tensor
 
 
 class BernoulliAutoencoder(nn.Module):
     """SSB-VAE's network: x → logits → relaxed b ~ Ber(σ(logits)) → x̂, with a class head on h₂.
+
+    Beside it stands a second class head, on b; the recipe says what it weighs.
 
     Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
     (2020), section 3; the relaxation is Jang et al., "Categorical Reparameterization with
@@ -166,12 +172,13 @@ class BernoulliAutoencoder(nn.Module):
         self.latent = BernoulliLatent(temperature)
         self.decoder = _decoder(shape)
         self.class_head = nn.Linear(shape.hidden, shape.classes)
+        self.code_head = nn.Linear(shape.n_bits, shape.classes)
 
     def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
         """Encode a batch and draw one relaxed code for each row."""
         h_NH, logits_NB = self.encoder(x)
         b_NB, kl = self.latent(logits_NB, generator)
-        return Output(b_NB, kl, self.class_head(h_NH))
+        return Output(b_NB, kl, self.class_head(h_NH), self.code_head(b_NB))
 
 
 class GaussianAutoencoder(nn.Module):
@@ -192,7 +199,8 @@ class GaussianAutoencoder(nn.Module):
         """Encode a batch and draw one code for each row."""
         h_NH, mean_NB = self.encoder(x)
         z_NB, kl = self.latent(h_NH, mean_NB, generator)
-        return Output(z_NB, kl, self.class_head(z_NB))
+        class_logits_NC = self.class_head(z_NB)
+        return Output(z_NB, kl, class_logits_NC, class_logits_NC)
 
 
 Autoencoder = BernoulliAutoencoder | GaussianAutoencoder
@@ -205,7 +213,8 @@ def _decoder(shape: Shape) -> TextDecoder | VectorDecoder:
 
 def relaxed_bernoulli(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
     """Draw σ((logits + L) / τ) with L ~ Logistic(0, 1): the binary Gumbel-softmax."""
-    uniform = torch.rand(logits.shape, generator=generator, device=logits.device)
+    # Drawn on the processor, so that the draws are the same on every device.
+    uniform = torch.rand(logits.shape, generator=generator).to(logits.device)
     # Away from 0 and 1, where the logistic noise would be infinite.
     uniform = uniform.clamp(1e-6, 1 - 1e-6)
     return torch.sigmoid((logits + torch.logit(uniform)) / temperature)

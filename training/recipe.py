@@ -78,15 +78,23 @@ class Recipe:
     n_bits: int = setting(32, "bits in a code, a multiple of 8")
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
     seed: int = setting(0, "seed of everything that is drawn")
-    epochs: int = setting(30, "passes over the documents")
-    batch_size: int = setting(100, "documents in a batch")
-    learning_rate: float = setting(1e-3, "step size of Adam")
+    epochs: int = setting(15, "passes over the documents")
+    batch_size: int = setting(200, "documents in a batch")
+    learning_rate: float = setting(4e-3, "step size of Adam")
+    learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
     hidden: int = setting(500, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
     temperature: float = setting(0.67, "temperature of the relaxed bits")
     kl_weight: float = setting(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = setting(1.0, "weight of the class loss on labelled documents")
-    pairwise_weight: float = setting(3e-3, "weight of the loss on pairs of a batch")
+    code_class_weight: float = setting(1.0, "weight of the class loss on the code (ssb-vae)")
+    guesses: str = setting(
+        "linear",
+        "classes of unlabelled documents (ssb-vae): guessed by linear classifiers, or none",
+        "linear",
+        "none",
+    )
+    pairwise_weight: float = setting(1.5e-3, "weight of the loss on pairs of a batch")
     pairwise_warmup: float = setting(0.5, "share of the run over which that weight grows from 0")
     likeness: str = setting(
         "probable",
@@ -117,13 +125,19 @@ class Recipe:
             idf_target=False,
             word_dropout=0.0,
             batch_norm=True,
+            guesses="none",
+            code_class_weight=0.0,
+            epochs=30,
+            batch_size=100,
+            learning_rate=1e-3,
+            learning_rate_decay=False,
             pairwise_weight=1e-4,
             pairwise_warmup=0.0,
             likeness="predicted",
         )
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
-        weights = ("kl_weight", "pointwise_weight", "pairwise_weight")
+        weights = ("kl_weight", "pointwise_weight", "code_class_weight", "pairwise_weight")
         return {
             "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
             "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),

@@ -21,10 +21,12 @@ from torch import Tensor
 
 from encoder.artifact import check_place
 from encoder.encoder import Inputs
-from encoder.features import Features, TextFeatures
+from encoder.features import Features, Floats, TextFeatures
 from training.batches import SparseBatch, drop_words, word_distribution
 from training.checkpoint import Checkpoint
+from training.class_guesses import guess_classes
 from training.data import Rows, Tags, TrainingData
+from training.device import choose_device
 from training.export import to_encoder
 from training.loop import Schedule, fit
 from training.models import Autoencoder, BernoulliAutoencoder, GaussianAutoencoder, Shape
@@ -35,7 +37,7 @@ from training.objectives.pairwise import (
     probably_sharing_a_tag,
     sharing_a_tag,
 )
-from training.objectives.pointwise import pointwise_loss
+from training.objectives.pointwise import guessed_loss, pointwise_loss
 from training.pipeline import (
     Trained,
     check_labels,
@@ -57,26 +59,41 @@ def train(
     *,
     overwrite: bool = False,
     progress: bool = True,
+    device: str = "cpu",
+    amp: bool = False,
 ) -> Trained:
     """Train on `data` by `recipe` and write the encoder to `out`.
 
-    A run that was broken off goes on from the checkpoint that lies beside `out`.
+    A run that was broken off goes on from the checkpoint that lies beside `out`. `device` is
+    ``cpu`` or ``cuda``; with `amp` the network computes in bfloat16 where that is safe. Either
+    changes how sums are rounded, and so the encoder a little.
 
     Raises:
+        DeviceError: if this machine has no such device.
         TrainingDataError: if the documents, or the labelled ones among them, are too few.
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
     check_place(out, overwrite=overwrite)
+    place = choose_device(device)
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts)
     features = choose_features(data, parts.training, recipe.max_terms, recipe.features)
-    model = build_model(recipe, features, len(data.classes))
+    model = build_model(recipe, features, len(data.classes)).to(place)
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
-    loss = AutoencoderLoss(model, recipe, features, inputs, tags, multi_label=data.is_multi_label)
-    schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
-    run = json.dumps({"recipe": asdict(recipe), "data": data.sha256}, sort_keys=True)
+    loss = AutoencoderLoss(
+        model, recipe, features, inputs, tags, multi_label=data.is_multi_label, amp=amp
+    )
+    schedule = Schedule(
+        recipe.epochs,
+        recipe.batch_size,
+        recipe.learning_rate,
+        recipe.seed,
+        decay=recipe.learning_rate_decay,
+    )
+    about = {"recipe": asdict(recipe), "data": data.sha256, "device": device, "amp": amp}
+    run = json.dumps(about, sort_keys=True)
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
     history = fit(
         model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
@@ -128,8 +145,11 @@ class AutoencoderLoss:
         tags: Tags,
         *,
         multi_label: bool,
+        amp: bool = False,
     ) -> None:
         self._model = model
+        self._device = next(model.parameters()).device
+        self._amp = amp
         self._recipe = recipe
         self._method = METHODS[recipe.method]
         self._tags = tags
@@ -142,25 +162,48 @@ class AutoencoderLoss:
             self._targets = word_distribution(counts, features.idf if recipe.idf_target else None)
         else:
             self._x = self._targets = features.transform(np.asarray(inputs))
+        self._guesses = self._guess_classes()
+
+    def _guess_classes(self) -> Floats | None:
+        wanted = self._method.pairs == "all" and self._recipe.guesses == "linear"
+        if not wanted or self._multi_label:
+            return None
+        return guess_classes(self._x, self._tags, self._recipe.seed)
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`."""
-        x, targets = self._batch(rows, generator)
-        out = self._model(x, generator)
+        x, targets = (part.to(self._device) for part in self._batch(rows, generator))
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._amp):
+            out = self._model(x, generator)
+            reconstruction_N = self._model.decoder(out.b_NB, targets)
+        recipe = self._recipe
         terms = {
-            "reconstruction_loss": self._model.decoder(out.b_NB, targets).mean(),
-            "kl_loss": self._recipe.kl_weight * out.kl_loss,
+            "reconstruction_loss": reconstruction_N.mean(),
+            "kl_loss": recipe.kl_weight * out.kl_loss,
         }
-        tags = torch.from_numpy(self._tags[rows])
         if self._method.uses_labels:
-            pointwise = pointwise_loss(out.class_logits_NC, tags, multi_label=self._multi_label)
-            terms["pointwise_loss"] = self._recipe.pointwise_weight * pointwise
+            terms["pointwise_loss"] = recipe.pointwise_weight * self._class_loss(
+                out.class_logits_NC, rows
+            )
+        if self._method.pairs == "all" and recipe.code_class_weight:
+            terms["code_class_loss"] = recipe.code_class_weight * self._class_loss(
+                out.code_class_logits_NC, rows
+            )
         if self._method.pairs != "none":
-            pairwise = self._pairwise_loss(out.b_NB, out.class_logits_NC, tags)
+            pairwise = self._pairwise_loss(out.b_NB, out.class_logits_NC, rows)
             terms["pairwise_loss"] = self._pairwise_weight(progress) * pairwise
         return terms
+
+    def _class_loss(self, class_logits_NC: Tensor, rows: Rows) -> Tensor:
+        if self._guesses is not None:
+            return guessed_loss(class_logits_NC, self._on_device(self._guesses[rows]))
+        tags = self._on_device(self._tags[rows])
+        return pointwise_loss(class_logits_NC, tags, multi_label=self._multi_label)
+
+    def _on_device(self, array: Any) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
 
     def _batch(
         self, rows: Rows, generator: torch.Generator
@@ -171,15 +214,20 @@ class AutoencoderLoss:
         x = drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
         return x, SparseBatch.of_rows(self._targets, rows)
 
-    def _pairwise_loss(self, b_NB: Tensor, class_logits_NC: Tensor, tags_NC: Tensor) -> Tensor:
+    def _pairwise_loss(self, b_NB: Tensor, class_logits_NC: Tensor, rows: Rows) -> Tensor:
         margin = self._recipe.n_bits / 3
+        tags_NC = self._on_device(self._tags[rows])
         if self._method.pairs == "labelled":
             labelled_N = tags_NC.any(dim=1)
             counted_NN = labelled_N[:, None] & labelled_N[None, :]
             return pairwise_loss(b_NB, sharing_a_tag(tags_NC), margin, counted_NN)
         multi_label = self._multi_label
         if self._recipe.likeness == "probable":
-            p_NC = class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)
+            p_NC = (
+                class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)
+                if self._guesses is None
+                else self._on_device(self._guesses[rows])
+            )
             alike_NN = probably_sharing_a_tag(p_NC, multi_label=multi_label)
         else:
             alike_NN = sharing_a_tag(predicted_tags(class_logits_NC, multi_label=multi_label))

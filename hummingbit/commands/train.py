@@ -34,6 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action="store_true",
             help="the authors' settings where ours differ, whatever is given for those",
         )
+        neural.add_argument(
+            "--device", default="cpu", choices=("cpu", "cuda"), help="where (default: %(default)s)"
+        )
+        neural.add_argument("--amp", action="store_true", help="compute in bfloat16 where safe")
         settings = neural.add_argument_group("recipe")
         for one in fields(Recipe):
             add_setting(settings, one)
@@ -68,7 +72,14 @@ def run_neural(args: argparse.Namespace) -> int:
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     with _resumable():
-        trained = train(data, recipe, args.out, overwrite=args.overwrite)
+        trained = train(
+            data,
+            recipe,
+            args.out,
+            overwrite=args.overwrite,
+            device=args.device,
+            amp=args.amp,
+        )
     print_trained(args.out, trained)
     return 0
 

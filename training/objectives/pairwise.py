@@ -30,7 +30,7 @@ def sharing_a_tag(tags_NC: Tensor) -> Tensor:
     A row without any class is like no other, and still like itself.
     """
     tags = tags_NC.to(torch.float32)
-    return (tags @ tags.T > 0) | torch.eye(len(tags), dtype=torch.bool)
+    return (tags @ tags.T > 0) | torch.eye(len(tags), dtype=torch.bool, device=tags.device)
 
 
 def predicted_tags(class_logits_NC: Tensor, *, multi_label: bool) -> Tensor:

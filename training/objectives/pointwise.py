@@ -24,3 +24,11 @@ def pointwise_loss(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: boo
         classes = tags.to(logits.dtype).argmax(dim=1)
         total = functional.cross_entropy(logits, classes, reduction="sum")
     return total / len(tags_NC)
+
+
+def guessed_loss(class_logits_NC: Tensor, guesses_NC: Tensor) -> Tensor:
+    """Return −(1/N) Σ_i Σ_c g_ic ln softmax(l_i)_c, the cross-entropy to guesses g; a scalar.
+
+    Each row of `guesses_NC` is a distribution over classes; that of a labelled document is certain.
+    """
+    return -(guesses_NC * class_logits_NC.log_softmax(dim=1)).sum(dim=1).mean()
