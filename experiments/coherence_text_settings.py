@@ -3,7 +3,7 @@
 Every objective gets the same search on Snippets at 64 bits: the three relaxations of the bits
 first, then another step size, then another word dropout, each kept if it raises the coherence level
 of the tenth of the training documents that are held out. p@100 on those is printed to look at and
-has no part in the choice; the test documents have no part in anything.
+has no part in the choice; no test document is looked at.
 """
 
 from __future__ import annotations
