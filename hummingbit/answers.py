@@ -30,6 +30,7 @@ class CollectionSummary(TypedDict):
     name: str
     n_bits: int
     encoder: EncoderName | None
+    engine_setting: str
     documents: int
     generation: int
 
@@ -42,6 +43,18 @@ class CollectionDetail(CollectionSummary):
     bit_balance: dict[str, float] | None
     engine: str
     bytes_on_disk: int
+
+
+class CollectionStats(CollectionDetail):
+    """What a collection is searched by and why, and how diverse its codes are."""
+
+    engine_reason: str
+    entropy: float | None
+    bit_entropy: dict[str, float] | None
+    dead_bits: list[int]
+    bit_correlation: dict[str, float] | None
+    occupancy: dict[str, int]
+    problems: list[str]
 
 
 class Collections(TypedDict):
@@ -66,6 +79,42 @@ class StoredDocument(TypedDict):
     text: str | None
     vector: list[float] | None
     payload: dict[str, Any]
+
+
+class DocumentPage(TypedDict):
+    """Documents in the order of insertion; `next_cursor` is None on the last page."""
+
+    documents: list[StoredDocument]
+    next_cursor: str | None
+
+
+class Deleted(TypedDict):
+    """How many documents there were to delete; they are gone from disk."""
+
+    deleted: int
+    generation: int
+
+
+class LineError(TypedDict):
+    """A line that was refused; `line` counts from 1."""
+
+    line: int
+    id: str | None
+    status: int
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class BulkAnswer(TypedDict):
+    """What has become of the lines of a bulk request; what was written is on disk."""
+
+    received: int
+    written: int
+    failed: int
+    generation: int
+    errors: list[LineError]
+    errors_left_out: int
 
 
 class Hit(TypedDict):
@@ -141,6 +190,81 @@ class EvaluationStatus(TypedDict):
     status: Literal["running", "done", "failed"]
     error: str | None
     report: dict[str, Any] | None
+
+
+class Alias(TypedDict):
+    """A second name of a collection."""
+
+    alias: str
+    collection: str
+
+
+class Aliases(TypedDict):
+    """All aliases, in order."""
+
+    aliases: list[Alias]
+
+
+class Snapshot(TypedDict):
+    """A snapshot; `bytes` and `sha256` are those of the file that can be downloaded."""
+
+    id: str
+    collection: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    generation: int
+    documents: int
+    created: str
+    bytes: int
+    sha256: str
+
+
+class Snapshots(TypedDict):
+    """Snapshots, the oldest first."""
+
+    snapshots: list[Snapshot]
+
+
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class JobProgress(TypedDict):
+    """How far a job is; `total` and `percent` are None while that is not known."""
+
+    done: int
+    total: int | None
+    percent: float | None
+
+
+class JobError(TypedDict):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class Job(TypedDict):
+    """A job in the background; `result` depends on its kind. Times are in UTC."""
+
+    id: str
+    kind: str
+    collection: str
+    state: JobState
+    progress: JobProgress
+    attempts: int
+    created: str
+    started: str | None
+    finished: str | None
+    result: dict[str, Any] | None
+    error: JobError | None
+
+
+class Jobs(TypedDict):
+    """Jobs, the newest first."""
+
+    jobs: list[Job]
 
 
 class Ready(TypedDict):

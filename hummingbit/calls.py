@@ -51,11 +51,15 @@ class ServiceError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
-    """A request whose answer is an `Answer`; `repeatable` if a second one changes no more."""
+    """A request whose answer is an `Answer`; `repeatable` if a second one changes no more.
+
+    `body` is sent as JSON, `content` as it is.
+    """
 
     method: str
     path: str
     body: Any = None
+    content: bytes | None = None
     repeatable: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -126,6 +130,27 @@ def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
     return response.is_success or gone
 
 
+def sent(call: Call[Any]) -> dict[str, Any]:
+    """Return what httpx sends of a call, beside its method and path."""
+    if call.content is not None:
+        return {"content": call.content, "headers": call.headers}
+    return {"json": call.body, "headers": call.headers}
+
+
+def read(response: httpx.Response) -> Any:
+    """Return what an answer holds: JSON, text, or nothing."""
+    if not response.is_success or not response.content:
+        return None
+    if response.headers.get("content-type", "").startswith("application/json"):
+        return response.json()
+    return response.text
+
+
+def wanted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a search among the arguments of a method."""
+    return {key: value for key, value in arguments.items() if key not in {"self", "name"}}
+
+
 def ready() -> Call[answers.Ready]:
     """Ask whether everything can be opened."""
     return Call("GET", "/readyz")
@@ -138,48 +163,64 @@ def collections() -> Call[answers.Collections]:
 
 def collection(name: str) -> Call[answers.CollectionDetail]:
     """Describe a collection."""
-    return Call("GET", _collection(name))
+    return Call("GET", collection_path(name))
+
+
+def stats(name: str) -> Call[answers.CollectionStats]:
+    """Ask for a collection's statistics."""
+    return Call("GET", f"{collection_path(name)}/stats")
 
 
 def create_collection(
-    name: str, encoder: str | None, n_bits: int | None
+    name: str, encoder: str | None, n_bits: int | None, engine: str | None
 ) -> Call[answers.CollectionSummary]:
     """Create a collection; one just like it may be there."""
-    return Call("PUT", _collection(name), _given(encoder=encoder, n_bits=n_bits))
+    body = given(encoder=encoder, n_bits=n_bits, engine=engine)
+    return Call("PUT", collection_path(name), body)
 
 
 def delete_collection(name: str) -> Call[None]:
     """Delete a collection."""
-    return Call("DELETE", _collection(name))
+    return Call("DELETE", collection_path(name))
 
 
-def upsert(name: str, documents: Sequence[Mapping[str, Any]]) -> Call[answers.Upserted]:
+def upsert(
+    name: str, documents: Sequence[Mapping[str, Any]], encoder_fingerprint: str | None
+) -> Call[answers.Upserted]:
     """Insert documents and replace those whose id is there."""
-    listed = [{field: _plain(value) for field, value in document.items()} for document in documents]
-    return Call("PUT", f"{_collection(name)}/documents", {"documents": listed})
+    listed = [{field: plain(value) for field, value in document.items()} for document in documents]
+    body = given(documents=listed, encoder_fingerprint=encoder_fingerprint)
+    return Call("PUT", f"{collection_path(name)}/documents", body)
 
 
 def get(name: str, document_id: str) -> Call[answers.StoredDocument]:
     """Get a document."""
-    return Call("GET", f"{_collection(name)}/documents/{quote(document_id, safe='')}")
+    return Call("GET", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
 
 
 def delete(name: str, document_id: str) -> Call[None]:
     """Delete a document."""
-    return Call("DELETE", f"{_collection(name)}/documents/{quote(document_id, safe='')}")
+    return Call("DELETE", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
 
 
 def search(name: str, wanted: Mapping[str, Any]) -> Call[answers.SearchResponse]:
     """Search; `wanted` is the body, entries that are None left out."""
-    return Call("POST", f"{_collection(name)}/search", _given(**wanted))
+    return Call("POST", f"{collection_path(name)}/search", given(**wanted))
 
 
 def search_batch(
-    name: str, searches: Sequence[Mapping[str, Any]]
+    name: str,
+    searches: Sequence[Mapping[str, Any]],
+    filter_: Mapping[str, Any] | None,
+    encoder_fingerprint: str | None,
 ) -> Call[dict[str, list[answers.SearchResponse]]]:
     """Search many times as of one generation."""
-    listed = [_given(**one) for one in searches]
-    return Call("POST", f"{_collection(name)}/search/batch", {"searches": listed})
+    body = given(
+        searches=[given(**one) for one in searches],
+        filter=filter_,
+        encoder_fingerprint=encoder_fingerprint,
+    )
+    return Call("POST", f"{collection_path(name)}/search/batch", body)
 
 
 def encoders() -> Call[answers.Encoders]:
@@ -206,7 +247,7 @@ def encode(
     if (texts is None) == (vectors is None):
         raise ValueError("exactly one of texts and vectors must be given")
     inputs = [{"text": text} for text in texts or ()]
-    inputs += [{"vector": _plain(vector)} for vector in vectors or ()]
+    inputs += [{"vector": plain(vector)} for vector in vectors or ()]
     body = {"inputs": inputs, "format": form}
     return Call("POST", f"/v1/encoders/{quote(name, safe='')}/encode", body)
 
@@ -214,7 +255,7 @@ def encode(
 def evaluate(name: str, body: Mapping[str, Any]) -> Call[answers.EvaluationStatus]:
     """Begin an evaluation in the background."""
     headers = {"Prefer": "respond-async"}
-    path = f"{_collection(name)}/evaluate"
+    path = f"{collection_path(name)}/evaluate"
     return Call("POST", path, dict(body), repeatable=False, headers=headers)
 
 
@@ -228,15 +269,17 @@ def trec_run(evaluation_id: str) -> Call[str]:
     return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}?format=trec")
 
 
-def _collection(name: str) -> str:
+def collection_path(name: str) -> str:
+    """Return where a collection, or what an alias means, is."""
     return f"/v1/collections/{quote(name, safe='')}"
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in fields.items() if value is not None}
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields of a body, those that are None left out."""
+    return {name: plain(value) for name, value in fields.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return an array as the list that JSON has for it."""
     return value.tolist() if hasattr(value, "tolist") else value
 

@@ -1,22 +1,22 @@
-"""A service from Python: ``Client``, and ``AsyncClient`` with the same methods to await."""
+"""A service from Python."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit import answers, calls
+from hummingbit import answers, calls, document_calls
 from hummingbit.answers import CodeFormat
 from hummingbit.calls import Call
+from hummingbit.operations import Operations
 
 Answer = TypeVar("Answer")
 
 
-class Client:
+class Client(Operations):
     """A service at `url`, by default ``HUMMINGBIT_URL`` or this machine's port 8000.
 
     `key` is by default ``HUMMINGBIT_KEY``. Calls that a service is too busy for, and those without
@@ -60,19 +60,90 @@ class Client:
         """Describe a collection and its codes."""
         return self._call(calls.collection(name))
 
+    def stats(self, name: str) -> answers.CollectionStats:
+        """Tell what a collection is searched by and why, and how good its codes are."""
+        return self._call(calls.stats(name))
+
     def create_collection(
-        self, name: str, *, encoder: str | None = None, n_bits: int | None = None
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str | None = None,
     ) -> answers.CollectionSummary:
         """Create a collection with an encoder, or for codes of `n_bits` that documents bring."""
-        return self._call(calls.create_collection(name, encoder, n_bits))
+        return self._call(calls.create_collection(name, encoder, n_bits, engine))
 
     def delete_collection(self, name: str) -> None:
         """Delete a collection and all of its documents."""
         self._call(calls.delete_collection(name))
 
-    def upsert(self, name: str, documents: Sequence[Mapping[str, Any]]) -> answers.Upserted:
-        """Insert documents and replace those whose id is there: all of them or none."""
-        return self._call(calls.upsert(name, documents))
+    def upsert(
+        self,
+        name: str,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        encoder_fingerprint: str | None = None,
+    ) -> answers.Upserted:
+        """Insert documents and replace those whose id is there: all of them or none.
+
+        Where documents bring codes, `encoder_fingerprint` says which encoder made them; a
+        collection of another refuses them.
+        """
+        return self._call(calls.upsert(name, documents, encoder_fingerprint))
+
+    def bulk(
+        self,
+        name: str,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        encoder_fingerprint: str | None = None,
+    ) -> answers.BulkAnswer:
+        """Upsert documents, each of which is taken or refused by itself; the answer says which.
+
+        With `create_only`, those whose ids are there are refused.
+        """
+        call = document_calls.bulk(name, documents, encoder_fingerprint, create_only=create_only)
+        return self._call(call)
+
+    def bulk_job(
+        self,
+        name: str,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        encoder_fingerprint: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> answers.Job:
+        """Do as :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
+
+        A call that comes again with the same `idempotency_key` gets the job of the first.
+        """
+        call = document_calls.bulk_job(
+            name, documents, encoder_fingerprint, idempotency_key, create_only=create_only
+        )
+        return self._call(call)
+
+    def scroll(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> answers.DocumentPage:
+        """Get a page of documents in the order of insertion; its `next_cursor` gets the next."""
+        return self._call(document_calls.scroll(name, limit, cursor, filter))
+
+    def count(
+        self,
+        name: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> int:
+        """Count all documents, or those for which a filter holds."""
+        return self._call(document_calls.count(name, filter))["count"]
 
     def get(self, name: str, document_id: str) -> answers.StoredDocument:
         """Get a document as it is stored."""
@@ -81,6 +152,16 @@ class Client:
     def delete(self, name: str, document_id: str) -> None:
         """Delete a document."""
         self._call(calls.delete(name, document_id))
+
+    def delete_many(
+        self,
+        name: str,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> answers.Deleted:
+        """Delete documents by exactly one of ids, some of which may be missing, and a filter."""
+        return self._call(document_calls.delete_many(name, ids, filter))
 
     def search(
         self,
@@ -100,15 +181,22 @@ class Client:
         with_code: bool | None = None,
         rerank: bool | None = None,
         explain: bool | None = None,
+        encoder_fingerprint: str | None = None,
     ) -> answers.SearchResponse:
         """Find the documents nearest to exactly one of a text, a vector, a code and a document."""
-        return self._call(calls.search(name, _wanted(locals())))
+        return self._call(calls.search(name, calls.wanted(locals())))
 
     def search_batch(
-        self, name: str, searches: Sequence[Mapping[str, Any]]
+        self,
+        name: str,
+        searches: Sequence[Mapping[str, Any]],
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        encoder_fingerprint: str | None = None,
     ) -> list[answers.SearchResponse]:
         """Answer searches, given as the keyword arguments of each, as of one generation."""
-        return self._call(calls.search_batch(name, searches))["results"]
+        call = calls.search_batch(name, searches, filter, encoder_fingerprint)
+        return self._call(call)["results"]
 
     def encoders(self) -> answers.Encoders:
         """List the encoders."""
@@ -145,165 +233,14 @@ class Client:
         for attempt in range(self._retries + 1):
             found: httpx.Response | httpx.HTTPError
             try:
-                found = self._http.request(
-                    call.method, call.path, json=call.body, headers=call.headers
-                )
+                found = self._http.request(call.method, call.path, **calls.sent(call))
             except httpx.HTTPError as error:
                 found = error
             else:
                 if calls.is_done(call, found, attempt):
-                    return cast("Answer", _read(found))
+                    return cast("Answer", calls.read(found))
             wait = calls.seconds_to_wait(call, found, attempt)
             if wait is None or attempt == self._retries:
                 break
             time.sleep(wait)
         raise calls.error_of(str(self._http.base_url), found)
-
-
-class AsyncClient:
-    """The methods of :class:`Client`, to be awaited."""
-
-    def __init__(
-        self,
-        url: str | None = None,
-        key: str | None = None,
-        *,
-        timeout: float = calls.TIMEOUT_SECONDS,
-        retries: int = calls.RETRIES,
-    ) -> None:
-        self._http = httpx.AsyncClient(**calls.settings_of(url, key), timeout=timeout)
-        self._retries = retries
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
-
-    async def ready(self) -> answers.Ready:
-        """See :meth:`Client.ready`."""
-        return await self._call(calls.ready())
-
-    async def collections(self) -> answers.Collections:
-        """See :meth:`Client.collections`."""
-        return await self._call(calls.collections())
-
-    async def collection(self, name: str) -> answers.CollectionDetail:
-        """See :meth:`Client.collection`."""
-        return await self._call(calls.collection(name))
-
-    async def create_collection(
-        self, name: str, *, encoder: str | None = None, n_bits: int | None = None
-    ) -> answers.CollectionSummary:
-        """See :meth:`Client.create_collection`."""
-        return await self._call(calls.create_collection(name, encoder, n_bits))
-
-    async def delete_collection(self, name: str) -> None:
-        """See :meth:`Client.delete_collection`."""
-        await self._call(calls.delete_collection(name))
-
-    async def upsert(self, name: str, documents: Sequence[Mapping[str, Any]]) -> answers.Upserted:
-        """See :meth:`Client.upsert`."""
-        return await self._call(calls.upsert(name, documents))
-
-    async def get(self, name: str, document_id: str) -> answers.StoredDocument:
-        """See :meth:`Client.get`."""
-        return await self._call(calls.get(name, document_id))
-
-    async def delete(self, name: str, document_id: str) -> None:
-        """See :meth:`Client.delete`."""
-        await self._call(calls.delete(name, document_id))
-
-    async def search(
-        self,
-        name: str,
-        text: str | None = None,
-        *,
-        vector: Sequence[float] | None = None,
-        code: str | None = None,
-        id: str | None = None,  # noqa: A002 - as in the interface
-        limit: int | None = None,
-        radius: int | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-        offset: int | None = None,
-        cursor: str | None = None,
-        with_cursor: bool | None = None,
-        with_payload: bool | None = None,
-        with_code: bool | None = None,
-        rerank: bool | None = None,
-        explain: bool | None = None,
-    ) -> answers.SearchResponse:
-        """See :meth:`Client.search`."""
-        return await self._call(calls.search(name, _wanted(locals())))
-
-    async def search_batch(
-        self, name: str, searches: Sequence[Mapping[str, Any]]
-    ) -> list[answers.SearchResponse]:
-        """See :meth:`Client.search_batch`."""
-        return (await self._call(calls.search_batch(name, searches)))["results"]
-
-    async def encoders(self) -> answers.Encoders:
-        """See :meth:`Client.encoders`."""
-        return await self._call(calls.encoders())
-
-    async def encoder(self, name: str) -> answers.EncoderDetail:
-        """See :meth:`Client.encoder`."""
-        return await self._call(calls.encoder(name))
-
-    async def encode(
-        self,
-        encoder: str,
-        texts: Sequence[str] | None = None,
-        *,
-        vectors: Sequence[Sequence[float]] | None = None,
-        format: CodeFormat = "hex",  # noqa: A002 - as in the interface
-    ) -> answers.EncodedInputs:
-        """See :meth:`Client.encode`."""
-        return await self._call(calls.encode(encoder, texts, vectors, format))
-
-    async def evaluate(self, name: str, body: Mapping[str, Any]) -> answers.EvaluationStatus:
-        """See :meth:`Client.evaluate`."""
-        return await self._call(calls.evaluate(name, body))
-
-    async def evaluation(self, evaluation_id: str) -> answers.EvaluationStatus:
-        """See :meth:`Client.evaluation`."""
-        return await self._call(calls.evaluation(evaluation_id))
-
-    async def trec_run(self, evaluation_id: str) -> str:
-        """See :meth:`Client.trec_run`."""
-        return await self._call(calls.trec_run(evaluation_id))
-
-    async def _call(self, call: Call[Answer]) -> Answer:
-        for attempt in range(self._retries + 1):
-            found: httpx.Response | httpx.HTTPError
-            try:
-                found = await self._http.request(
-                    call.method, call.path, json=call.body, headers=call.headers
-                )
-            except httpx.HTTPError as error:
-                found = error
-            else:
-                if calls.is_done(call, found, attempt):
-                    return cast("Answer", _read(found))
-            wait = calls.seconds_to_wait(call, found, attempt)
-            if wait is None or attempt == self._retries:
-                break
-            await asyncio.sleep(wait)
-        raise calls.error_of(str(self._http.base_url), found)
-
-
-def _wanted(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in arguments.items() if key not in {"self", "name"}}
-
-
-def _read(response: httpx.Response) -> Any:
-    """Return what an answer holds: JSON, text, or nothing."""
-    if not response.is_success or not response.content:
-        return None
-    if response.headers.get("content-type", "").startswith("application/json"):
-        return response.json()
-    return response.text

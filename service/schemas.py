@@ -245,7 +245,7 @@ class Collections(ResponseModel):
 
 
 class BitBalance(ResponseModel):
-    """Over the bits, the share of documents in which a bit is 1."""
+    """Over the bits: of the shares of documents in which a bit is 1, or of the bits' entropies."""
 
     least: float
     mean: float
@@ -262,27 +262,27 @@ class CollectionDetail(CollectionSummary):
     bytes_on_disk: int
 
 
-class BucketOccupancy(ResponseModel):
-    """How many documents share a code; `histogram` counts codes held by 2^i to 2^(i+1) − 1."""
+class BitCorrelation(ResponseModel):
+    """Pearson's |r| over the pairs of bits that are not dead."""
 
     mean: float
-    median: float
-    most: int
-    histogram: list[int]
+    most: float
 
 
 class CollectionStats(CollectionDetail):
-    """A collection's sizes, what it is searched by and why, and what its codes look like.
+    """A collection's sizes, what it is searched by and why, and how diverse its codes are.
 
-    `bit_entropy` is the mean of the bits' binary entropies, `code_entropy` that of the distribution
-    of documents over codes, in bits. `dead_bits` never change; bit 0 is the first of the code.
+    `entropy` is that of the distribution of documents over codes, in bits; `bit_entropy` is of each
+    bit. `dead_bits` never change; bit 0 is the first of the code. `occupancy` tells how many codes
+    are held by 1, by 2 to 3, by 4 to 7, … documents, by the least of them.
     """
 
     engine_reason: str
-    bit_entropy: float | None
-    code_entropy: float | None
+    entropy: float | None
+    bit_entropy: BitBalance | None
     dead_bits: list[int]
-    bucket_occupancy: BucketOccupancy | None
+    bit_correlation: BitCorrelation | None
+    occupancy: dict[str, int]
     problems: list[str]
 
 

@@ -89,7 +89,7 @@ def test_both_clients_have_the_same_methods() -> None:
     def public(kind: type) -> dict[str, list[str]]:
         return {
             name: list(inspect.signature(method).parameters)
-            for name, method in vars(kind).items()
+            for name, method in inspect.getmembers(kind, callable)
             if not name.startswith("_")
         }
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -27,14 +28,18 @@ def test_codes_of_the_collections_encoder_are_taken(client: httpx.Client, path: 
     written = client.put(f"{path}/documents", json={"documents": documents, **with_it})
     assert written.json()["upserted"] == 1
     code = client.get(f"{path}/documents/b").json()["code"]
-    for options in ({}, {"with_code": True}):
-        found = client.post(f"{path}/search", json={"code": code, **with_it, **options})
+    for with_code in (False, True):
+        body = {"code": code, "with_code": with_code, **with_it}
+        found = client.post(f"{path}/search", json=body)
         assert found.json()["hits"][0]["distance"] == 0
     batch = client.post(f"{path}/search/batch", json={"searches": [{"code": code}], **with_it})
     assert batch.status_code == 200
-    lines = {"content": b'{"id": "c", "text": "rank"}\n', "params": with_it}
-    headers = {"content-type": "application/x-ndjson"}
-    bulk = client.post(f"{path}/documents:bulk", headers=headers, **lines)
+    bulk = client.post(
+        f"{path}/documents:bulk",
+        params=with_it,
+        content=b'{"id": "c", "text": "rank"}\n',
+        headers={"content-type": "application/x-ndjson"},
+    )
     assert bulk.json()["written"] == 1
 
 
@@ -43,7 +48,7 @@ def test_codes_of_another_encoder_are_refused(
 ) -> None:
     other = {"encoder_fingerprint": "0" * 64}
     code = "00000000"
-    bodies = [
+    bodies: list[tuple[str, str, dict[str, Any]]] = [
         ("PUT", "/documents", {"documents": [{"id": "b", "text": "bread"}]}),
         ("POST", "/search", {"code": code}),
         ("POST", "/search", {"code": code, "with_code": True}),
@@ -85,11 +90,11 @@ def test_statistics(client: httpx.Client, make_collection: MakeCollection) -> No
     path = make_collection([{"id": str(i), "code": c} for i, c in enumerate(codes)], n_bits=8)
     found = CollectionStats.model_validate(client.get(f"{path}/stats").json())
     assert (found.documents, found.distinct_codes, found.largest_share) == (4, 3, 0.5)
-    assert found.code_entropy == pytest.approx(1.5)
+    assert found.entropy == pytest.approx(1.5)
     assert found.dead_bits == []
-    assert found.bucket_occupancy is not None
-    assert found.bucket_occupancy.histogram == [2, 1]
+    assert found.occupancy == {"1": 2, "2": 1}
+    assert found.bit_correlation is not None
     assert found.engine_reason.endswith(".")
     empty = CollectionStats.model_validate(client.get(f"{make_collection(n_bits=8)}/stats").json())
-    assert empty.code_entropy is None
+    assert empty.entropy is None
     check_problem(client.get("/v1/collections/absent/stats"), 404, "unknown_collection")

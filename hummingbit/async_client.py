@@ -1,0 +1,228 @@
+"""A service from Python, without waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar, cast
+
+import httpx
+
+from hummingbit import answers, calls, document_calls
+from hummingbit.answers import CodeFormat
+from hummingbit.async_operations import AsyncOperations
+from hummingbit.calls import Call
+
+Answer = TypeVar("Answer")
+
+
+class AsyncClient(AsyncOperations):
+    """The methods of :class:`hummingbit.Client`, to be awaited."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = calls.TIMEOUT_SECONDS,
+        retries: int = calls.RETRIES,
+    ) -> None:
+        self._http = httpx.AsyncClient(**calls.settings_of(url, key), timeout=timeout)
+        self._retries = retries
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def ready(self) -> answers.Ready:
+        """See :meth:`hummingbit.Client.ready`."""
+        return await self._call(calls.ready())
+
+    async def collections(self) -> answers.Collections:
+        """See :meth:`hummingbit.Client.collections`."""
+        return await self._call(calls.collections())
+
+    async def collection(self, name: str) -> answers.CollectionDetail:
+        """See :meth:`hummingbit.Client.collection`."""
+        return await self._call(calls.collection(name))
+
+    async def stats(self, name: str) -> answers.CollectionStats:
+        """See :meth:`hummingbit.Client.stats`."""
+        return await self._call(calls.stats(name))
+
+    async def create_collection(
+        self,
+        name: str,
+        *,
+        encoder: str | None = None,
+        n_bits: int | None = None,
+        engine: str | None = None,
+    ) -> answers.CollectionSummary:
+        """See :meth:`hummingbit.Client.create_collection`."""
+        return await self._call(calls.create_collection(name, encoder, n_bits, engine))
+
+    async def delete_collection(self, name: str) -> None:
+        """See :meth:`hummingbit.Client.delete_collection`."""
+        await self._call(calls.delete_collection(name))
+
+    async def upsert(
+        self,
+        name: str,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        encoder_fingerprint: str | None = None,
+    ) -> answers.Upserted:
+        """See :meth:`hummingbit.Client.upsert`."""
+        return await self._call(calls.upsert(name, documents, encoder_fingerprint))
+
+    async def bulk(
+        self,
+        name: str,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        encoder_fingerprint: str | None = None,
+    ) -> answers.BulkAnswer:
+        """See :meth:`hummingbit.Client.bulk`."""
+        call = document_calls.bulk(name, documents, encoder_fingerprint, create_only=create_only)
+        return await self._call(call)
+
+    async def bulk_job(
+        self,
+        name: str,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        create_only: bool = False,
+        encoder_fingerprint: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> answers.Job:
+        """See :meth:`hummingbit.Client.bulk_job`."""
+        call = document_calls.bulk_job(
+            name, documents, encoder_fingerprint, idempotency_key, create_only=create_only
+        )
+        return await self._call(call)
+
+    async def scroll(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> answers.DocumentPage:
+        """See :meth:`hummingbit.Client.scroll`."""
+        return await self._call(document_calls.scroll(name, limit, cursor, filter))
+
+    async def count(
+        self,
+        name: str,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> int:
+        """See :meth:`hummingbit.Client.count`."""
+        return (await self._call(document_calls.count(name, filter)))["count"]
+
+    async def get(self, name: str, document_id: str) -> answers.StoredDocument:
+        """See :meth:`hummingbit.Client.get`."""
+        return await self._call(calls.get(name, document_id))
+
+    async def delete(self, name: str, document_id: str) -> None:
+        """See :meth:`hummingbit.Client.delete`."""
+        await self._call(calls.delete(name, document_id))
+
+    async def delete_many(
+        self,
+        name: str,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+    ) -> answers.Deleted:
+        """See :meth:`hummingbit.Client.delete_many`."""
+        return await self._call(document_calls.delete_many(name, ids, filter))
+
+    async def search(
+        self,
+        name: str,
+        text: str | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        code: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in the interface
+        limit: int | None = None,
+        radius: int | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        offset: int | None = None,
+        cursor: str | None = None,
+        with_cursor: bool | None = None,
+        with_payload: bool | None = None,
+        with_code: bool | None = None,
+        rerank: bool | None = None,
+        explain: bool | None = None,
+        encoder_fingerprint: str | None = None,
+    ) -> answers.SearchResponse:
+        """See :meth:`hummingbit.Client.search`."""
+        return await self._call(calls.search(name, calls.wanted(locals())))
+
+    async def search_batch(
+        self,
+        name: str,
+        searches: Sequence[Mapping[str, Any]],
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
+        encoder_fingerprint: str | None = None,
+    ) -> list[answers.SearchResponse]:
+        """See :meth:`hummingbit.Client.search_batch`."""
+        call = calls.search_batch(name, searches, filter, encoder_fingerprint)
+        return (await self._call(call))["results"]
+
+    async def encoders(self) -> answers.Encoders:
+        """See :meth:`hummingbit.Client.encoders`."""
+        return await self._call(calls.encoders())
+
+    async def encoder(self, name: str) -> answers.EncoderDetail:
+        """See :meth:`hummingbit.Client.encoder`."""
+        return await self._call(calls.encoder(name))
+
+    async def encode(
+        self,
+        encoder: str,
+        texts: Sequence[str] | None = None,
+        *,
+        vectors: Sequence[Sequence[float]] | None = None,
+        format: CodeFormat = "hex",  # noqa: A002 - as in the interface
+    ) -> answers.EncodedInputs:
+        """See :meth:`hummingbit.Client.encode`."""
+        return await self._call(calls.encode(encoder, texts, vectors, format))
+
+    async def evaluate(self, name: str, body: Mapping[str, Any]) -> answers.EvaluationStatus:
+        """See :meth:`hummingbit.Client.evaluate`."""
+        return await self._call(calls.evaluate(name, body))
+
+    async def evaluation(self, evaluation_id: str) -> answers.EvaluationStatus:
+        """See :meth:`hummingbit.Client.evaluation`."""
+        return await self._call(calls.evaluation(evaluation_id))
+
+    async def trec_run(self, evaluation_id: str) -> str:
+        """See :meth:`hummingbit.Client.trec_run`."""
+        return await self._call(calls.trec_run(evaluation_id))
+
+    async def _call(self, call: Call[Answer]) -> Answer:
+        for attempt in range(self._retries + 1):
+            found: httpx.Response | httpx.HTTPError
+            try:
+                found = await self._http.request(call.method, call.path, **calls.sent(call))
+            except httpx.HTTPError as error:
+                found = error
+            else:
+                if calls.is_done(call, found, attempt):
+                    return cast("Answer", calls.read(found))
+            wait = calls.seconds_to_wait(call, found, attempt)
+            if wait is None or attempt == self._retries:
+                break
+            await asyncio.sleep(wait)
+        raise calls.error_of(str(self._http.base_url), found)

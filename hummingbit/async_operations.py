@@ -1,0 +1,118 @@
+"""The methods of :class:`hummingbit.operations.Operations`, to be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from hummingbit import answers, calls, operation_calls
+from hummingbit.answers import JobState
+from hummingbit.calls import Call
+from hummingbit.download import SnapshotFile
+
+Answer = TypeVar("Answer")
+
+
+class AsyncOperations(ABC):
+    """These methods of :class:`hummingbit.AsyncClient`."""
+
+    _http: httpx.AsyncClient
+
+    @abstractmethod
+    async def _call(self, call: Call[Answer]) -> Answer: ...
+
+    async def aliases(self) -> dict[str, str]:
+        """See :meth:`hummingbit.Client.aliases`."""
+        found = (await self._call(operation_calls.aliases()))["aliases"]
+        return {one["alias"]: one["collection"] for one in found}
+
+    async def set_alias(self, alias: str, collection: str) -> None:
+        """See :meth:`hummingbit.Client.set_alias`."""
+        await self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
+
+    async def remove_alias(self, alias: str) -> None:
+        """See :meth:`hummingbit.Client.remove_alias`."""
+        await self.change_aliases([{"remove": {"alias": alias}}])
+
+    async def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> answers.Aliases:
+        """See :meth:`hummingbit.Client.change_aliases`."""
+        return await self._call(operation_calls.change_aliases(actions))
+
+    async def reindex(
+        self, name: str, encoder: str, into: str, alias: str | None = None
+    ) -> answers.Job:
+        """See :meth:`hummingbit.Client.reindex`."""
+        return await self._call(operation_calls.reindex(name, encoder, into, alias))
+
+    async def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
+        """See :meth:`hummingbit.Client.snapshots`."""
+        return (await self._call(operation_calls.snapshots(collection)))["snapshots"]
+
+    async def snapshot(self, snapshot_id: str) -> answers.Snapshot:
+        """See :meth:`hummingbit.Client.snapshot`."""
+        return await self._call(operation_calls.snapshot(snapshot_id))
+
+    async def create_snapshot(self, name: str) -> answers.Snapshot:
+        """See :meth:`hummingbit.Client.create_snapshot`."""
+        return await self._call(operation_calls.create_snapshot(name))
+
+    async def snapshot_job(self, name: str) -> answers.Job:
+        """See :meth:`hummingbit.Client.snapshot_job`."""
+        return await self._call(operation_calls.snapshot_job(name))
+
+    async def download_snapshot(self, snapshot_id: str, path: Path | str) -> answers.Snapshot:
+        """See :meth:`hummingbit.Client.download_snapshot`."""
+        snapshot = await self.snapshot(snapshot_id)
+        file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
+        try:
+            stream = self._http.stream("GET", file.address)
+            async with stream as response:
+                with file.writing(response) as take:
+                    if not response.is_success:
+                        await response.aread()
+                        raise calls.error_of(file.url, response)
+                    async for chunk in response.aiter_bytes():
+                        take(chunk)
+        except httpx.HTTPError as error:
+            raise calls.error_of(file.url, error) from error
+        return snapshot
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """See :meth:`hummingbit.Client.delete_snapshot`."""
+        await self._call(operation_calls.delete_snapshot(snapshot_id))
+
+    async def restore_snapshot(self, snapshot_id: str, collection: str) -> answers.Job:
+        """See :meth:`hummingbit.Client.restore_snapshot`."""
+        return await self._call(operation_calls.restore_snapshot(snapshot_id, collection))
+
+    async def jobs(
+        self, *, limit: int | None = None, state: JobState | None = None
+    ) -> list[answers.Job]:
+        """See :meth:`hummingbit.Client.jobs`."""
+        return (await self._call(operation_calls.jobs(limit, state)))["jobs"]
+
+    async def job(self, job_id: str) -> answers.Job:
+        """See :meth:`hummingbit.Client.job`."""
+        return await self._call(operation_calls.job(job_id))
+
+    async def cancel_job(self, job_id: str) -> answers.Job:
+        """See :meth:`hummingbit.Client.cancel_job`."""
+        return await self._call(operation_calls.cancel_job(job_id))
+
+    async def wait_for(
+        self, job: answers.Job | str, *, timeout: float | None = None
+    ) -> answers.Job:
+        """See :meth:`hummingbit.Client.wait_for`."""
+        id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
+        end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        wait = operation_calls.FIRST_POLL
+        while not operation_calls.finished(url, found := await self.job(id_)):
+            wait = operation_calls.next_poll(wait, end - time.monotonic(), url, id_)
+            await asyncio.sleep(wait)
+        return found

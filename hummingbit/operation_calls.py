@@ -1,0 +1,118 @@
+"""What is sent to a service about aliases, snapshots and jobs; see :mod:`hummingbit.calls`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from hummingbit import answers
+from hummingbit.calls import Call, ServiceError, collection_path, given
+
+FIRST_POLL = 0.05
+LONGEST_POLL = 2.0
+
+
+def aliases() -> Call[answers.Aliases]:
+    """List the aliases."""
+    return Call("GET", "/v1/aliases")
+
+
+def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[answers.Aliases]:
+    """Take all actions or none; to remove a second time is an error."""
+    repeatable = all("remove" not in action for action in actions)
+    body = {"actions": [dict(action) for action in actions]}
+    return Call("POST", "/v1/aliases", body, repeatable=repeatable)
+
+
+def reindex(name: str, encoder: str, into: str, alias: str | None) -> Call[answers.Job]:
+    """Encode a collection again into another one."""
+    body = given(encoder=encoder, into=into, alias=alias)
+    return Call("POST", f"{collection_path(name)}/reindex", body, repeatable=False)
+
+
+def snapshots(collection: str | None) -> Call[answers.Snapshots]:
+    """List snapshots."""
+    return Call("GET", f"/v1/snapshots{_query(collection=collection)}")
+
+
+def snapshot(snapshot_id: str) -> Call[answers.Snapshot]:
+    """Describe a snapshot."""
+    return Call("GET", snapshot_path(snapshot_id))
+
+
+def create_snapshot(name: str) -> Call[answers.Snapshot]:
+    """Make a snapshot, and wait for it."""
+    return Call("POST", f"{collection_path(name)}/snapshots", repeatable=False)
+
+
+def snapshot_job(name: str) -> Call[answers.Job]:
+    """Make a snapshot in the background."""
+    headers = {"Prefer": "respond-async"}
+    return Call("POST", f"{collection_path(name)}/snapshots", headers=headers, repeatable=False)
+
+
+def delete_snapshot(snapshot_id: str) -> Call[None]:
+    """Delete a snapshot."""
+    return Call("DELETE", snapshot_path(snapshot_id))
+
+
+def restore_snapshot(snapshot_id: str, collection: str) -> Call[answers.Job]:
+    """Make a collection of a snapshot."""
+    path = f"{snapshot_path(snapshot_id)}/restore"
+    return Call("POST", path, {"collection": collection}, repeatable=False)
+
+
+def jobs(limit: int | None, state: answers.JobState | None) -> Call[answers.Jobs]:
+    """List jobs."""
+    return Call("GET", f"/v1/jobs{_query(limit=limit, state=state)}")
+
+
+def job(job_id: str) -> Call[answers.Job]:
+    """Describe a job."""
+    return Call("GET", _job_path(job_id))
+
+
+def cancel_job(job_id: str) -> Call[answers.Job]:
+    """Stop a job; a second time it may be finished already."""
+    return Call("POST", f"{_job_path(job_id)}/cancel", repeatable=False)
+
+
+def finished(url: str, found: answers.Job) -> bool:
+    """Tell whether a job is done.
+
+    Raises:
+        ServiceError: if it failed or was cancelled.
+    """
+    error = found["error"]
+    if error is not None:
+        message = f"{url}: job {found['id']} failed: {error['detail']}"
+        raise ServiceError(message, None, error["code"], error["errors"])
+    if found["state"] == "cancelled":
+        raise ServiceError(f"{url}: job {found['id']} was cancelled", None, "cancelled")
+    return found["state"] == "done"
+
+
+def next_poll(seconds: float, left: float, url: str, job_id: str) -> float:
+    """Return how long to wait before a job is asked for again.
+
+    Raises:
+        ServiceError: if no time is left.
+    """
+    if left <= 0:
+        raise ServiceError(f"{url}: job {job_id} is not finished yet", None, "job_unfinished")
+    return min(seconds * 1.5, LONGEST_POLL, left)
+
+
+def snapshot_path(snapshot_id: str) -> str:
+    """Return where a snapshot is."""
+    return f"/v1/snapshots/{quote(snapshot_id, safe='')}"
+
+
+def _job_path(job_id: str) -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _query(**fields: Any) -> str:
+    query = given(**fields)
+    return f"?{urlencode(query)}" if query else ""

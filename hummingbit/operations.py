@@ -1,0 +1,117 @@
+"""What a client can do besides documents and searches: aliases, snapshots, jobs."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from hummingbit import answers, calls, operation_calls
+from hummingbit.answers import JobState
+from hummingbit.calls import Call
+from hummingbit.download import SnapshotFile
+
+Answer = TypeVar("Answer")
+
+
+class Operations(ABC):
+    """These methods of :class:`hummingbit.Client`."""
+
+    _http: httpx.Client
+
+    @abstractmethod
+    def _call(self, call: Call[Answer]) -> Answer: ...
+
+    def aliases(self) -> dict[str, str]:
+        """Return which collection each alias means."""
+        found = self._call(operation_calls.aliases())["aliases"]
+        return {one["alias"]: one["collection"] for one in found}
+
+    def set_alias(self, alias: str, collection: str) -> None:
+        """Let an alias mean a collection, whatever it meant before."""
+        self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
+
+    def remove_alias(self, alias: str) -> None:
+        """Forget an alias."""
+        self.change_aliases([{"remove": {"alias": alias}}])
+
+    def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> answers.Aliases:
+        """Take all actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step, or none."""
+        return self._call(operation_calls.change_aliases(actions))
+
+    def reindex(self, name: str, encoder: str, into: str, alias: str | None = None) -> answers.Job:
+        """Begin to encode a collection again into another, which the alias then means."""
+        return self._call(operation_calls.reindex(name, encoder, into, alias))
+
+    def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
+        """List the snapshots of one collection or of all, the oldest first."""
+        return self._call(operation_calls.snapshots(collection))["snapshots"]
+
+    def snapshot(self, snapshot_id: str) -> answers.Snapshot:
+        """Tell what a snapshot holds."""
+        return self._call(operation_calls.snapshot(snapshot_id))
+
+    def create_snapshot(self, name: str) -> answers.Snapshot:
+        """Make a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
+        return self._call(operation_calls.create_snapshot(name))
+
+    def snapshot_job(self, name: str) -> answers.Job:
+        """Begin to make a snapshot; the job's result is what :meth:`create_snapshot` returns."""
+        return self._call(operation_calls.snapshot_job(name))
+
+    def download_snapshot(self, snapshot_id: str, path: Path | str) -> answers.Snapshot:
+        """Write a snapshot to a file, which is there once it is whole and has its sha256.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        snapshot = self.snapshot(snapshot_id)
+        file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
+        try:
+            with self._http.stream("GET", file.address) as response, file.writing(response) as take:
+                if not response.is_success:
+                    response.read()
+                    raise calls.error_of(file.url, response)
+                for chunk in response.iter_bytes():
+                    take(chunk)
+        except httpx.HTTPError as error:
+            raise calls.error_of(file.url, error) from error
+        return snapshot
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete a snapshot."""
+        self._call(operation_calls.delete_snapshot(snapshot_id))
+
+    def restore_snapshot(self, snapshot_id: str, collection: str) -> answers.Job:
+        """Begin to make a collection of a snapshot."""
+        return self._call(operation_calls.restore_snapshot(snapshot_id, collection))
+
+    def jobs(self, *, limit: int | None = None, state: JobState | None = None) -> list[answers.Job]:
+        """List the last jobs, the newest first."""
+        return self._call(operation_calls.jobs(limit, state))["jobs"]
+
+    def job(self, job_id: str) -> answers.Job:
+        """Tell how far a job is."""
+        return self._call(operation_calls.job(job_id))
+
+    def cancel_job(self, job_id: str) -> answers.Job:
+        """Stop a job that waits or runs."""
+        return self._call(operation_calls.cancel_job(job_id))
+
+    def wait_for(self, job: answers.Job | str, *, timeout: float | None = None) -> answers.Job:
+        """Wait until a job is done and return it.
+
+        Raises:
+            ServiceError: also if it failed, was cancelled, or is not done after `timeout` seconds.
+        """
+        id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
+        end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        wait = operation_calls.FIRST_POLL
+        while not operation_calls.finished(url, found := self.job(id_)):
+            wait = operation_calls.next_poll(wait, end - time.monotonic(), url, id_)
+            time.sleep(wait)
+        return found
