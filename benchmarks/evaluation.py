@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from benchmarks.search import clustered
+from benchmarks.search_codes import clustered
 from encoder.codes import Codes, hamming_distance
 from evaluation.evaluate import evaluate_codes
 

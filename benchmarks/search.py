@@ -1,115 +1,233 @@
-"""Exact Hamming search: distinct codes against all codes, in FAISS and in numpy.
+"""Hamming search side by side: our engines, FAISS and others, over codes of three kinds.
 
-All contestants answer the same queries, taking turns within one run, so that what else the machine
-does falls on all alike; figures are medians over the rounds. FAISS over all codes returns neither
-the documented order nor documents, only positions; the other two return rows in (distance, row)
-order. Before anything is timed, the distinct index is checked against the oracle.
+All contestants answer the same queries in turns within one run, so that what else the machine does
+falls on all alike. What is given is processor time, which other processes do not lengthen (of
+another process' own, Milvus say, it counts the waiting: there, elapsed time is what is given).
+"ratio" is how many times as long as ours FAISS Flat takes, of medians; beside it of means, in which
+the outliers count that no lookup settles. "floor" is the time that it takes to read all codes once.
+"recall" is the share of what is found that lies no farther than the true k-th.
 
-Run as ``python -m benchmarks.search``.
+Run as ``python -m benchmarks.search``. Writes ``build/benchmarks/search.json`` and ``search.png``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import faiss
+import matplotlib as mpl
 import numpy as np
 
-from encoder.codes import Codes
+from benchmarks.search_codes import KINDS
+from benchmarks.search_peers import CONTESTANTS, Contestant, Search, milvus
+from encoder.codes import Codes, hamming_distance
 from index.brute_force import BruteForceIndex
-from index.distinct import DistinctIndex
+from index.engines import Choice, build
+from index.flat import FlatIndex
 
-Search = Callable[[Codes], object]
+OUT = Path("build/benchmarks")
+QUERIES = 2000
+OURS, FLAT = "hummingbit", "FAISS Flat"
 
-HEADER = f"{'codes':10} {'n':>9} {'bits':>4} {'distinct':>9} {'queries':>7}"
-
-
-def uniform(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
-    return rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
-
-
-def clustered(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
-    """Codes as encoders make them: fifty clusters of unequal size, few bits flipped in each."""
-    centres = rng.integers(0, 2, (50, n_bits), dtype=np.uint8)
-    share = 1 / np.arange(1, 51)
-    chosen = centres[rng.choice(50, n, p=share / share.sum())]
-    return np.packbits(chosen ^ (rng.random((n, n_bits)) < 0.03), axis=1)
-
-
-def milliseconds(search: Search, batches: list[Codes]) -> float:
-    """Return the mean time of a batch."""
-    began = time.perf_counter()
-    for batch in batches:
-        search(batch)
-    return (time.perf_counter() - began) * 1e3 / len(batches)
-
-
-def interleaved(
-    contestants: dict[str, Search], batches: list[Codes], rounds: int
-) -> dict[str, float]:
-    """Return each contestant's median over rounds in which all take turns."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, search in contestants.items():
-            times[name].append(milliseconds(search, batches))
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
-def check(index: DistinctIndex, oracle: BruteForceIndex, queries: Codes, k: int) -> None:
-    for one, other in zip(index.search(queries, k), oracle.search(queries, k), strict=True):
-        if not np.array_equal(one.rows, other.rows):
-            raise SystemExit("the distinct index does not agree with the oracle")
-
-
-def compare(kind: str, codes: Codes, queries: Codes, k: int, rounds: int) -> None:
-    n, n_bits = len(codes), codes.shape[1] * 8
-    rows = np.arange(n, dtype=np.int64)
-    distinct, oracle = DistinctIndex(codes, rows), BruteForceIndex(codes, rows)
-    flat = faiss.IndexBinaryFlat(n_bits)
-    flat.add(codes)
-    contestants: dict[str, Search] = {
-        "distinct": lambda batch: distinct.search(batch, k),
-        "faiss": lambda batch: flat.search(batch, k),
-        "numpy": lambda batch: oracle.search(batch, k),
-    }
-    check(distinct, oracle, queries[:5], k)
-    for size in (1, 100):
-        if size > 1:
-            del contestants["numpy"]  # it takes queries one by one anyway
-        batches = [queries[start : start + size] for start in range(0, 10 * size, size)]
-        medians = interleaved(contestants, batches[:10] if size == 1 else batches[:2], rounds)
-        shown = [
-            f"{medians[name]:9.3f}" if name in medians else f"{'-':>9}"
-            for name in ("distinct", "faiss", "numpy")
-        ]
-        against = [
-            f"{medians[name] / medians['distinct']:6.2f}" if name in medians else f"{'-':>6}"
-            for name in ("faiss", "numpy")
-        ]
-        n_distinct = len(distinct.counted_codes()[0])
-        print(f"{kind:10} {n:9,} {n_bits:4} {n_distinct:9,} {size:7}", *shown, *against)
+Record = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[20_000, 200_000])
-    parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64])
-    parser.add_argument("--k", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=1, help="threads of FAISS")
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6])
+    parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])
+    parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--rounds", type=int, default=15, help="of ten single queries, and a batch")
+    parser.add_argument("--only", nargs="+", help=f"of {', '.join(CONTESTANTS)}")
+    parser.add_argument("--milvus-uri", help="a Milvus server to time as well")
+    parser.add_argument("--name", default="search", help="of the files that are written")
     arguments = parser.parse_args()
-    faiss.omp_set_num_threads(arguments.threads)
-    print(f"k = {arguments.k}, {arguments.threads} thread(s); milliseconds a call, and how many")
-    print("times as long as the distinct index FAISS over all codes and the numpy oracle take")
-    print(f"{HEADER} {'distinct':>9} {'faiss':>9} {'numpy':>9} {'faiss':>6} {'numpy':>6}")
-    for make in (uniform, clustered):
-        for n in arguments.sizes:
-            for n_bits in arguments.bits:
-                codes = make(np.random.default_rng(0), n + 1000, n_bits)
-                compare(make.__name__, codes[1000:], codes[:1000], arguments.k, arguments.rounds)
+    faiss.omp_set_num_threads(1)
+    contestants = dict(CONTESTANTS)
+    if arguments.milvus_uri:
+        contestants["Milvus"] = Contestant(milvus(arguments.milvus_uri), 10**6, exact=True)
+    if arguments.only:
+        contestants = {name: contestants[name] for name in [OURS, FLAT, *arguments.only]}
+    gigabytes = bandwidth()
+    print(f"reading memory: {gigabytes:.1f} GB/s")
+    records: list[Record] = []
+    for kind in arguments.kinds:
+        for n_bits in arguments.bits:
+            for size in arguments.sizes:
+                rng = np.random.default_rng(0)
+                codes = KINDS[kind](rng, int(size) + QUERIES, n_bits)
+                # Copies, so that the queries do not keep all of it.
+                queries, codes = codes[:QUERIES].copy(), codes[QUERIES:].copy()
+                about = {"kind": kind, "bits": n_bits, "codes": len(codes)}
+                about["floor_us"] = codes.nbytes / gigabytes / 1e3
+                records += compare(about, contestants, codes, queries, arguments)
+                write(arguments.name, records)
+    if records:
+        plot(arguments.name, records)
+
+
+def compare(
+    about: Record,
+    contestants: dict[str, Contestant],
+    codes: Codes,
+    queries: Codes,
+    arguments: argparse.Namespace,
+) -> list[Record]:
+    """Build every contestant, time all of them in turns, and print and return what was found."""
+    searches: dict[str, Search] = {}
+    built: dict[str, Record] = {}
+    choice: Choice = build(codes, np.arange(len(codes)))
+    about = {**about, "engine": choice.engine.name, "reason": choice.reason}
+    check(choice, codes, queries[:20])
+    del choice
+    print(f"\n{about['kind']}, {about['bits']} bits, {about['codes']:,} codes: {about['reason']}")
+    for name, one in contestants.items():
+        if len(codes) > one.at_most or (name == "FAISS Flat, padded" and about["bits"] > 24):
+            continue
+        try:
+            before, began = resident(), time.process_time()
+            searches[name] = one.build(codes)
+            built[name] = {
+                "build_s": time.process_time() - began,
+                "resident_mb": resident() - before,
+            }
+        except ImportError as error:
+            print(f"  {name}: left out ({error})")
+    records = []
+    for k in arguments.k:
+        for batch in (1, 100):
+            times = interleaved(searches, queries, k, batch, arguments.rounds)
+            for name, found in times.items():
+                exact = contestants[name].exact
+                records.append(
+                    {
+                        **about,
+                        "name": name,
+                        "k": k,
+                        "batch": batch,
+                        "median_us": statistics.median(found),
+                        "mean_us": statistics.mean(found),
+                        "p95_us": float(np.percentile(found, 95)),
+                        "recall": 1.0 if exact else recall(searches[name], codes, queries[:50], k),
+                        **built[name],
+                    }
+                )
+            report(records[-len(times) :])
+    return records
+
+
+def interleaved(
+    searches: dict[str, Search], queries: Codes, k: int, batch: int, rounds: int
+) -> dict[str, list[float]]:
+    """Return the microseconds a query of each, all taking turns with every batch."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for search in searches.values():
+        search(queries[:batch], k)
+    for number in range(rounds * 10 if batch == 1 else rounds):
+        start = number * batch % (len(queries) - batch)
+        for name, search in searches.items():
+            # The next contestant must not profit from another's having been just there.
+            clock = time.perf_counter if name == "Milvus" else time.process_time
+            times[name].append(timed(search, queries[start : start + batch], k, clock))
+    return times
+
+
+def timed(search: Search, batch: Codes, k: int, clock: Callable[[], float]) -> float:
+    began = clock()
+    search(batch, k)
+    return (clock() - began) * 1e6 / len(batch)
+
+
+def report(records: list[Record]) -> None:
+    by_name = {record["name"]: record for record in records}
+    ours = by_name[OURS]
+    print(f"  k={ours['k']} batch={ours['batch']}; reading all once: {ours['floor_us']:.0f} µs")
+    for name, record in by_name.items():
+        ratio, of_means = (record[each] / ours[each] for each in ("median_us", "mean_us"))
+        print(
+            f"    {name:18} {record['median_us']:10.1f} µs  mean {record['mean_us']:10.1f}"
+            f"  p95 {record['p95_us']:10.1f}  ratio {ratio:8.2f}  of means {of_means:8.2f}"
+            f"  recall {record['recall']:.3f}  built {record['build_s']:7.2f} s"
+            f"  {record['resident_mb']:7.0f} MB",
+            flush=True,
+        )
+
+
+def check(choice: Choice, codes: Codes, queries: Codes) -> None:
+    """Stop unless the engine finds what the oracle finds."""
+    oracle = BruteForceIndex(codes, np.arange(len(codes)))
+    for query in queries[:: 1 if len(codes) < 10**6 else 10]:
+        (one,), (other,) = choice.engine.search(query[None], 10), oracle.search(query[None], 10)
+        if one.rows.tolist() != other.rows.tolist():
+            raise SystemExit(f"{choice.engine.name} does not agree with the oracle")
+
+
+def recall(search: Search, codes: Codes, queries: Codes, k: int) -> float:
+    """Return the share of `k` that lies no farther than the true k-th, whatever breaks ties."""
+    exact = FlatIndex(codes, np.arange(len(codes))).search(queries, k)
+    shares = []
+    for query, found, true in zip(queries, search(queries, k), exact, strict=True):
+        there = found[(found >= 0) & (found < len(codes))].astype(np.int64)
+        near = hamming_distance(codes[there], query) <= true.distances[-1]
+        shares.append(near.sum() / len(true.rows))
+    return float(np.mean(shares))
+
+
+def bandwidth() -> float:
+    """Return how fast one thread reads memory, in gigabytes a second."""
+    much = np.ones(2**26, dtype=np.uint64)
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        np.bitwise_or.reduce(much)
+        seconds.append(time.perf_counter() - began)
+    return much.nbytes / min(seconds) / 1e9
+
+
+def resident() -> float:
+    """Return the megabytes of memory that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4096 / 1e6
+
+
+def write(name: str, records: list[Record]) -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / f"{name}.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
+
+
+def plot(name: str, records: Iterable[Record]) -> None:
+    """Draw how many times as long as ours FAISS Flat takes, for each kind of codes."""
+    mpl.use("agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - once the backend is set
+
+    ratios: dict[tuple[int, str], float] = {}
+    pairs: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
+    for one in records:
+        key = (one["kind"], one["bits"], one["codes"], one["k"], one["batch"])
+        pairs[key][one["name"]] = one["median_us"]
+    for (kind, bits, codes, k, batch), times in pairs.items():
+        if k == 10:
+            ratios[batch, f"{kind}, {bits} bits, {codes:.0e}"] = times[FLAT] / times[OURS]
+    labels = list(dict.fromkeys(label for _, label in ratios))
+    figure, axes = plt.subplots(figsize=(8, 1 + 0.32 * len(labels)))
+    for offset, (batch, title) in enumerate([(1, "one query"), (100, "batches of 100")]):
+        places = np.arange(len(labels)) + 0.4 * offset
+        axes.barh(places, [ratios[batch, label] for label in labels], 0.38, label=title)
+    axes.set_yticks(np.arange(len(labels)) + 0.2, labels)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("FAISS Flat's time / ours, k = 10, medians")
+    axes.legend()
+    figure.savefig(OUT / f"{name}.png", dpi=120, bbox_inches="tight")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""Codes to search: uniform, clustered, and drawn from a trained encoder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.datasets import load_dataset
+from encoder.artifact import load_encoder
+from encoder.codes import Codes
+
+AT_ONCE = 200_000
+FOLDER = Path("build/benchmarks/encoders")
+
+Draw = Callable[[int], npt.NDArray[np.bool_]]
+
+
+def uniform(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
+    """Codes of fair, independent bits: nothing repeats and nothing can be gained."""
+    return rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
+
+
+def clustered(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
+    """Codes as encoders make them: fifty clusters of unequal size, few bits flipped in each."""
+    centres = rng.integers(0, 2, (50, n_bits), dtype=np.uint8)
+    share = 1 / np.arange(1, 51)
+
+    def draw(size: int) -> npt.NDArray[np.bool_]:
+        chosen = centres[rng.choice(50, size, p=share / share.sum())]
+        return (chosen ^ (rng.random((size, n_bits), dtype=np.float32) < 0.03)).astype(np.bool_)
+
+    return _packed(n, draw)
+
+
+def real(rng: np.random.Generator, n: int, n_bits: int, dataset: str = "snippets") -> Codes:
+    """Codes drawn from a trained encoder's own Bernoulli probabilities over real documents.
+
+    The encoder is an SSB-VAE of ten epochs, trained once and kept in ``build/benchmarks``.
+    """
+    probs = _probabilities(n_bits, dataset)
+
+    def draw(size: int) -> npt.NDArray[np.bool_]:
+        chosen = probs[rng.integers(0, len(probs), size)]
+        return np.asarray(rng.random((size, n_bits), dtype=np.float32) < chosen)
+
+    return _packed(n, draw)
+
+
+KINDS: dict[str, Callable[[np.random.Generator, int, int], Codes]] = {
+    "uniform": uniform,
+    "clustered": clustered,
+    "real": real,
+}
+
+
+def _packed(n: int, draw: Draw) -> Codes:
+    parts: Iterator[Codes] = (
+        np.packbits(draw(min(AT_ONCE, n - start)), axis=1) for start in range(0, n, AT_ONCE)
+    )
+    return np.concatenate(list(parts))
+
+
+def _probabilities(n_bits: int, dataset: str) -> npt.NDArray[np.float32]:
+    folder = FOLDER / f"{dataset}-{n_bits}"
+    if not folder.exists():
+        settings = ["--data", dataset, "--bits", str(n_bits), "--epochs", "10"]
+        command = [str(Path(sys.executable).with_name("hummingbit")), "train", "ssb-vae"]
+        command += [*settings, "--out", str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    encoder = load_encoder(folder)
+    texts = [document.text or "" for document in load_dataset(dataset, "train")]
+    odds = encoder.logits(texts) - encoder.thresholds
+    return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float32)

@@ -1,0 +1,220 @@
+"""What searches codes: our engines, FAISS and others, each behind one function.
+
+A contestant is built from ``uint8[N, C]`` and then returns the positions of the k nearest for each
+of some queries, ``(Q, k)``. One that is not installed is left out, saying so. All use one thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+from index.engines import build
+
+Found = npt.NDArray[np.int64]
+Search = Callable[[Codes, int], Found]
+
+
+class Contestant(NamedTuple):
+    """How to build it, and up to how many codes it is worth waiting for."""
+
+    build: Callable[[Codes], Search]
+    at_most: int
+    exact: bool
+
+
+def hummingbit(engine: str = "auto") -> Callable[[Codes], Search]:
+    def make(codes: Codes) -> Search:
+        index, _ = build(codes, np.arange(len(codes)), engine)
+
+        # The lists as they come; to stack them is not part of a search.
+        def search(queries: Codes, k: int) -> Found:
+            return index.search(queries, k)  # type: ignore[return-value]
+
+        return search
+
+    return make
+
+
+def faiss_flat(codes: Codes) -> Search:
+    index = faiss.IndexBinaryFlat(codes.shape[1] * 8)
+    index.add(codes)
+    return lambda queries, k: index.search(queries, k)[1]
+
+
+def faiss_padded(codes: Codes) -> Search:
+    """FAISS has no fast path for 16 bits; zero bytes give it one."""
+    flat = faiss_flat(np.pad(codes, ((0, 0), (0, 4 - codes.shape[1]))))
+    return lambda queries, k: flat(np.pad(queries, ((0, 0), (0, 4 - queries.shape[1]))), k)
+
+
+def faiss_ivf(codes: Codes) -> Search:
+    n_bits, n_lists = codes.shape[1] * 8, max(1, int(len(codes) ** 0.5))
+    quantizer = faiss.IndexBinaryFlat(n_bits)
+    index = faiss.IndexBinaryIVF(quantizer, n_bits, n_lists)
+    index.cp.min_points_per_centroid = 1
+    index.train(codes[np.random.default_rng(0).integers(0, len(codes), 40 * n_lists)])
+    index.add(codes)
+    index.nprobe = max(1, n_lists // 32)
+
+    # The index refers to the quantizer without holding it.
+    def search(queries: Codes, k: int, _quantizer: object = quantizer) -> Found:
+        return np.asarray(index.search(queries, k)[1])
+
+    return search
+
+
+def faiss_hnsw(codes: Codes) -> Search:
+    index = faiss.IndexBinaryHNSW(codes.shape[1] * 8, 16)
+    index.hnsw.efSearch = 128
+    index.add(codes)
+    return lambda queries, k: index.search(queries, k)[1]
+
+
+def faiss_multi_hash(codes: Codes) -> Search:
+    n_bits = codes.shape[1] * 8
+    index = faiss.IndexBinaryMultiHash(n_bits, max(1, n_bits // 16), 16)
+    index.nflip = 1
+    index.add(codes)
+    return lambda queries, k: index.search(queries, k)[1]
+
+
+def usearch_hnsw(codes: Codes) -> Search:
+    from usearch.index import Index  # noqa: PLC0415 - may not be installed
+
+    index: Any = Index(ndim=codes.shape[1] * 8, metric="hamming", dtype="b1")
+    index.add(np.arange(len(codes)), codes, threads=1)
+    return lambda queries, k: np.atleast_2d(index.search(queries, k, threads=1).keys)
+
+
+def usearch_exact(codes: Codes) -> Search:
+    from usearch.index import MetricKind, search  # noqa: PLC0415 - may not be installed
+
+    def find(queries: Codes, k: int) -> Found:
+        found = search(codes, queries, k, MetricKind.Hamming, exact=True, threads=1)
+        return np.atleast_2d(found.keys)
+
+    return find
+
+
+def sqlite_vec(codes: Codes) -> Search:
+    import sqlite_vec as extension  # noqa: PLC0415 - may not be installed
+
+    database = sqlite3.connect(":memory:")
+    if not hasattr(database, "enable_load_extension"):
+        raise ImportError("this Python's sqlite3 loads no extensions")
+    database.enable_load_extension(True)
+    extension.load(database)
+    database.execute(f"CREATE VIRTUAL TABLE codes USING vec0(code bit[{codes.shape[1] * 8}])")
+    rows = ((row, code.tobytes()) for row, code in enumerate(codes))
+    database.executemany("INSERT INTO codes (rowid, code) VALUES (?, vec_bit(?))", rows)
+    nearest = "SELECT rowid FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
+
+    def find(queries: Codes, k: int) -> Found:
+        lists = [database.execute(nearest, (query.tobytes(), k)).fetchall() for query in queries]
+        return np.array(lists)[:, :, 0]
+
+    return find
+
+
+def duckdb(codes: Codes) -> Search:
+    import duckdb as engine  # noqa: PLC0415 - may not be installed
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    database = engine.connect(config={"threads": 1})
+    words = _words(codes)
+    columns = {f"w{i}": words[:, i] for i in range(words.shape[1])}
+    database.register("given", pa.table({"row": np.arange(len(codes)), **columns}))
+    database.execute("CREATE TABLE codes AS SELECT * FROM given")
+    distance = " + ".join(f"bit_count(xor({name}, ?::UBIGINT))" for name in columns)
+    nearest = f"SELECT row, {distance} AS d FROM codes ORDER BY d, row LIMIT "  # noqa: S608
+
+    def find(queries: Codes, k: int) -> Found:
+        lists = [
+            database.execute(f"{nearest}{k}", query.tolist()).fetchall()
+            for query in _words(queries)
+        ]
+        return np.array(lists)[:, :, 0]
+
+    return find
+
+
+def lancedb(codes: Codes) -> Search:
+    import lancedb as database  # noqa: PLC0415 - may not be installed
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    folder = tempfile.TemporaryDirectory()
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(codes.ravel()), codes.shape[1])
+    table = database.connect(folder.name).create_table(
+        "codes", pa.table({"row": np.arange(len(codes)), "code": lists})
+    )
+
+    def find(queries: Codes, k: int, _folder: object = folder) -> Found:
+        found = [
+            table.search(query)
+            .distance_type("hamming")
+            .limit(k)
+            .select(["row", "_distance"])
+            .to_arrow()["row"]
+            for query in queries
+        ]
+        return np.stack([one.to_numpy() for one in found])
+
+    return find
+
+
+def milvus(uri: str) -> Callable[[Codes], Search]:
+    """A collection on the Milvus server at `uri`; its time is that of another process."""
+
+    def make(codes: Codes) -> Search:
+        from pymilvus import DataType, MilvusClient  # noqa: PLC0415 - may not be installed
+
+        client: Any = MilvusClient(uri)
+        schema = client.create_schema(auto_id=False)
+        schema.add_field("row", DataType.INT64, is_primary=True)
+        schema.add_field("code", DataType.BINARY_VECTOR, dim=codes.shape[1] * 8)
+        index = client.prepare_index_params()
+        index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
+        client.drop_collection("benchmark")
+        client.create_collection("benchmark", schema=schema, index_params=index)
+        for start in range(0, len(codes), 20_000):
+            some = enumerate(codes[start : start + 20_000], start)
+            client.insert("benchmark", [{"row": row, "code": code.tobytes()} for row, code in some])
+        client.flush("benchmark")
+        client.load_collection("benchmark")
+
+        def find(queries: Codes, k: int) -> Found:
+            asked = [query.tobytes() for query in queries]
+            found = client.search("benchmark", asked, limit=k, anns_field="code")
+            return np.array([[hit["id"] for hit in hits] for hits in found])
+
+        return find
+
+    return make
+
+
+def _words(codes: Codes) -> npt.NDArray[np.uint64]:
+    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view("<u8")
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "hummingbit": Contestant(hummingbit(), 10**9, exact=True),
+    "FAISS Flat": Contestant(faiss_flat, 10**9, exact=True),
+    "FAISS Flat, padded": Contestant(faiss_padded, 10**9, exact=True),
+    "FAISS IVF": Contestant(faiss_ivf, 10**6, exact=False),
+    "FAISS HNSW": Contestant(faiss_hnsw, 10**5, exact=False),
+    "FAISS MultiHash": Contestant(faiss_multi_hash, 10**6, exact=False),
+    "usearch HNSW": Contestant(usearch_hnsw, 10**5, exact=False),
+    "usearch exact": Contestant(usearch_exact, 10**6, exact=True),
+    "sqlite-vec": Contestant(sqlite_vec, 10**5, exact=True),
+    "DuckDB": Contestant(duckdb, 10**5, exact=True),
+    "LanceDB": Contestant(lancedb, 10**5, exact=True),
+}
