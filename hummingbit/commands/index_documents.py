@@ -10,7 +10,16 @@ import sys
 from tqdm import tqdm
 
 from corpus.readers import count_documents
-from hummingbit.commands.opening import Actions, add_action, add_filter, open_folder, read_filter
+from hummingbit.commands import index_remotely
+from hummingbit.commands.opening import (
+    Actions,
+    add_action,
+    add_filter,
+    add_url,
+    open_folder,
+    read_filter,
+    read_filter_as_json,
+)
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from index.backend import CollectionBackend
 from index.encoding import available_cores
@@ -43,10 +52,14 @@ def configure(actions: Actions) -> None:
     delete = add_action(actions, "delete", run_delete, "delete documents by id or by --filter")
     delete.add_argument("ids", nargs="*", metavar="ID")
     add_filter(delete)
+    for action in (build, add, get, count, delete):
+        add_url(action)
 
 
 def run_build(args: argparse.Namespace) -> int:
     """Make a collection; if nothing can be put into it, it is not made."""
+    if args.url is not None:
+        return index_remotely.build(args)
     with open_folder(args, writable=True) as folder:
         if args.collection in folder.collections():
             hint = "index add extends it, and goes on with a build that was interrupted"
@@ -65,6 +78,8 @@ def run_build(args: argparse.Namespace) -> int:
 
 def run_add(args: argparse.Namespace) -> int:
     """Add documents, batch by batch; those that are there just as they are given stay."""
+    if args.url is not None:
+        return index_remotely.add(args)
     with open_folder(args, writable=True) as folder:
         _ingest(args, folder.collection(args.collection))
     return 0
@@ -72,6 +87,8 @@ def run_add(args: argparse.Namespace) -> int:
 
 def run_get(args: argparse.Namespace) -> int:
     """Print documents as they are stored, one a line."""
+    if args.url is not None:
+        return index_remotely.get(args)
     with open_folder(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         for id_ in args.ids:
@@ -86,6 +103,8 @@ def run_get(args: argparse.Namespace) -> int:
 
 def run_count(args: argparse.Namespace) -> int:
     """Print how many documents there are, or for how many the filter holds."""
+    if args.url is not None:
+        return index_remotely.count(args, read_filter_as_json(args))
     filter_ = read_filter(args)
     with open_folder(args, writable=False) as folder:
         print(folder.collection(args.collection).count(filter_))
@@ -97,6 +116,8 @@ def run_delete(args: argparse.Namespace) -> int:
     filter_ = read_filter(args)
     if (filter_ is None) == (not args.ids):
         raise OptionError("ID: give ids or --filter, and not both")
+    if args.url is not None:
+        return index_remotely.delete(args, read_filter_as_json(args))
     with open_folder(args, writable=True) as folder:
         collection = folder.collection(args.collection)
         if filter_ is None:

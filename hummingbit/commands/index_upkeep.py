@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 
-from hummingbit.commands.opening import Actions, add_action, add_folder, open_folder
+from hummingbit.commands import index_remotely
+from hummingbit.commands.opening import Actions, add_action, add_folder, add_url, open_folder
 
 
 def configure(actions: Actions) -> None:
@@ -14,14 +15,18 @@ def configure(actions: Actions) -> None:
     list_ = actions.add_parser("list", help="name the collections, and those that cannot be opened")
     add_folder(list_)
     list_.set_defaults(run=run_list)
-    add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
+    stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
     add_action(actions, "verify", run_verify, "check every document, code and checksum")
     add_action(actions, "compact", run_compact, "give back the room of what was deleted")
-    add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
+    drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
+    for action in (list_, stats, drop):
+        add_url(action)
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a collection a line: name, documents, bits, encoder."""
+    if args.url is not None:
+        return index_remotely.list_(args)
     with open_folder(args, writable=False) as folder:
         for name, collection in folder.collections().items():
             encoder = collection.encoder_name or "-"
@@ -33,6 +38,8 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_stats(args: argparse.Namespace) -> int:
     """Print what a collection holds, as JSON."""
+    if args.url is not None:
+        return index_remotely.stats(args)
     with open_folder(args, writable=False) as folder:
         print(json.dumps(folder.collection(args.collection).stats(), indent=2, ensure_ascii=False))
     return 0
@@ -62,6 +69,8 @@ def run_compact(args: argparse.Namespace) -> int:
 
 def run_drop(args: argparse.Namespace) -> int:
     """Delete a collection, also one that cannot be opened."""
+    if args.url is not None:
+        return index_remotely.drop(args)
     with open_folder(args, writable=True) as folder:
         folder.drop_collection(args.collection)
     print(f"{args.collection}: dropped")

@@ -6,12 +6,15 @@ import argparse
 import json
 import os
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.data_folder import DataFolder
-from index.filters import Filter, parse_filter
+from index.filters import Filter, filter_to_json, parse_filter
 from index.opening import ENGINES, Whereabouts
+
+if TYPE_CHECKING:
+    from hummingbit.client import Client
 
 # What add_subparsers returns has no public name.
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -43,6 +46,26 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         help="http://HOST:PORT; its token is read from HUMMINGBIT_MILVUS_TOKEN",
     )
+
+
+def add_url(parser: argparse.ArgumentParser) -> None:
+    """Add ``--url``."""
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="a running service instead of a data folder; its key is read from HUMMINGBIT_KEY",
+    )
+
+
+def service_at(args: argparse.Namespace) -> Client:
+    """Return a client of the service that ``--url`` says.
+
+    Raises:
+        ServiceError: if that is no address of http or https.
+    """
+    from hummingbit.client import Client  # noqa: PLC0415 - who opens a folder needs none
+
+    return Client(args.url)
 
 
 def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
@@ -81,3 +104,9 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
         return parse_filter(json.loads(args.filter))
     except (json.JSONDecodeError, RecursionError) as error:
         raise OptionError(f"--filter: is not valid JSON: {error}") from None
+
+
+def read_filter_as_json(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what ``--filter`` says as a service takes it; see :func:`read_filter`."""
+    filter_ = read_filter(args)
+    return None if filter_ is None else json.loads(filter_to_json(filter_))

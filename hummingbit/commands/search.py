@@ -6,8 +6,15 @@ import argparse
 import json
 from dataclasses import asdict
 
-from hummingbit.commands.opening import add_filter, add_folder, open_folder, read_filter
-from index.filters import filter_to_json
+from hummingbit.commands.opening import (
+    add_filter,
+    add_folder,
+    add_url,
+    open_folder,
+    read_filter,
+    read_filter_as_json,
+    service_at,
+)
 from index.records import Hit, Query, SearchResult
 
 
@@ -36,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_folder(parser)
-    parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
+    add_url(parser)
     parser.set_defaults(run=run)
 
 
@@ -68,10 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _search_remotely(args: argparse.Namespace) -> int:
     """Ask a service instead, and print the same."""
-    from hummingbit.client import Client  # noqa: PLC0415 - who searches a folder needs none
-
-    filter_ = read_filter(args)
-    with Client(args.url) as client:
+    with service_at(args) as client:
         found = client.search(
             args.collection,
             args.text,
@@ -79,7 +83,7 @@ def _search_remotely(args: argparse.Namespace) -> int:
             id=args.id,
             limit=args.limit,
             radius=args.radius,
-            filter=None if filter_ is None else json.loads(filter_to_json(filter_)),
+            filter=read_filter_as_json(args),
             offset=args.offset or None,
             cursor=args.cursor,
             with_cursor=args.json or None,

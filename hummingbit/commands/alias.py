@@ -1,0 +1,69 @@
+"""``hummingbit alias list|set|remove``: second names of collections."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
+from index.aliases import AddAlias, AliasAction, RemoveAlias
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="print which collection each alias means")
+    listing.set_defaults(run=run_list)
+    set_ = actions.add_parser("set", help="let an alias mean a collection, whatever it meant")
+    set_.add_argument("alias", metavar="ALIAS")
+    set_.add_argument("collection", metavar="COLLECTION")
+    set_.set_defaults(run=run_set)
+    remove = actions.add_parser("remove", help="forget an alias; the collection stays")
+    remove.add_argument("alias", metavar="ALIAS")
+    remove.set_defaults(run=run_remove)
+    for action in (listing, set_, remove):
+        add_folder(action)
+        add_url(action)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print an alias a line."""
+    if args.url is not None:
+        with service_at(args) as client:
+            _print(client.aliases())
+        return 0
+    with open_folder(args, writable=False) as folder:
+        _print(folder.aliases())
+    return 0
+
+
+def run_set(args: argparse.Namespace) -> int:
+    """Set an alias, in one step."""
+    if args.url is not None:
+        with service_at(args) as client:
+            client.set_alias(args.alias, args.collection)
+    else:
+        _change(args, AddAlias(args.alias, args.collection))
+    _print({args.alias: args.collection})
+    return 0
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    """Remove an alias."""
+    if args.url is not None:
+        with service_at(args) as client:
+            client.remove_alias(args.alias)
+    else:
+        _change(args, RemoveAlias(args.alias))
+    print(f"{args.alias}: removed")
+    return 0
+
+
+def _change(args: argparse.Namespace, action: AliasAction) -> None:
+    with open_folder(args, writable=True) as folder:
+        folder.change_aliases([action])
+
+
+def _print(aliases: Mapping[str, str]) -> None:
+    for alias, collection in aliases.items():
+        print(f"{alias}\t{collection}")

@@ -1,0 +1,61 @@
+"""``hummingbit job list|show|cancel``: what a service does in the background."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import get_args
+
+from hummingbit.answers import Job, JobState
+from hummingbit.commands.opening import service_at
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="print the last jobs, the newest first")
+    listing.add_argument("--state", choices=get_args(JobState), help="only those in this state")
+    listing.add_argument("--limit", type=int, metavar="N", help="how many at most")
+    listing.set_defaults(run=run_list)
+    show = actions.add_parser("show", help="print all that is known of a job, as JSON")
+    show.set_defaults(run=run_show)
+    cancel = actions.add_parser("cancel", help="stop a job that waits or runs")
+    cancel.set_defaults(run=run_cancel)
+    for action in (show, cancel):
+        action.add_argument("job", metavar="JOB", help="its id")
+    for action in (listing, show, cancel):
+        action.add_argument(
+            "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
+        )
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print a job a line."""
+    with service_at(args) as client:
+        for job in client.jobs(limit=args.limit, state=args.state):
+            print(_line(job))
+    return 0
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Print a job as the service describes it."""
+    with service_at(args) as client:
+        print(json.dumps(client.job(args.job), indent=2, ensure_ascii=False))
+    return 0
+
+
+def run_cancel(args: argparse.Namespace) -> int:
+    """Stop a job; it may do a little more first."""
+    with service_at(args) as client:
+        print(_line(client.cancel_job(args.job)))
+    return 0
+
+
+def _line(job: Job) -> str:
+    progress = job["progress"]
+    total = "?" if progress["total"] is None else f"{progress['total']:,}"
+    done = f"{progress['done']:,} of {total}"
+    parts = [job["id"], job["kind"], job["collection"], job["state"], done, job["created"]]
+    if job["error"] is not None:
+        parts.append(job["error"]["detail"])
+    return "\t".join(parts)

@@ -1,0 +1,57 @@
+"""``hummingbit reindex``: a collection's texts in another one, encoded by another encoder."""
+
+from __future__ import annotations
+
+import argparse
+
+from tqdm import tqdm
+
+from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
+from index.aliases import AddAlias
+from index.data_folder import DataFolder
+from index.errors import CollectionExists
+from index.names import check_name
+from index.reindex import copy_following
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("collection", metavar="COLLECTION")
+    parser.add_argument("--encoder", required=True, metavar="NAME", help="what encodes it again")
+    parser.add_argument("--into", required=True, metavar="NAME", help="the collection to make")
+    parser.add_argument("--alias", metavar="NAME", help="means the collection once it is complete")
+    add_folder(parser)
+    add_url(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Encode every document again; a collection that cannot be completed is not left behind."""
+    if args.url is not None:
+        with service_at(args) as client:
+            job = client.reindex(args.collection, args.encoder, args.into, args.alias)
+            documents = int((client.wait_for(job)["result"] or {})["documents"])
+    else:
+        with open_folder(args, writable=True) as folder:
+            documents = _reindex(folder, args)
+    meant = "" if args.alias is None else f", meant by {args.alias} from now on"
+    print(f"{args.into}: {documents:,} documents{meant}")
+    return 0
+
+
+def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
+    source = folder.collection(args.collection)
+    if args.into in {*folder.collections(), *folder.unavailable()}:
+        raise CollectionExists(f"collection {args.into!a} exists already")
+    if args.alias is not None:
+        check_name(args.alias, "--alias")
+    target = folder.create_collection(args.into, encoder=args.encoder)
+    try:
+        with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
+            copy_following(source, target, 0, bar.update)
+        if args.alias is not None:
+            folder.change_aliases([AddAlias(args.alias, args.into)])
+    except BaseException:
+        folder.drop_collection(args.into)
+        raise
+    return len(target)

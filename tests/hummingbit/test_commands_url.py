@@ -1,0 +1,145 @@
+"""Commands on a data folder and on a service say the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from encoder.artifact import write_artifact
+from hummingbit import Client
+from hummingbit.cli import main
+from index.data_folder import DataFolder
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import make_data_folder, served
+
+Ask = Callable[..., str]
+N = 30
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    lines = [
+        {"id": f"d{i}", "text": text, "label": "a", "payload": {"year": 1990 + i}}
+        for i, text in enumerate(random_texts(N))
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@contextmanager
+def place_of(kind: str, data: Path) -> Iterator[list[str]]:
+    """Lend the options that say where: the folder, or a service of it."""
+    if kind == "folder":
+        yield ["--data-dir", str(data)]
+    else:
+        with served(data) as client:
+            yield ["--url", str(client.base_url)]
+
+
+@pytest.fixture(params=["folder", "service"])
+def ask(
+    request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Ask]:
+    """Run a command on a folder or on a service, and return what it prints."""
+    data = make_data_folder(tmp_path / "data")
+    write_artifact(data / "encoders" / "others", text_encoder(16, seed=3), random_texts(40))
+    with place_of(request.param, data) as options:
+
+        def run(*arguments: str, status: int = 0) -> str:
+            assert main([*arguments, *options]) == status
+            found = capsys.readouterr()
+            return found.err if status else found.out
+
+        yield run
+
+
+def test_documents(ask: Ask, corpus: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    assert ask("index", "count", "c") == f"{N}\n"
+    later = '{"field": "year", "gte": 2010}'
+    assert ask("index", "count", "c", "--filter", later) == "10\n"
+    found = json.loads(ask("index", "get", "c", "d3"))
+    assert (found["id"], found["payload"]) == ("d3", {"year": 1993, "label": "a"})
+    assert set(found) == {"id", "text", "payload", "code"}
+    assert "no document 'absent'" in ask("index", "get", "c", "absent", status=2)
+    assert "10 documents deleted; 20 in all" in ask("index", "delete", "c", "--filter", later)
+    assert "1 documents deleted; 19 in all" in ask("index", "delete", "c", "d0", "absent")
+    assert ask("index", "list") == "c\t19 documents\t32 bits\twords\n"
+    assert json.loads(ask("index", "stats", "c"))["documents"] == 19
+    ask("index", "add", "c", str(corpus))
+    assert ask("index", "count", "c") == f"{N}\n"
+    assert "exists" in ask("index", "build", "c", str(corpus), "--encoder", "words", status=2)
+    ask("index", "drop", "c")
+    assert ask("index", "list") == ""
+
+
+def test_aliases_and_reindexing(ask: Ask, corpus: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    assert ask("alias", "set", "mine", "c") == "mine\tc\n"
+    assert "there is no collection 'absent'" in ask("alias", "set", "x", "absent", status=2)
+    again = ("reindex", "mine", "--encoder", "others", "--into", "c-2", "--alias", "mine")
+    assert ask(*again) == f"c-2: {N} documents, meant by mine from now on\n"
+    assert ask("alias", "list") == "mine\tc-2\n"
+    assert f"c-2\t{N} documents\t16 bits\tothers\n" in ask("index", "list")
+    ask(*again, status=2)
+    ask("reindex", "c", "--encoder", "numbers", "--into", "never", status=2)
+    assert "never" not in ask("index", "list")
+    assert ask("alias", "remove", "mine") == "mine: removed\n"
+    assert ask("alias", "list") == ""
+    assert "no alias" in ask("alias", "remove", "mine", status=2)
+
+
+def test_snapshots(ask: Ask, corpus: Path, tmp_path: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    out = tmp_path / "c.tar"
+    made = ask("snapshot", "create", "c", "--out", str(out))
+    id_, name, documents, *_ = made.split("\t")
+    assert (name, documents) == ("c", f"{N} documents")
+    assert ask("snapshot", "list") == ask("snapshot", "list", "c") == made
+    assert ask("snapshot", "list", "other") == ""
+    assert f"{N} documents restored" in ask("snapshot", "restore", id_, "again")
+    assert ask("index", "count", "again") == f"{N}\n"
+    elsewhere = ["--data-dir", str(tmp_path / "elsewhere")]
+    (tmp_path / "elsewhere").mkdir()
+    assert main(["snapshot", "restore", str(out), "moved", *elsewhere]) == 0
+    with DataFolder(tmp_path / "elsewhere", writable=False) as folder:
+        assert len(folder.collection("moved")) == N
+    assert "snapshot" in ask("snapshot", "restore", "absent", "x", status=2)
+    assert "--out" in ask("snapshot", "create", "c", "--out", "/absent/c.tar", status=2)
+    assert ask("snapshot", "delete", id_) == f"{id_}: deleted\n"
+    ask("snapshot", "delete", id_, status=2)
+
+
+def test_what_a_service_refuses_of_many_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mixed.jsonl").write_text('{"id": "a", "code": "00"}\n{"id": "b", "text": "x"}\n')
+    with served(make_data_folder(tmp_path / "data")) as client:
+        url = ["--url", str(client.base_url)]
+        assert (
+            main(["index", "build", "c", str(tmp_path / "mixed.jsonl"), "--bits", "8", *url]) == 1
+        )
+        found = capsys.readouterr()
+        assert "c: 1 documents written, 1 refused" in found.out
+        assert "refused: b: " in found.err
+
+
+def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(make_data_folder(tmp_path / "data")) as http:
+        url = str(http.base_url)
+        with Client(url) as client:
+            client.create_collection("c", n_bits=8)
+            job = client.wait_for(client.bulk_job("c", [{"id": "a", "code": "00"}]))
+        assert main(["job", "list", "--url", url]) == 0
+        assert capsys.readouterr().out.startswith(f"{job['id']}\tbulk\tc\tdone\t1 of 1\t")
+        assert main(["job", "list", "--state", "failed", "--limit", "3", "--url", url]) == 0
+        assert capsys.readouterr().out == ""
+        assert main(["job", "show", job["id"], "--url", url]) == 0
+        assert json.loads(capsys.readouterr().out) == job
+        assert main(["job", "cancel", job["id"], "--url", url]) == 2
+        assert "is done already" in capsys.readouterr().err
