@@ -129,14 +129,15 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Return the microseconds a query of each, all taking turns with every batch."""
     times: dict[str, list[float]] = defaultdict(list)
-    for search in searches.values():
-        search(queries[:batch], k)
-    for number in range(rounds * 10 if batch == 1 else rounds):
-        start = number * batch % (len(queries) - batch)
+    # Several single queries a turn, so that none pays for what another left in the caches.
+    at_once = 10 if batch == 1 else 1
+    for turn in range(rounds):
+        start = turn * batch * at_once % (len(queries) - batch * at_once)
+        batches = [queries[start + n * batch : start + (n + 1) * batch] for n in range(at_once)]
         for name, search in searches.items():
-            # The next contestant must not profit from another's having been just there.
             clock = time.perf_counter if name == "Milvus" else time.process_time
-            times[name].append(timed(search, queries[start : start + batch], k, clock))
+            search(batches[-1][:10], k)
+            times[name] += [timed(search, one, k, clock) for one in batches]
     return times
 
 
