@@ -6,6 +6,7 @@ process and of the machine.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections import deque
@@ -167,6 +168,8 @@ class Database:
                 self.close()
 
     def _connect(self, mode: str) -> sqlite3.Connection:
+        if mode == "ro" and self._is_frozen():
+            mode = "ro&immutable=1"
         with self._errors():
             return sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
@@ -175,6 +178,11 @@ class Database:
                 isolation_level=None,
                 check_same_thread=False,
             )
+
+    def _is_frozen(self) -> bool:
+        """Tell whether nothing can change the file: SQLite would write beside it to read it."""
+        log = self.path.with_name(self.path.name + "-wal")
+        return not self.writable and not os.access(self.path.parent, os.W_OK) and not log.exists()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeGuard
 
 from fastapi import FastAPI
@@ -62,7 +63,8 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     """Make the application that serves a data folder.
 
     `data` is a path, and the folder is opened when the application starts and closed when it
-    ends; or it is open for writing already, and the caller closes it.
+    ends; or it is open already, and the caller closes it. One that is open for reading only is
+    served so.
 
     The application raises, when it starts, what :class:`index.data_folder.DataFolder` raises.
 
@@ -70,23 +72,31 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         KeysError: if the keys file cannot be read.
         SettingsError: if traces are wanted and the extra ``otel`` is not installed.
     """
-    path = data.path if isinstance(data, DataFolder) else data
-    settings = settings.model_copy(update={"data_dir": path})
+    if isinstance(data, DataFolder):
+        given: dict[str, object] = {"data_dir": data.path, "read_only": not data.writable}
+    else:
+        given = {"data_dir": data}
+    settings = settings.model_copy(update=given)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = None
         if not isinstance(data, DataFolder):
-            opened = await run_in_threadpool(settings.whereabouts.open, writable=True)
+            opened = await run_in_threadpool(
+                settings.whereabouts.open, writable=not settings.read_only
+            )
         app.state.folder = data if opened is None else opened
         app.state.metrics.watch(app.state.folder)
-        app.state.jobs = await run_in_threadpool(_open_jobs, app)
+        scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
+        app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
         app.state.batcher = Batcher(app.state.metrics, searches.write_search)
         try:
             yield
         finally:
             await run_in_threadpool(app.state.batcher.close)
             await run_in_threadpool(app.state.jobs.close)
+            if scratch is not None:
+                await run_in_threadpool(scratch.cleanup)
             if opened is not None:
                 await run_in_threadpool(opened.close)
 
@@ -135,10 +145,11 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(RequestId)
 
 
-def _open_jobs(app: FastAPI) -> Jobs:
+def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
+    """Open the data folder's jobs; those of a service that only reads are forgotten at its end."""
     folder, settings = app.state.folder, app.state.settings
     kinds = kinds_of_work(folder, app.state.write_gate, settings)
-    path = folder.path / "jobs"
+    path = folder.path / "jobs" if scratch is None else Path(scratch.name)
     return Jobs(path, kinds, explain, workers=settings.concurrent_jobs, kept=settings.kept_jobs)
 
 

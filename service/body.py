@@ -26,9 +26,13 @@ class JSONRoute(APIRoute):
         """Return FastAPI's handler with another request, for those who may make it."""
         handler = super().get_route_handler()
         needed = needed_role(self.openapi_extra)
+        changes = needed > Role.READ and bool((self.methods or set()) - {"GET", "HEAD"})
 
         async def handle(request: Request) -> Response:
             check_role(request, needed)
+            if changes and request.app.state.settings.read_only:
+                message = "this service only reads; send it to the one that writes"
+                raise ProblemError(403, "read_only", message)
             return await handler(JSONRequest(request.scope, request.receive))
 
         return handle

@@ -42,6 +42,7 @@ TITLES = {
     "body_too_large": "The body is too large",
     "unsupported_media_type": "The body must be JSON",
     "collection_exists": "The name is taken",
+    "read_only": "This service changes nothing",
     "encoder_mismatch": "The collection was made with another encoder",
     "collection_unavailable": "The collection cannot be opened",
     "encoder_unavailable": "The encoder cannot be loaded",

@@ -26,7 +26,7 @@ SECURITY_SCHEMES = {
 REFUSALS = {
     "400": "The body is not JSON, or cannot be read.",
     "401": "A key is needed, and there is none, or one that is not known.",
-    "403": "The key may not do this.",
+    "403": "The key may not do this, or the service only reads.",
     "404": "There is nothing of that name.",
     "408": "The body was not sent in time.",
     "409": "It is there already, as another one, or its state does not allow this.",

@@ -39,7 +39,7 @@ def serve(settings: Settings) -> None:
     check_address(settings)
     with (
         listening(settings.host, settings.port) as listener,
-        settings.whereabouts.open(writable=True) as folder,
+        settings.whereabouts.open(writable=not settings.read_only) as folder,
     ):
         configure_logs(settings)
         app = create_app(folder, settings)

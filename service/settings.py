@@ -61,6 +61,11 @@ class Settings(BaseSettings):
         default=8000, ge=0, le=65_535, description="the port; 0 takes any that is free"
     )
 
+    read_only: bool = Field(
+        default=False,
+        description="serve what the data folder holds at the start, change nothing, lock nothing",
+    )
+
     engine: Engine = Field(
         default="local", description="where collections lie: local, in data_dir, or milvus"
     )
