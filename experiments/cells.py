@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,6 +25,7 @@ from training.linear_codes import train_linear
 from training.pipeline import is_trained_on
 from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
+from training.teachers import read_teacher
 
 CLASS_CODE = "class code"
 TFIDF = "tf-idf cosine"
@@ -32,12 +33,16 @@ TFIDF = "tf-idf cosine"
 
 @dataclass(frozen=True)
 class Cell:
-    """A method's recipe on a data set; its encoder is kept in `folder`."""
+    """A method's recipe on a data set; its encoder is kept in `folder`.
+
+    With `vectors`, a file of them by id, the documents are these instead of what the data set has.
+    """
 
     dataset: str
     recipe: Recipe | LinearRecipe
     folder: Path
     data_root: Path | None
+    vectors: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def run_cells(cells: list[Cell], jobs: int) -> list[Result]:
 
 def run_cell(cell: Cell) -> Result:
     """Train the encoder, unless it is there already, and measure it beside the class code."""
-    data, queries = read_split(cell.dataset, cell.data_root)
+    data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
     encoder, shown = _trained(data, cell)
     found = {cell.recipe.method: evaluate_encoder(encoder, data.labelled(), queries.labelled())}
     bits = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
@@ -91,11 +96,24 @@ def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
 
 
 @cache
-def read_split(dataset: str, data_root: Path | None) -> tuple[TrainingData, TrainingData]:
-    """Return the documents to train on and search, and the queries."""
+def read_split(
+    dataset: str, data_root: Path | None, vectors: Path | None = None
+) -> tuple[TrainingData, TrainingData]:
+    """Return the documents to train on and search, and the queries.
+
+    Raises:
+        ReadError: if the data set or the file of vectors cannot be read.
+        TeacherError: if the file lacks the vector of a document.
+    """
     names = (f"{dataset}:train", f"{dataset}:test")
     train_data, test_data = (gather(read_documents(name, data_root=data_root)) for name in names)
-    return train_data, test_data
+    if vectors is None:
+        return train_data, test_data
+    return _with_vectors(train_data, vectors), _with_vectors(test_data, vectors)
+
+
+def _with_vectors(data: TrainingData, path: Path) -> TrainingData:
+    return replace(data, inputs=read_teacher(str(path), data).vectors)
 
 
 def _trained(data: TrainingData, cell: Cell) -> tuple[Encoder, Rows]:

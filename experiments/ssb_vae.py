@@ -63,6 +63,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw mAP@100 against supervision (.svg, .png)"
     )
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        metavar="FILE",
+        help="take these vectors by id (.npz, .parquet) in place of the documents' own content",
+    )
     parser.add_argument("--data-root", type=Path, metavar="DIR")
     parser.add_argument(
         "--work-dir",
@@ -103,8 +109,10 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                 for method in args.methods:
                     recipe = _recipe(args, method, n_bits, supervision, seed)
                     variant = f"{method}-paper" if args.paper else method
-                    name = f"{args.dataset}-{variant}-{n_bits}-{supervision:g}-{seed}"
-                    yield Cell(args.dataset, recipe, args.work_dir / name, args.data_root)
+                    kind = f"{args.dataset}-{args.vectors.stem}" if args.vectors else args.dataset
+                    name = f"{kind}-{variant}-{n_bits}-{supervision:g}-{seed}"
+                    folder = args.work_dir / name
+                    yield Cell(args.dataset, recipe, folder, args.data_root, args.vectors)
 
 
 def _recipe(

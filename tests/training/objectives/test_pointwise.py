@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from training.objectives.pointwise import pointwise_loss
+from training.objectives.pointwise import guessed_loss, pointwise_loss
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.5], [0.0, 3.0, 0.0]], dtype=torch.float64)
 ONE_CLASS = torch.tensor([[1, 0, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
@@ -53,3 +53,24 @@ def test_gradient_by_finite_differences(tags: torch.Tensor, multi_label: bool) -
     assert torch.autograd.gradcheck(
         lambda x: pointwise_loss(x, tags, multi_label=multi_label), (logits,)
     )
+
+
+def test_guesses_cost_their_cross_entropy() -> None:
+    guesses = np.array([[0.7, 0.2, 0.1], [0, 1, 0], [0.5, 0.25, 0.25]])
+    probabilities = np.exp(LOGITS.numpy())
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    expected = -(guesses * np.log(probabilities)).sum() / 3
+    loss = guessed_loss(LOGITS, torch.from_numpy(guesses))
+    assert loss.item() == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_certain_guesses_cost_what_labels_cost() -> None:
+    tags = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 1, 0]], dtype=torch.bool)
+    labels = pointwise_loss(LOGITS, tags, multi_label=False)
+    assert guessed_loss(LOGITS, tags.to(LOGITS.dtype)).item() == pytest.approx(labels.item())
+
+
+def test_gradient_of_guesses_by_finite_differences() -> None:
+    guesses = torch.full((3, 3), 1 / 3, dtype=torch.float64)
+    logits = LOGITS.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: guessed_loss(x, guesses), (logits,))

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support.corpora import topic_documents
+from training.data import gather
+from training.device import DeviceError, choose_device
+from training.recipe import Recipe
+from training.semi_supervised import train
+
+RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=10, batch_size=32, hidden=24, max_terms=100)
+
+
+def test_devices_that_are_not_there_are_named() -> None:
+    with pytest.raises(DeviceError, match="device is 'tpu'; it must be one of cpu, cuda"):
+        choose_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(DeviceError, match="torch finds no GPU"):
+            choose_device("cuda")
+
+
+def test_bfloat16_trains_to_codes_as_good(tmp_path: Path) -> None:
+    data = gather(topic_documents(400))
+    recipe = dataclasses.replace(RECIPE, epochs=30)
+    half = train(data, recipe, tmp_path / "half", progress=False, amp=True)
+    assert half.validation["expected"]["P@100"] > 0.8
