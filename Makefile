@@ -62,6 +62,10 @@ bench: $(VENV)/.dev ## Time encoding, search and training side by side with thei
 faults: $(VENV)/.dev ## Kill the service 20 times and the store 200 times; fill a disk 20 times
 	$(BIN)/python -m pytest -m faults -s tests
 
+.PHONY: soak
+soak: $(VENV)/.dev ## Search and write with 32 clients for two minutes; hold every answer to the oracle
+	$(BIN)/python -m pytest -m soak -s tests
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Hold every search against the oracle, more than 100,000 queries of each kind
 	$(BIN)/python -m pytest -m fuzz tests

@@ -1,0 +1,53 @@
+"""Searches and writes at once: every answer is exact as of the generation it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import soak
+from tests.support.service import client_of, serving_process
+
+QUIET = ("--no-access-log", "--log-level", "warning")
+
+
+def run(data_dir: Path, clients: int, seconds: float) -> dict[str, int]:
+    with serving_process(data_dir, *QUIET) as (process, address):
+        with client_of(address) as client:
+            assert client.put(soak.PATH, json={"n_bits": soak.N_BITS}).status_code == 201
+        threads = soak.soak(address, clients, seconds, seed=1)
+        process.terminate()
+        assert process.wait() == 0
+    return soak.check(threads)
+
+
+def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
+    found = run(tmp_path, clients=8, seconds=3)
+    assert found["searches"] > 50
+    assert found["generations"] > 10
+
+
+def test_a_wrong_answer_would_be_noticed(tmp_path: Path) -> None:
+    with serving_process(tmp_path, *QUIET) as (_, address):
+        with client_of(address) as client:
+            client.put(soak.PATH, json={"n_bits": soak.N_BITS})
+        threads = soak.soak(address, clients=2, seconds=1, seed=2)
+    thread = next(one for one in threads if any(search.hits for search in one.searches))
+    at = next(at for at, search in enumerate(thread.searches) if search.hits)
+    right = thread.searches[at]
+    thread.searches[at] = right._replace(hits=right.hits[:-1])
+    with pytest.raises(AssertionError):
+        soak.check(threads)
+    thread.searches[at] = right._replace(generation=10**6)
+    with pytest.raises(AssertionError, match="nobody wrote"):
+        soak.check(threads)
+    thread.searches[at] = right
+    soak.check(threads)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("clients", "seconds"), [(32, 120)])
+def test_every_answer_is_exact_for_minutes(tmp_path: Path, clients: int, seconds: float) -> None:
+    found = run(tmp_path, clients, seconds)
+    print(f"{clients} clients, {seconds:g} s:", ", ".join(f"{n:,} {x}" for x, n in found.items()))
