@@ -107,6 +107,9 @@ class VectorDecoder(nn.Module):
     def __init__(self, n_bits: int, dimension: int) -> None:
         super().__init__()
         self.linear = nn.Linear(n_bits, dimension)
+        # Random weights would turn the noise of the bits into an error far above that of short
+        # vectors; the quickest way out is to freeze every bit, and codes never recover from that.
+        nn.init.zeros_(self.linear.weight)
 
     def forward(self, b_NB: Tensor, targets_ND: Tensor) -> Tensor:
         """Return ½‖x − (E b + c)‖² for each row, shape ``(N,)``: −log p(x|b) up to a constant."""

@@ -54,6 +54,7 @@ def test_the_text_decoders_gradients_equal_the_dense_ones() -> None:
 def test_the_vector_decoder_is_half_the_squared_error() -> None:
     torch.manual_seed(0)
     decoder, b, x = VectorDecoder(4, 3), torch.rand(5, 4), torch.rand(5, 3)
+    torch.nn.init.normal_(decoder.linear.weight)
     expected = 0.5 * np.square(x.numpy() - decoder.linear(b).detach().numpy()).sum(axis=1)
     np.testing.assert_allclose(decoder(b, x).detach().numpy(), expected, rtol=1e-5)
 
