@@ -3,8 +3,9 @@
 Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
 Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length instead of
 ln(1 + tf); word dropout on it, so that the decoder must rebuild the words that the encoder was not
-shown; idf in the target, so that telling words count for more than frequent ones; and pairs that
-are alike as probably as labels or else predictions tell, with a weight that grows as these improve.
+shown; idf in the target, so that telling words count for more than frequent ones; classes of
+unlabelled documents guessed by linear classifiers; a second class head, on the bits; and pairs that
+are alike as probably as labels or guesses tell, with a weight that grows.
 :meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
 """
 
