@@ -32,7 +32,7 @@ OVERHEAD = 30_000
 # What costs more memory must be clearly faster, by an estimate on a sample.
 GAIN = 0.6
 # Cells are tried where codes are many and most of them would be scanned, and must gain more.
-MANY_DISTINCT = 2**19
+MANY_DISTINCT = 2**21
 MOST = 0.5
 GAIN_OF_CELLS = 0.35
 
