@@ -166,7 +166,11 @@ def _last_row(connection: sqlite3.Connection, first: int) -> int:
     (following,) = connection.execute(query, (first,)).fetchone()
     if following is not None:
         return int(following) - 1
-    query = "SELECT max((SELECT max(row) FROM documents), (SELECT max(row) FROM removed), ?)"
+    # Either table may be empty; SQLite's max of a list with a NULL in it is NULL.
+    query = """
+        SELECT max(coalesce((SELECT max(row) FROM documents), 0),
+                   coalesce((SELECT max(row) FROM removed), 0), ?)
+    """
     return int(connection.execute(query, (first,)).fetchone()[0])
 
 

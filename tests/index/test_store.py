@@ -234,3 +234,15 @@ def test_a_store_that_is_there_is_not_written_over(path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
         Store.create(path, Description("other", 8))
     assert path.read_bytes() == before
+
+
+def test_every_document_can_be_deleted_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 4)
+    with closing(Store(path, writable=True)) as store:
+        insert(store, *"abcdefghij")
+        with store.writing() as changes:
+            changes.delete(list("abcdefghij"))
+            changes.commit()
+        assert store.count() == len(store.read_codes().rows) == 0
+        assert insert(store, "a") == [11]
+        assert store.read_codes().rows.tolist() == [11]
