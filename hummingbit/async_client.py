@@ -76,10 +76,12 @@ class AsyncClient(AsyncOperations):
         name: str,
         documents: Sequence[Mapping[str, Any]],
         *,
+        create_only: bool = False,
         encoder_fingerprint: str | None = None,
     ) -> answers.Upserted:
         """See :meth:`hummingbit.Client.upsert`."""
-        return await self._call(calls.upsert(name, documents, encoder_fingerprint))
+        call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
+        return await self._call(call)
 
     async def bulk(
         self,

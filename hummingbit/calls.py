@@ -185,12 +185,18 @@ def delete_collection(name: str) -> Call[None]:
 
 
 def upsert(
-    name: str, documents: Sequence[Mapping[str, Any]], encoder_fingerprint: str | None
+    name: str,
+    documents: Sequence[Mapping[str, Any]],
+    encoder_fingerprint: str | None,
+    *,
+    create_only: bool,
 ) -> Call[answers.Upserted]:
-    """Insert documents and replace those whose id is there."""
+    """Insert documents and replace those whose id is there, or only create."""
     listed = [{field: plain(value) for field, value in document.items()} for document in documents]
     body = given(documents=listed, encoder_fingerprint=encoder_fingerprint)
-    return Call("PUT", f"{collection_path(name)}/documents", body)
+    headers = {"If-None-Match": "*"} if create_only else {}
+    path = f"{collection_path(name)}/documents"
+    return Call("PUT", path, body, repeatable=not create_only, headers=headers)
 
 
 def get(name: str, document_id: str) -> Call[answers.StoredDocument]:

@@ -84,14 +84,17 @@ class Client(Operations):
         name: str,
         documents: Sequence[Mapping[str, Any]],
         *,
+        create_only: bool = False,
         encoder_fingerprint: str | None = None,
     ) -> answers.Upserted:
         """Insert documents and replace those whose id is there: all of them or none.
 
+        With `create_only` none is replaced: if one is there, that is an error of status 412.
         Where documents bring codes, `encoder_fingerprint` says which encoder made them; a
         collection of another refuses them.
         """
-        return self._call(calls.upsert(name, documents, encoder_fingerprint))
+        call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
+        return self._call(call)
 
     def bulk(
         self,

@@ -55,6 +55,7 @@ from index.searching import (
     check_request,
     query_probabilities,
 )
+from index.segments import Generation
 from index.statistics import code_statistics
 from index.store import Store
 from index.verification import verify_store
@@ -88,6 +89,7 @@ class Collection:
         self._store = store
         self._encoder = encoder
         self._writing = threading.Lock()
+        self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
         if indexed:
             self._publication.current()
@@ -356,7 +358,7 @@ class Collection:
             "engine_setting": self.engine_setting,
             "engine": generation.engine,
             "engine_reason": generation.engine_reason,
-            **code_statistics(generation),
+            **self._statistics_of(generation),
             "bytes_on_disk": self._store.bytes_on_disk(),
             "problems": list(self._store.problems),
         }
@@ -391,6 +393,14 @@ class Collection:
                 return DeleteResult(0, changes.generation)
             number = self._publication.publish(changes, self._no_codes(), removed[:0], removed)
             return DeleteResult(len(removed), number)
+
+    def _statistics_of(self, generation: Generation) -> dict[str, Any]:
+        """Return what is said of the codes, which takes a while and changes with writes only."""
+        number, statistics = self._statistics
+        if number != generation.number:
+            statistics = code_statistics(generation)
+            self._statistics = generation.number, statistics
+        return statistics
 
     def _no_codes(self) -> Codes:
         return np.empty((0, self.n_bits // 8), dtype=np.uint8)

@@ -12,18 +12,22 @@ from index.backend import CollectionBackend
 from index.errors import InputError, UnknownDocument
 from service import roles
 from service.body import JSONRoute
-from service.errors import invalid_field
+from service.errors import MEDIA_TYPE, ProblemError, invalid_field, pointer
 from service.health import unavailable_collections
 from service.requests import (
     LONG_READ,
     WRITE,
+    WRITE_SLOT,
     CollectionOf,
     Folder,
+    GateOf,
+    IfNoneMatch,
     Limits,
     check_count,
     check_fingerprint,
     check_id,
     check_text,
+    creates_only,
     encoder_name,
     located,
     render,
@@ -57,6 +61,7 @@ class _AnyText(Convertor[str]):
 register_url_convertor("any_text", _AnyText())
 
 router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
+MAX_ERRORS = 100
 
 
 @router.get(
@@ -130,27 +135,46 @@ def delete_collection(name: str, folder: Folder) -> Response:
     "/{name}/documents",
     response_model=Upserted,
     openapi_extra=roles.WRITE,
-    dependencies=WRITE,
+    dependencies=WRITE_SLOT,
+    responses={
+        412: {
+            "description": "With If-None-Match: one of the documents is there already.",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    },
     summary="Upsert documents",
 )
 def put_documents(
-    request: Request, collection: CollectionOf, body: UpsertDocuments, limits: Limits
+    *,
+    request: Request,
+    name: str,
+    body: UpsertDocuments,
+    folder: Folder,
+    gate: GateOf,
+    limits: Limits,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Insert documents and replace those whose id is there: all of them, or none on an error.
 
-    They are on disk when this answers.
+    They are on disk when this answers. With ``If-None-Match: *`` none is replaced: if one is there,
+    nothing is written.
     """
+    create_only = creates_only(if_none_match)
+    check_fingerprint(folder.collection(name), body.encoder_fingerprint)
     check_count(body.documents, limits.max_documents, "documents")
-    check_fingerprint(collection, body.encoder_fingerprint)
     documents = [
         parse_item(item, limits, "documents", position, id=item.id)
         for position, item in enumerate(body.documents)
     ]
-    try:
-        with stage(request, "store"):
+    # To see that a document is not there and then to write it must be one step.
+    with gate.closed() if create_only else gate.writing(), stage(request, "store"):
+        collection = folder.collection(name)
+        if create_only:
+            _check_missing(collection, documents)
+        try:
             result = collection.upsert(documents)
-    except InputError as error:
-        raise invalid_field(str(error), "documents") from None
+        except InputError as error:
+            raise invalid_field(str(error), "documents") from None
     return render(Upserted(upserted=result.upserted, generation=result.generation))
 
 
@@ -212,6 +236,22 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
     record = {field: getattr(item, field, None) for field in FIELDS}
     with located(*place):
         return parse_document({**record, "id": id})
+
+
+def _check_missing(collection: CollectionBackend, documents: list[Document]) -> None:
+    """Raise a ProblemError, 412, that points to the documents that are there."""
+    there = collection.existing([document.id for document in documents])
+    errors = [
+        {
+            "pointer": pointer("documents", place, "id"),
+            "message": f"there is a document {document.id[:80]!a} already",
+        }
+        for place, document in enumerate(documents)
+        if document.id in there
+    ]
+    if errors:
+        message = f"{len(errors):,} of the documents are there already; nothing was written"
+        raise ProblemError(412, "document_exists", message, errors[:MAX_ERRORS])
 
 
 def _described(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:

@@ -35,10 +35,12 @@ from service.requests import (
     CollectionOf,
     Folder,
     GateOf,
+    IfNoneMatch,
     Limits,
     WriteSlots,
     check_fingerprint,
     checked_filter,
+    creates_only,
     located,
     render,
     wants_async,
@@ -128,7 +130,7 @@ async def post_bulk(
     slots: WriteSlots,
     limits: Limits,
     jobs: JobsOf,
-    if_none_match: Annotated[str | None, Header(description="`*`: create only")] = None,
+    if_none_match: IfNoneMatch = None,
     idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
     encoder_fingerprint: Annotated[
         str | None, QueryParameter(description="Of the encoder that made the lines' codes.")
@@ -142,10 +144,7 @@ async def post_bulk(
     comes again with the same ``Idempotency-Key`` gets the same job.
     """
     _check_media_type(request)
-    if if_none_match not in {None, "*"}:
-        message = f"If-None-Match is {if_none_match[:40]!a}; only * is taken"
-        raise ProblemError(422, "invalid_request", message)
-    create_only = if_none_match is not None
+    create_only = creates_only(if_none_match)
     check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
         spec = {"create_only": create_only}

@@ -55,6 +55,14 @@ EXAMPLES: dict[str, Any] = {
         "with_payload": True,
     },
     "SearchBatch": {"searches": [{"text": "eigenvalues"}, {"id": "numpy.linalg.eigh", "limit": 3}]},
+    "ScrollRequest": {"limit": 100, "filter": {"field": "label", "eq": "numpy.linalg"}},
+    "CountRequest": {"filter": {"field": "label", "eq": "numpy.linalg"}},
+    "DeleteRequest": {"ids": ["numpy.linalg.eigh"]},
+    "ChangeAliases": {
+        "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],
+    },
+    "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
+    "RestoreSnapshot": {"collection": "docstrings-restored"},
     "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
     "EncoderInputs": {
         "inputs": [{"text": "eigenvalues of a symmetric matrix"}],

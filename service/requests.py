@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel
 
@@ -61,6 +61,11 @@ async def _write_slot(request: Request) -> AsyncIterator[None]:
             gate.leave()
 
 
+async def _write_slot_only(request: Request) -> AsyncIterator[None]:
+    async with await _write_slots(request):
+        yield
+
+
 async def _long_read_slot(request: Request) -> AsyncIterator[None]:
     slots: Semaphore = request.app.state.long_read_slots
     async with slots:
@@ -76,7 +81,11 @@ Limits = Annotated[Settings, Depends(_settings)]
 # A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
 # threads; these see to it that some are always left for single searches.
 WRITE = [Depends(_write_slot)]
+# Who passes through the gate himself, looks the name up inside.
+WRITE_SLOT = [Depends(_write_slot_only)]
 LONG_READ = [Depends(_long_read_slot)]
+
+IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; what is there stays.")]
 
 
 def render(
@@ -116,6 +125,18 @@ def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
     message = f"collection {collection.name!a} {own}; the codes are of encoder {given[:80]!a}"
     errors = [{"pointer": "/encoder_fingerprint", "message": message}]
     raise ProblemError(409, "encoder_mismatch", message, errors)
+
+
+def creates_only(if_none_match: str | None) -> bool:
+    """Tell whether the header ``If-None-Match`` asks to change nothing that is there.
+
+    Raises:
+        ProblemError: if it asks for anything else.
+    """
+    if if_none_match not in {None, "*"}:
+        message = f"If-None-Match is {(if_none_match or '')[:40]!a}; only * is taken"
+        raise ProblemError(422, "invalid_request", message)
+    return if_none_match is not None
 
 
 @contextmanager

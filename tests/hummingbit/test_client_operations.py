@@ -71,6 +71,13 @@ def test_bulk_says_what_was_refused(client: Client, name: str) -> None:
     assert sorted(refused) == [(1, "d0", 412), (3, "bad", 422)]
 
 
+def test_an_upsert_that_may_only_create(client: Client, name: str) -> None:
+    assert client.upsert(name, [{"id": "x", "text": "apple"}], create_only=True)["upserted"] == 1
+    with pytest.raises(ServiceError) as caught:
+        client.upsert(name, [{"id": "x", "text": "bread"}], create_only=True)
+    assert (caught.value.status, caught.value.code) == (412, "document_exists")
+
+
 def test_a_bulk_job_is_done_once(client: Client, name: str) -> None:
     given = [{"id": f"j{i}", "text": "apple"} for i in range(10)]
     jobs = [client.bulk_job(name, given, idempotency_key=f"key of {name}") for _ in range(2)]

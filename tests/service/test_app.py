@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
-from service import schemas
+from service import background_schemas, document_schemas, schemas
 from service.app import create_app
 from service.openapi import EXAMPLES
 from service.server import AddressError, listening, serve
@@ -86,8 +86,20 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
 
 
 def test_the_examples_are_requests_that_could_be() -> None:
+    models = {**vars(schemas), **vars(document_schemas), **vars(background_schemas)}
     for name, example in EXAMPLES.items():
-        getattr(schemas, name).model_validate(example)
+        models[name].model_validate(example)
+
+
+def test_every_body_has_an_example(client: httpx.Client) -> None:
+    description = client.get("/openapi.json").json()
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                schema = content["schema"].get("$ref", "").rpartition("/")[2]
+                assert (
+                    "example" in content or description["components"]["schemas"][schema]["examples"]
+                )
 
 
 def test_an_error_nobody_thought_of_tells_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -116,6 +117,40 @@ def test_to_create_only_refuses_what_is_there(
     ]
     assert client.get(f"{path}/documents/a").json()["code"] == "0000"
     assert client.get(f"{path}/documents/b").json()["code"] == "0001"
+
+
+def test_an_upsert_that_may_only_create_is_all_or_nothing(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection([{"id": "a", "code": "0000"}], n_bits=16)
+    only = {"If-None-Match": "*"}
+    documents = [{"id": "b", "code": "0001"}, {"id": "a", "code": "ffff"}]
+    refused = client.put(f"{path}/documents", json={"documents": documents}, headers=only)
+    problem = check_problem(refused, 412, "document_exists")
+    assert [one["pointer"] for one in problem["errors"]] == ["/documents/1/id"]
+    assert client.get(path).json()["documents"] == 1
+    assert client.get(f"{path}/documents/a").json()["code"] == "0000"
+    created = client.put(f"{path}/documents", json={"documents": documents[:1]}, headers=only)
+    assert created.json()["upserted"] == 1
+    other = {"If-None-Match": '"etag"'}
+    refused = client.put(f"{path}/documents", json={"documents": documents}, headers=other)
+    check_problem(refused, 422, "invalid_request")
+
+
+def test_of_many_that_create_one_document_at_once_one_does(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection(n_bits=16)
+
+    def create(number: int) -> int:
+        documents = [{"id": "a", "code": f"{number:04x}"}]
+        only = {"If-None-Match": "*"}
+        answer = client.put(f"{path}/documents", json={"documents": documents}, headers=only)
+        return answer.status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = sorted(pool.map(create, range(8)))
+    assert statuses == [200, *[412] * 7]
 
 
 def test_lines_are_written_in_the_background_once_for_each_key(
