@@ -16,7 +16,7 @@ from starlette.routing import Route
 from index.backend import Folder
 from service.body import JSONRequest, check_role
 from service.roles import needed_role
-from service.schemas import SearchRequest
+from service.search_schemas import SearchRequest
 from service.searches import post_search
 
 

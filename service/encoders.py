@@ -21,6 +21,15 @@ from encoder.features import TextFeatures
 from index.data_folder import DataFolder
 from index.errors import UnknownEncoder
 from service.body import JSONRoute
+from service.encoder_schemas import (
+    CodeFormat,
+    EncodedInputs,
+    EncodeInput,
+    EncoderDetail,
+    EncoderInputs,
+    Encoders,
+    EncoderSummary,
+)
 from service.errors import ProblemError, invalid_field
 from service.requests import (
     LONG_READ,
@@ -33,17 +42,7 @@ from service.requests import (
     without_path,
 )
 from service.roles import READ
-from service.schemas import (
-    CodeFormat,
-    EncodedInputs,
-    EncodeInput,
-    EncoderDetail,
-    EncoderInputs,
-    EncoderName,
-    Encoders,
-    EncoderSummary,
-    Unavailable,
-)
+from service.schemas import EncoderName, Unavailable
 from service.settings import Settings
 
 router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)

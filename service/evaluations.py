@@ -19,6 +19,7 @@ from index.data_folder import DataFolder
 from service.body import JSONRoute
 from service.collections import parse_item
 from service.errors import ProblemError, invalid_field
+from service.evaluation_schemas import EvaluateRequest, EvaluateResponse, EvaluationStatus
 from service.job_routes import JobsOf
 from service.job_store import JobRecord
 from service.jobs import Jobs, Progress
@@ -33,7 +34,6 @@ from service.requests import (
     wants_async,
 )
 from service.roles import READ
-from service.schemas import EvaluateRequest, EvaluateResponse, EvaluationStatus
 from service.settings import Settings
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)

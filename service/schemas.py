@@ -6,11 +6,10 @@ What a document may hold is decided in :mod:`corpus.document`, and what a collec
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evaluation.report import Report
 from index.engines import ENGINES
 from index.schema import AUTO
 
@@ -39,9 +38,6 @@ Limit = Annotated[int, Field(ge=1, description="How many hits are wanted.")]
 Radius = Annotated[
     int | None, Field(ge=0, description="The greatest distance of a hit, inclusive.")
 ]
-
-
-CodeFormat = Literal["hex", "base64", "bits"]
 
 
 class CreateCollection(RequestModel):
@@ -98,115 +94,6 @@ Filter = Annotated[
 Cursor = Annotated[
     str | None, Field(description="The `next_cursor` of the page before; without one, the first.")
 ]
-
-
-class BatchedSearch(RequestModel):
-    """A search by exactly one of text, vector, code and the id of a document of the collection."""
-
-    text: Text = None
-    vector: Vector = None
-    code: Code = None
-    id: str | None = Field(None, description="A document that is there; it finds itself, too.")
-    limit: Limit = 10
-    radius: Radius = None
-    with_payload: bool = False
-
-
-class SearchRequest(BatchedSearch):
-    """A search by exactly one of text, vector, code and the id of a document of the collection."""
-
-    filter: Filter = None
-    offset: int = Field(0, ge=0, description="How many of the nearest to pass over.")
-    cursor: Cursor = None
-    with_cursor: bool = Field(False, description="Answer with a `next_cursor`, if there is more.")
-    with_code: bool = Field(False, description="Answer with the codes of the query and the hits.")
-    rerank: bool = Field(
-        False,
-        description="Re-order the hits, and only them, by the query's probability of each bit"
-        " against the stored bit; for texts and vectors.",
-    )
-    explain: bool = Field(
-        False, description="Tell which bits differ, and which terms of a text weigh most."
-    )
-
-    encoder_fingerprint: Fingerprint = None
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it asks for no more than a search of a batch can."""
-        plain = {*BatchedSearch.model_fields, "encoder_fingerprint"}
-        return all(
-            getattr(self, name) == field.default
-            for name, field in SearchRequest.model_fields.items()
-            if name not in plain
-        )
-
-
-class SearchBatch(RequestModel):
-    """Searches that are answered as of one generation of the collection, all with one filter."""
-
-    searches: list[BatchedSearch] = Field(min_length=1)
-    filter: Filter = None
-    encoder_fingerprint: Fingerprint = None
-
-
-class EncodeInput(RequestModel):
-    """Exactly one of text and vector."""
-
-    text: Text = None
-    vector: Vector = None
-
-
-class EncodeRequest(RequestModel):
-    """What to encode with the collection's encoder; nothing is stored."""
-
-    inputs: list[EncodeInput] = Field(min_length=1)
-
-
-class LabelledQuery(RequestModel):
-    """A query by exactly one of text, vector and code, and its label or labels.
-
-    The id is what judgements and reports know it by; without one it is its position from 0.
-    """
-
-    id: str | None = None
-    text: Text = None
-    vector: Vector = None
-    code: Code = None
-    label: str | None = None
-    labels: list[str] | None = None
-
-
-class EvaluateRequest(RequestModel):
-    """Labelled queries, and what to measure of the lists that they find."""
-
-    queries: list[LabelledQuery] = Field(min_length=1)
-    metrics: list[str] = Field(
-        ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
-    )
-    label_field: str = Field("label", description="Where the documents' payloads have the label.")
-    qrels: dict[str, dict[str, int]] | None = Field(
-        None,
-        description="Grades by the ids of query and document, in place of labels; above 0 is"
-        " relevant.",
-    )
-    hierarchy: bool = Field(
-        False, description="Labels are paths such as a.b.c: grade by the levels in common."
-    )
-    relevant_from: int = Field(1, ge=1, description="The grade from which a document is relevant.")
-    exclude_self: bool = Field(
-        False, description="A query does not find the stored document that has its id."
-    )
-
-
-class EncoderInputs(RequestModel):
-    """What to encode, and how the codes are to be written."""
-
-    inputs: list[EncodeInput] = Field(min_length=1)
-    format: CodeFormat = Field(
-        "hex",
-        description="Packed bytes as hexadecimal digits or in base64 (RFC 4648), or a digit a bit.",
-    )
 
 
 class EncoderName(ResponseModel):
@@ -301,145 +188,6 @@ class StoredDocument(ResponseModel):
     text: str | None
     vector: list[float] | None
     payload: dict[str, Any]
-
-
-class SearchHit(ResponseModel):
-    """A document found; score is 1 − distance / n_bits, and what is below if it was asked for.
-
-    `rerank_score` is Σ_b |p_b − c_b|, lower being better, with p_b the query's probability of bit b
-    and c_b the stored bit. `differing_bits` counts from 0, the first bit of the code.
-    """
-
-    id: str
-    distance: int
-    score: float
-    payload: dict[str, Any] = Field(default_factory=dict)
-    code: str = ""
-    rerank_score: float = 0
-    differing_bits: list[int] = Field(default_factory=list)
-
-
-class QueryTerm(ResponseModel):
-    """A term of the query's text, its weight, and what becomes of the code without it.
-
-    `influence` is Σ_b |p_b − p′_b|, the probabilities of the bits with the term and without.
-    """
-
-    term: str
-    weight: float
-    influence: float
-    flipped_bits: list[int]
-
-
-class SearchResponse(ResponseModel):
-    """Hits by distance and, where that is the same, by order of insertion.
-
-    `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
-    `ties_cut` tells whether documents as far as the farthest hit were left out. With `rerank` the
-    same hits come by `rerank_score`, and `reranked` is true. `next_cursor` is there if it was asked
-    for, and null on the last page.
-    """
-
-    hits: list[SearchHit]
-    n_bits: int
-    encoder: EncoderName | None
-    generation: int
-    engine: str
-    ties_cut: bool
-    took_ms: float
-    reranked: bool = False
-    next_cursor: str | None = None
-    query_code: str = ""
-    query_terms: list[QueryTerm] = Field(default_factory=list)
-
-
-class SearchBatchResponse(ResponseModel):
-    """One result for each search, in their order."""
-
-    results: list[SearchResponse]
-
-
-class EncodeResponse(ResponseModel):
-    """Packed codes in hexadecimal, in the order of the inputs."""
-
-    codes: list[str]
-    n_bits: int
-    encoder: EncoderName
-
-
-class EvaluateResponse(ResponseModel):
-    """Means over the queries: as served, and what the order of ties could make of it.
-
-    `expected` is over random orders, `best` and `worst` are the extremes.
-    """
-
-    metrics: dict[str, float]
-    expected: dict[str, float]
-    best: dict[str, float]
-    worst: dict[str, float]
-    queries: int
-    documents: int
-    queries_without_relevant: int
-    distinct_codes: int | None
-    notes: list[str]
-    n_bits: int
-    encoder: EncoderName | None
-    took_ms: float
-
-
-class EvaluationStatus(ResponseModel):
-    """An evaluation in the background: `report` is there once it is done, `error` if it failed."""
-
-    id: str
-    status: Literal["running", "done", "failed"]
-    error: str | None
-    report: Report | None
-
-
-class EncoderSummary(ResponseModel):
-    """An encoder; `dimension` is the length of the vectors it takes, `trained_on` what it says."""
-
-    name: str
-    fingerprint: str
-    n_bits: int
-    kind: str
-    dimension: int | None
-    trained_on: Any
-
-
-class EncoderDetail(EncoderSummary):
-    """An encoder, all that it says of its making, and what training measured of it.
-
-    `metadata` and `figures` are as the artifact has them; `layers` are the sizes of its network,
-    `terms` the size of its vocabulary.
-    """
-
-    code_size: int
-    terms: int | None
-    layers: list[int]
-    metadata: dict[str, Any]
-    figures: dict[str, Any]
-
-
-class EncodedInputs(ResponseModel):
-    """Codes in the order of the inputs.
-
-    Bit 0 is the first digit of `bits` and the most significant bit of the first byte of `hex` and
-    `base64`.
-    """
-
-    codes: list[str]
-    format: CodeFormat
-    bit_order: Literal["most significant bit first"]
-    n_bits: int
-    encoder: EncoderName
-
-
-class Encoders(ResponseModel):
-    """All encoders."""
-
-    encoders: list[EncoderSummary]
-    unavailable: list[Unavailable]
 
 
 class Root(ResponseModel):

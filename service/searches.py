@@ -16,6 +16,7 @@ from index.records import Query, SearchResult
 from service.answers import add_codes, add_differing_bits, search_answer, to_json
 from service.batching import Asked, Batcher
 from service.body import JSONRoute
+from service.encoder_schemas import EncodeRequest, EncodeResponse
 from service.errors import invalid_field
 from service.requests import (
     LONG_READ,
@@ -31,10 +32,8 @@ from service.requests import (
     stage,
 )
 from service.roles import READ
-from service.schemas import (
+from service.search_schemas import (
     BatchedSearch,
-    EncodeRequest,
-    EncodeResponse,
     SearchBatch,
     SearchBatchResponse,
     SearchRequest,

@@ -14,7 +14,14 @@ from pydantic import SecretStr
 
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
-from service import background_schemas, document_schemas, schemas
+from service import (
+    background_schemas,
+    document_schemas,
+    encoder_schemas,
+    evaluation_schemas,
+    schemas,
+    search_schemas,
+)
 from service.app import create_app
 from service.openapi import EXAMPLES
 from service.server import AddressError, listening, serve
@@ -86,7 +93,15 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
 
 
 def test_the_examples_are_requests_that_could_be() -> None:
-    models = {**vars(schemas), **vars(document_schemas), **vars(background_schemas)}
+    modules = (
+        background_schemas,
+        document_schemas,
+        encoder_schemas,
+        evaluation_schemas,
+        schemas,
+        search_schemas,
+    )
+    models = {name: model for module in modules for name, model in vars(module).items()}
     for name, example in EXAMPLES.items():
         models[name].model_validate(example)
 

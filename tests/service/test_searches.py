@@ -12,7 +12,8 @@ from corpus.document import Document
 from encoder.codes import Codes, code_from_hex, code_to_hex
 from evaluation.evaluate import evaluate_codes
 from index.brute_force import BruteForceIndex
-from service.schemas import EvaluateResponse, SearchResponse
+from service.evaluation_schemas import EvaluateResponse
+from service.search_schemas import SearchResponse
 from tests.support.codes import clustered_codes
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import check_problem, send
