@@ -23,9 +23,11 @@ from hummingbit.commands.opening import (
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from index.backend import CollectionBackend
 from index.encoding import available_cores
+from index.engines import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
 from index.ingest import IngestReport, ingest
 from index.records import StoredDocument
+from index.schema import AUTO
 
 
 def configure(actions: Actions) -> None:
@@ -34,6 +36,12 @@ def configure(actions: Actions) -> None:
     kind = build.add_mutually_exclusive_group(required=True)
     kind.add_argument("--encoder", metavar="NAME", help="an encoder of the data folder")
     kind.add_argument("--bits", type=int, metavar="N", help="for documents that bring their codes")
+    build.add_argument(
+        "--search-by",
+        choices=SEARCH_ENGINES,
+        default=AUTO,
+        help="how its codes are scanned, from now on; answers are the same (default: %(default)s)",
+    )
     add = add_action(actions, "add", run_add, "add documents; an id that is there is replaced")
     for action in (build, add):
         action.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
@@ -65,7 +73,7 @@ def run_build(args: argparse.Namespace) -> int:
             hint = "index add extends it, and goes on with a build that was interrupted"
             raise CollectionExists(f"collection {args.collection!r} exists; {hint}")
         collection = folder.create_collection(
-            args.collection, encoder=args.encoder, n_bits=args.bits
+            args.collection, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
         )
         try:
             _ingest(args, collection)

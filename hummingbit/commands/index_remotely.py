@@ -29,7 +29,9 @@ def build(args: argparse.Namespace) -> int:
     with service_at(args) as client:
         if args.collection in [one["name"] for one in client.collections()["collections"]]:
             raise OptionError(f"collection {args.collection!a} exists; index add extends it")
-        client.create_collection(args.collection, encoder=args.encoder, n_bits=args.bits)
+        client.create_collection(
+            args.collection, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
+        )
         return _send(client, args)
 
 

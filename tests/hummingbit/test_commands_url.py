@@ -59,7 +59,8 @@ def ask(
 
 
 def test_documents(ask: Ask, corpus: Path) -> None:
-    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "distinct")
+    assert json.loads(ask("index", "stats", "c"))["engine"] == "distinct"
     assert ask("index", "count", "c") == f"{N}\n"
     later = '{"field": "year", "gte": 2010}'
     assert ask("index", "count", "c", "--filter", later) == "10\n"
