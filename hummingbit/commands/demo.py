@@ -27,7 +27,7 @@ from training.semi_supervised import train
 NAME = "docstrings"
 ENCODER = "docstrings32"
 RECIPE = Recipe(n_bits=32, supervision=0.1)
-EXAMPLE = "eigenvalues of a symmetric matrix"
+EXAMPLE = "fast Fourier transform of a real signal"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
