@@ -1,11 +1,10 @@
 """Hamming search side by side: our engines, FAISS and others, over codes of three kinds.
 
 All contestants answer the same queries in turns within one run, so that what else the machine does
-falls on all alike. What is given is processor time, which other processes do not lengthen (of
-another process' own, Milvus say, it counts the waiting: there, elapsed time is what is given).
-"ratio" is how many times as long as ours FAISS Flat takes, of medians; beside it of means, in which
-the outliers count that no lookup settles. What reading all codes once takes stands beside it.
-"recall" is the share of what is found that lies no farther than the true k-th.
+falls on all alike. Times are of the processor, which other processes do not lengthen; Milvus, which
+is a process of its own, is timed by the clock. "ratio" is a contestant's time over ours, of medians
+and of means; in means the outliers count that no lookup settles. What reading all codes once takes
+is given beside them. "recall" is the share of k that lies no farther than the true k-th.
 
 Run as ``python -m benchmarks.search``. Writes ``build/benchmarks/search.json`` and ``search.png``.
 """

@@ -30,7 +30,7 @@ from index.protocol import Rows, check_codes
 
 MAX_RADIUS = 3
 # FAISS scans so many codes in the time of one lookup.
-CODES_PER_LOOKUP = 16
+CODES_PER_LOOKUP = 64
 MAX_TABLE_BITS = 25
 # Asking FAISS for some more codes than are needed costs little and settles most ties.
 SLACK = 54

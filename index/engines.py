@@ -28,7 +28,7 @@ FEW_CODES = 4096
 SAMPLE = 100
 K = 10
 # What beginning a lookup costs, in codes that FAISS scans in that time.
-OVERHEAD = 30_000
+OVERHEAD = 50_000
 # What costs more memory must be clearly faster, by an estimate on a sample.
 GAIN = 0.6
 # Cells are tried where codes are many and most of them would be scanned, and must gain more.

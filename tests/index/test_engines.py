@@ -144,7 +144,7 @@ def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:
     [
         (64, 4000, 0.01, "flat", "fewer than 4,096 codes"),
         (16, 5000, 0.01, "direct", "All codes of 16 bits fit in a table"),
-        (32, 100_000, 0.02, "distinct", "100,000 rows hold"),
+        (32, 150_000, 0.02, "distinct", "150,000 rows hold"),
         (64, 40_000, 0.5, "flat", "40,000 rows hold 40,000 codes"),
         (128, 40_000, 0.05, "pruned", "that lie in cells"),
     ],
@@ -152,7 +152,7 @@ def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:
 def test_the_engine_is_chosen_from_the_codes(
     *, n_bits: int, n: int, flips: float, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 16)
+    monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 64)
     monkeypatch.setattr(pruned, "CODES_PER_CELL", 1000)
     monkeypatch.setattr(pruned, "CODES_PER_VISIT", 0)
     monkeypatch.setattr(engines, "MANY_DISTINCT", 30_000)
