@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.datasets import load_dataset
+from corpus.rows import ReadError
 from encoder.artifact import load_encoder
 from encoder.codes import Codes
 
@@ -37,12 +38,17 @@ def clustered(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
     return _packed(n, draw)
 
 
-def real(rng: np.random.Generator, n: int, n_bits: int, dataset: str = "snippets") -> Codes:
+def real(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
     """Codes drawn from a trained encoder's own Bernoulli probabilities over real documents.
 
-    The encoder is an SSB-VAE of ten epochs, trained once and kept in ``build/benchmarks``.
+    The encoder is an SSB-VAE of ten epochs, trained once and kept in ``build/benchmarks``; the
+    documents are Google Snippets, or docstrings where these are not to be had.
     """
-    probs = _probabilities(n_bits, dataset)
+    try:
+        load_dataset("snippets", "train")
+        probs = _probabilities(n_bits, "snippets")
+    except ReadError:
+        probs = _probabilities(n_bits, "docstrings")
 
     def draw(size: int) -> npt.NDArray[np.bool_]:
         chosen = probs[rng.integers(0, len(probs), size)]
