@@ -7,8 +7,8 @@ Each part is a module of its own with `configure` and `run`.
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
-from pathlib import Path
+
+from experiments.parts import configure_parts
 
 SUMMARY = "continuous histogram loss: distances in the order of similarities"
 
@@ -16,29 +16,8 @@ PARTS = {
     "synthetic": "experiments.histogram_synthetic",
     "mnist": "experiments.histogram_mnist",
 }
-"""The module of each part. It has ``configure(group)`` for options of its own and ``run(args)``."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options that all parts share, and those of each part."""
-    parser.add_argument("--part", required=True, choices=PARTS)
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each setting")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
-    parser.add_argument("--data-root", type=Path, metavar="DIR")
-    parser.add_argument(
-        "--work-dir",
-        type=Path,
-        default=Path("results/continuous-histogram"),
-        metavar="DIR",
-        help="where results are kept; a run that was made there already is not made again",
-    )
-    for name, module in PARTS.items():
-        import_module(module).configure(parser.add_argument_group(f"--part {name}"))
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the chosen part."""
-    status: int = import_module(PARTS[args.part]).run(args)
-    return status
+    """Add the options."""
+    configure_parts(parser, PARTS, "results/continuous-histogram")
