@@ -22,21 +22,22 @@ class TrainingInputs:
     """
 
     def __init__(self, features: Features, inputs: Inputs, *, idf_target: bool = True) -> None:
-        self._x: Any
+        self.x: Any
+        """The features, sparse for texts."""
         self._targets: Any
         if isinstance(features, TextFeatures):
             counts = features.count_terms([str(text) for text in inputs])
-            self._x = features.weigh(counts)
+            self.x = features.weigh(counts)
             self._targets = word_distribution(counts, features.idf if idf_target else None)
         else:
-            self._x = self._targets = features.transform(np.asarray(inputs))
+            self.x = self._targets = features.transform(np.asarray(inputs))
 
     def batch(
         self, rows: Rows, word_dropout: float, generator: torch.Generator
     ) -> tuple[SparseBatch | Tensor, SparseBatch | Tensor]:
         """Return the features of `rows`, texts with words left out, and their targets."""
-        if isinstance(self._x, np.ndarray):
-            x_ND = torch.from_numpy(self._x[rows])
+        if isinstance(self.x, np.ndarray):
+            x_ND = torch.from_numpy(self.x[rows])
             return x_ND, x_ND
-        x = drop_words(SparseBatch.of_rows(self._x, rows), word_dropout, generator)
+        x = drop_words(SparseBatch.of_rows(self.x, rows), word_dropout, generator)
         return x, SparseBatch.of_rows(self._targets, rows)

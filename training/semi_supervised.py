@@ -16,19 +16,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from encoder.artifact import check_place
 from encoder.encoder import Inputs
 from encoder.features import Features, Floats, TextFeatures
-from training.batches import SparseBatch, drop_words, word_distribution
 from training.checkpoint import Checkpoint
 from training.class_guesses import guess_classes
 from training.data import Rows, Tags, TrainingData
 from training.device import choose_device
 from training.export import to_encoder
+from training.inputs import TrainingInputs
 from training.loop import Schedule, fit
 from training.models import Autoencoder, BernoulliAutoencoder, GaussianAutoencoder, Shape
 from training.objectives.pairwise import (
@@ -155,27 +154,21 @@ class AutoencoderLoss:
         self._method = METHODS[recipe.method]
         self._tags = tags
         self._multi_label = multi_label
-        self._x: Any
-        self._targets: Any
-        if isinstance(features, TextFeatures):
-            counts = features.count_terms(_texts(inputs))
-            self._x = features.weigh(counts)
-            self._targets = word_distribution(counts, features.idf if recipe.idf_target else None)
-        else:
-            self._x = self._targets = features.transform(np.asarray(inputs))
+        self._inputs = TrainingInputs(features, inputs, idf_target=recipe.idf_target)
         self._guesses = self._guess_classes()
 
     def _guess_classes(self) -> Floats | None:
         wanted = self._method.pairs == "all" and self._recipe.guesses == "linear"
         if not wanted or self._multi_label:
             return None
-        return guess_classes(self._x, self._tags, self._recipe.seed)
+        return guess_classes(self._inputs.x, self._tags, self._recipe.seed)
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`."""
-        x, targets = (part.to(self._device) for part in self._batch(rows, generator))
+        parts = self._inputs.batch(rows, self._recipe.word_dropout, generator)
+        x, targets = (part.to(self._device) for part in parts)
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._amp):
             out = self._model(x, generator)
             reconstruction_N = self._model.decoder(out.b_NB, targets)
@@ -206,15 +199,6 @@ class AutoencoderLoss:
     def _on_device(self, array: Any) -> Tensor:
         return torch.from_numpy(array).to(self._device)
 
-    def _batch(
-        self, rows: Rows, generator: torch.Generator
-    ) -> tuple[SparseBatch | Tensor, SparseBatch | Tensor]:
-        if isinstance(self._x, np.ndarray):
-            x_ND = torch.from_numpy(self._x[rows])
-            return x_ND, x_ND
-        x = drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
-        return x, SparseBatch.of_rows(self._targets, rows)
-
     def _pairwise_loss(self, b_NB: Tensor, class_logits_NC: Tensor, rows: Rows) -> Tensor:
         margin = self._recipe.n_bits / 3
         tags_NC = self._on_device(self._tags[rows])
@@ -238,7 +222,3 @@ class AutoencoderLoss:
         # Early predictions are poor; pairs that they get wrong would be hard to part again.
         warmup = self._recipe.pairwise_warmup
         return self._recipe.pairwise_weight * (min(1.0, progress / warmup) if warmup else 1.0)
-
-
-def _texts(inputs: Inputs) -> list[str]:
-    return [str(text) for text in inputs]
