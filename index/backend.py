@@ -192,6 +192,9 @@ class CollectionBackend(Protocol):
     def stats(self) -> dict[str, Any]:
         """Return what can be said about the collection cheaply, ready to be written as JSON."""
 
+    def bytes_on_disk(self) -> int:
+        """Return how much room the collection takes; 0 where that cannot be known."""
+
     def close(self) -> None:
         """Close the collection, once a write in progress is done."""
 

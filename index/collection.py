@@ -29,17 +29,18 @@ from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.answers import Search, answer
-from index.backend import BATCH_SIZE, MAX_K
+from index.backend import BATCH_SIZE
 from index.batches import batches, last_of_each_id
 from index.blocks import Block
 from index.changes import Changes, document_checksum
 from index.contents import encode_contents
-from index.errors import InputError, StoreError
+from index.described import Described
+from index.errors import StoreError
 from index.filters import Filter, filter_to_json
 from index.labels import labels_of
 from index.paging import Position, read_cursor, write_cursor
 from index.publication import Publication
-from index.queries import check_encoder, encode_queries
+from index.queries import encode_queries
 from index.records import (
     DeleteResult,
     Query,
@@ -61,7 +62,7 @@ from index.store import Store
 from index.verification import verify_store
 
 
-class Collection:
+class Collection(Described):
     """Documents, found by the Hamming distance of their codes. All methods are thread-safe.
 
     It is an :class:`index.backend.CollectionBackend`.
@@ -84,45 +85,13 @@ class Collection:
             EncoderMismatch: if the collection was made with another encoder, or without one.
             StoreError: if the store is damaged.
         """
-        self.description = store.description
-        check_encoder(store.description, encoder)
+        super().__init__(store.description, encoder)
         self._store = store
-        self._encoder = encoder
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
         if indexed:
             self._publication.current()
-
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return self.description.name
-
-    @property
-    def n_bits(self) -> int:
-        """The length of every code."""
-        return self.description.n_bits
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """What makes the codes; None where documents bring their own."""
-        return self._encoder
-
-    @property
-    def encoder_name(self) -> str | None:
-        """The encoder's name in the data folder, if the collection has one."""
-        return self.description.encoder_name
-
-    @property
-    def encoder_fingerprint(self) -> str | None:
-        """The encoder's fingerprint, if the collection has one."""
-        return self.description.encoder_fingerprint
-
-    @property
-    def engine_setting(self) -> str:
-        """The engine that it was made with; see :mod:`index.engine_setting`."""
-        return self.description.engine
 
     @property
     def generation(self) -> int:
@@ -164,13 +133,7 @@ class Collection:
 
     def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
         """See :meth:`index.backend.CollectionBackend.upsert_encoded`; all of them, or none."""
-        shape = (len(documents), self.n_bits // 8)
-        if codes.dtype != np.uint8 or codes.shape != shape:
-            given = f"{codes.dtype}{list(codes.shape)}"
-            raise InputError("codes", f"are {given}; they must be uint8{list(shape)}")
-        places = {document.id: place for place, document in enumerate(documents)}
-        kept = sorted(places.values())
-        return self._upsert(iter([([documents[place] for place in kept], codes[kept])]))
+        return self._upsert(iter([self._last_of_each_id(documents, codes)]))
 
     def changed(self, documents: Sequence[Document]) -> list[Document]:
         """Leave out the documents that the collection holds just as they are given.
@@ -223,9 +186,7 @@ class Collection:
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
         """See :meth:`index.backend.CollectionBackend.scroll`."""
-        if not 1 <= limit <= MAX_K:
-            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
-        search = ("scroll", self.name, None if filter is None else filter_to_json(filter))
+        search = self._scroll(limit, filter)
         start = None if cursor is None else read_cursor(cursor, *search)
         after, up_to = (0, None) if start is None else (start.row, start.last_row)
         found, last_row = self._store.scroll(limit + 1, after, up_to, filter)
@@ -359,9 +320,13 @@ class Collection:
             "engine": generation.engine,
             "engine_reason": generation.engine_reason,
             **self._statistics_of(generation),
-            "bytes_on_disk": self._store.bytes_on_disk(),
+            "bytes_on_disk": self.bytes_on_disk(),
             "problems": list(self._store.problems),
         }
+
+    def bytes_on_disk(self) -> int:
+        """Return the size of the store and its write-ahead log."""
+        return self._store.bytes_on_disk()
 
     def close(self) -> None:
         """Close the store, once a write and a compaction in progress are done."""

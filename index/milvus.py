@@ -29,11 +29,12 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
-from index.backend import BATCH_SIZE, MAX_K
+from index.backend import BATCH_SIZE
 from index.batches import batches, last_of_each_id
 from index.contents import encode_contents
-from index.errors import InputError, StoreError
-from index.filters import Filter, filter_to_json
+from index.described import Described
+from index.errors import StoreError
+from index.filters import Filter
 from index.labels import labels_of
 from index.milvus_answers import ENGINE, search_on_milvus
 from index.milvus_catalogue import Catalogue, Progress
@@ -50,7 +51,7 @@ from index.milvus_schema import (
 from index.milvus_store import MilvusStore
 from index.milvus_upkeep import statistics_on_milvus, verify_on_milvus
 from index.paging import Position, read_cursor, write_cursor
-from index.queries import check_encoder, encode_queries
+from index.queries import encode_queries
 from index.records import (
     DeleteResult,
     Query,
@@ -67,7 +68,7 @@ ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN
 STATISTICS_OF = 100_000
 
 
-class MilvusCollection:
+class MilvusCollection(Described):
     """Documents on Milvus; an :class:`index.backend.CollectionBackend`."""
 
     def __init__(
@@ -85,43 +86,11 @@ class MilvusCollection:
             EncoderMismatch: if the collection was made with another encoder, or without one.
             StoreError: if Milvus cannot be reached or refuses.
         """
-        check_encoder(description, encoder)
-        self.description = description
-        self._encoder = encoder
+        super().__init__(description, encoder)
         self._store = MilvusStore(cluster, description)
         self._progress = Progress(catalogue, description.name, writable=writable)
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] | None = None
-
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return self.description.name
-
-    @property
-    def n_bits(self) -> int:
-        """The length of every code."""
-        return self.description.n_bits
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """What makes the codes; None where documents bring their own."""
-        return self._encoder
-
-    @property
-    def encoder_name(self) -> str | None:
-        """The encoder's name in the data folder, if the collection has one."""
-        return self.description.encoder_name
-
-    @property
-    def encoder_fingerprint(self) -> str | None:
-        """The encoder's fingerprint, if the collection has one."""
-        return self.description.encoder_fingerprint
-
-    @property
-    def engine_setting(self) -> str:
-        """The engine that it was made with; see :mod:`index.engine_setting`."""
-        return self.description.engine
 
     @property
     def generation(self) -> int:
@@ -160,12 +129,7 @@ class MilvusCollection:
 
     def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
         """See :meth:`index.backend.CollectionBackend.upsert_encoded`."""
-        shape = (len(documents), self.n_bits // 8)
-        if codes.dtype != np.uint8 or codes.shape != shape:
-            given = f"{codes.dtype}{list(codes.shape)}"
-            raise InputError("codes", f"are {given}; they must be uint8{list(shape)}")
-        places = sorted({document.id: at for at, document in enumerate(documents)}.values())
-        entities = self._entities([documents[at] for at in places], codes[places])
+        entities = self._entities(*self._last_of_each_id(documents, codes))
         with self._one_writer():
             self._write(entities)
             number = self._progress.finish(changed=bool(entities))
@@ -221,9 +185,7 @@ class MilvusCollection:
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
         """See :meth:`index.backend.CollectionBackend.scroll`."""
-        if not 1 <= limit <= MAX_K:
-            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
-        search = ("scroll", self.name, None if filter is None else filter_to_json(filter))
+        search = self._scroll(limit, filter)
         last = self._progress.now().last_row
         start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
         condition = self._store.condition(filter, start.last_row)
@@ -320,9 +282,13 @@ class MilvusCollection:
             "engine": ENGINE,
             "engine_reason": ENGINE_REASON,
             **self._statistics[1],
-            "bytes_on_disk": 0,
+            "bytes_on_disk": self.bytes_on_disk(),
             "problems": [],
         }
+
+    def bytes_on_disk(self) -> int:
+        """Return 0: what Milvus keeps, it does not say."""
+        return 0
 
     def close(self) -> None:
         """Close the collection, once a write in progress is done."""

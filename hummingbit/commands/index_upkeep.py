@@ -60,9 +60,9 @@ def run_compact(args: argparse.Namespace) -> int:
     """Rewrite a collection without what is unused, and print what that gave back."""
     with open_folder(args, writable=True) as folder:
         collection = folder.collection(args.collection)
-        before = collection.stats()["bytes_on_disk"]
+        before = collection.bytes_on_disk()
         collection.compact()
-        after = collection.stats()["bytes_on_disk"]
+        after = collection.bytes_on_disk()
     print(f"{args.collection}: {before:,} bytes before, {after:,} after")
     return 0
 
