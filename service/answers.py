@@ -11,7 +11,7 @@ import orjson
 
 from encoder.codes import code_from_hex, unpack_codes
 from index.backend import CollectionBackend
-from index.records import Hit, SearchResult
+from index.records import Hit, SearchResult, StoredDocument
 
 
 def search_answer(
@@ -58,6 +58,17 @@ def add_differing_bits(answer: dict[str, Any], hits: Sequence[Hit], query_code: 
         both = [code_from_hex(code, answer["n_bits"]) for code in (hit.code or "", query_code)]
         of_hit, of_query = unpack_codes(np.stack(both))
         written["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
+
+
+def stored_document(stored: StoredDocument) -> dict[str, Any]:
+    """Return a document as :class:`service.document_schemas.StoredDocument` describes it."""
+    return {
+        "id": stored.id,
+        "code": stored.code,
+        "text": stored.text,
+        "vector": None if stored.vector is None else stored.vector.tolist(),
+        "payload": dict(stored.payload),
+    }
 
 
 def to_json(answer: Mapping[str, Any]) -> bytes:

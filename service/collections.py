@@ -11,6 +11,7 @@ from corpus.document import FIELDS, Document, parse_document
 from index.backend import CollectionBackend
 from index.errors import InputError, UnknownDocument
 from service import roles
+from service.answers import stored_document
 from service.body import JSONRoute
 from service.errors import MEDIA_TYPE, ProblemError, invalid_field, pointer
 from service.health import unavailable_collections
@@ -194,15 +195,7 @@ def get_document(
         stored = collection.get(id)
     if stored is None:
         raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
-    return render(
-        StoredDocument(
-            id=stored.id,
-            code=stored.code,
-            text=stored.text,
-            vector=None if stored.vector is None else stored.vector.tolist(),
-            payload=dict(stored.payload),
-        )
-    )
+    return render(StoredDocument(**stored_document(stored)))
 
 
 @router.delete(

@@ -7,14 +7,13 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from index.records import StoredDocument as Stored
-from service.answers import to_json
+from service.answers import stored_document, to_json
 from service.background_schemas import JobInfo
 from service.body import JSONRoute
 from service.bulk import BATCH_LINES, INPUT, BulkWriter
@@ -164,17 +163,6 @@ async def post_bulk(
         async with slots:
             await run_in_threadpool(writer.write, lines)
     return Response(to_json(writer.result.to_dict()), media_type="application/json")
-
-
-def stored_document(stored: Stored) -> dict[str, Any]:
-    """Return a document as it is answered."""
-    return {
-        "id": stored.id,
-        "code": stored.code,
-        "text": stored.text,
-        "vector": None if stored.vector is None else stored.vector.tolist(),
-        "payload": dict(stored.payload),
-    }
 
 
 def _check_media_type(request: Request) -> None:

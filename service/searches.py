@@ -69,8 +69,13 @@ def _search_alone(
     began = time.perf_counter()
     filter_ = checked_filter(body.filter)
     with located(), stage(request, "search"):
+        code = None
+        if body.with_code or body.explain:
+            code = code_to_hex(collection.encode_queries([query])[0])
+        # To re-rank, the probabilities behind the code are needed.
+        asked = query if code is None or body.rerank else Query(code=code)
         result = collection.search(
-            [query],
+            [asked],
             body.limit,
             body.radius,
             with_payload=body.with_payload,
@@ -80,7 +85,6 @@ def _search_alone(
             cursor=body.cursor,
             rerank=body.rerank,
         )
-        code = collection.encode_queries([query])[0] if body.with_code or body.explain else None
     answer = search_answer(
         collection,
         result,
@@ -95,9 +99,9 @@ def _search_alone(
     if body.with_cursor or body.cursor is not None:
         answer["next_cursor"] = result.next_cursors[0]
     if code is not None and body.with_code:
-        add_codes(answer, result.hits[0], code_to_hex(code))
+        add_codes(answer, result.hits[0], code)
     if code is not None and body.explain:
-        add_differing_bits(answer, result.hits[0], code_to_hex(code))
+        add_differing_bits(answer, result.hits[0], code)
         if query.text is not None and collection.encoder is not None:
             terms = explain_text(collection.encoder, query.text)
             answer["query_terms"] = [one._asdict() for one in terms]
