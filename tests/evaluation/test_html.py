@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import matplotlib.image
@@ -14,25 +12,10 @@ from evaluation.job import run_job
 from evaluation.judge import judge
 from evaluation.report import Report
 from index.data_folder import DataFolder
+from tests.support.chromium import NOWHERE, needs_chromium, run_chromium
 from tests.support.evaluations import labelled_codes, make_collections, shuffled
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-]
 GATE = parse_gate('[metrics."P@100"]\nmin = 0.99\nmax_drop = 0.1\n')
-
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium, which is not installed"
-)
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +97,4 @@ def test_chromium_shows_every_plot(page: str, tmp_path: Path, name: str) -> None
 
 def chromium(folder: Path, page: Path, *arguments: str) -> str:
     """Run Chromium on a page without a network and return what it prints."""
-    assert CHROMIUM is not None
-    command = [CHROMIUM, *OPTIONS, f"--user-data-dir={folder / 'profile'}", *arguments]
-    done = subprocess.run(
-        [*command, page.as_uri()], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
+    return run_chromium(folder / "profile", NOWHERE, *arguments, page.as_uri())

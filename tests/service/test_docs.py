@@ -1,30 +1,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import httpx
-import pytest
 
 from service.docs import BUNDLED, OWN, PAGE
+from tests.support.chromium import LOOPBACK, needs_chromium, run_chromium
 from tests.support.service import check_problem
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--virtual-time-budget=8000",
-    # No name is looked up: whatever the page would load from another host is not there.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
 
 
 def test_the_page_names_no_other_host(client: httpx.Client) -> None:
@@ -50,13 +33,12 @@ def test_files_come_from_a_fixed_list(client: httpx.Client) -> None:
         check_problem(client.get(f"/docs/{name}"), 404, "not_found")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
+@needs_chromium
 def test_chromium_shows_the_page_without_a_network(client: httpx.Client, tmp_path: Path) -> None:
     address = f"{client.base_url}/docs".replace("//docs", "/docs")
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    command = [str(CHROMIUM), *OPTIONS, profile, "--dump-dom", address]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert "Find the documents nearest" in done.stdout or "/v1/collections/{name}/search" in (
-        re.sub(r"<[^>]+>|&#8203;|\u200b", "", done.stdout)
+    options = [LOOPBACK, "--virtual-time-budget=8000", "--dump-dom"]
+    dom = run_chromium(tmp_path / "profile", *options, address)
+    assert "Find the documents nearest" in dom or "/v1/collections/{name}/search" in (
+        re.sub(r"<[^>]+>|&#8203;|\u200b", "", dom)
     )
-    assert "Failed to load" not in done.stdout
+    assert "Failed to load" not in dom
