@@ -45,10 +45,16 @@ class AsyncOperations(ABC):
         return await self._call(operation_calls.change_aliases(actions))
 
     async def reindex(
-        self, name: str, encoder: str, into: str, alias: str | None = None
+        self,
+        name: str,
+        encoder: str,
+        into: str,
+        alias: str | None = None,
+        *,
+        engine: str | None = None,
     ) -> answers.Job:
         """See :meth:`hummingbit.Client.reindex`."""
-        return await self._call(operation_calls.reindex(name, encoder, into, alias))
+        return await self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
     async def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
         """See :meth:`hummingbit.Client.snapshots`."""

@@ -25,9 +25,11 @@ def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[answers.Aliases
     return Call("POST", "/v1/aliases", body, repeatable=repeatable)
 
 
-def reindex(name: str, encoder: str, into: str, alias: str | None) -> Call[answers.Job]:
+def reindex(
+    name: str, encoder: str, into: str, alias: str | None, engine: str | None
+) -> Call[answers.Job]:
     """Encode a collection again into another one."""
-    body = given(encoder=encoder, into=into, alias=alias)
+    body = given(encoder=encoder, into=into, alias=alias, engine=engine)
     return Call("POST", f"{collection_path(name)}/reindex", body, repeatable=False)
 
 

@@ -43,9 +43,20 @@ class Operations(ABC):
         """Take all actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step, or none."""
         return self._call(operation_calls.change_aliases(actions))
 
-    def reindex(self, name: str, encoder: str, into: str, alias: str | None = None) -> answers.Job:
-        """Begin to encode a collection again into another, which the alias then means."""
-        return self._call(operation_calls.reindex(name, encoder, into, alias))
+    def reindex(
+        self,
+        name: str,
+        encoder: str,
+        into: str,
+        alias: str | None = None,
+        *,
+        engine: str | None = None,
+    ) -> answers.Job:
+        """Begin to encode a collection again into another, which the alias then means.
+
+        The other is searched by `engine`, or else by what the first was made with.
+        """
+        return self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
     def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""

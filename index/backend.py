@@ -256,6 +256,9 @@ class Folder(Protocol):
             StoreError: if it cannot be written.
         """
 
+    def check_engine(self, engine: str, n_bits: int) -> None:
+        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
+
     def drop_collection(self, name: str) -> None:
         """Delete a collection and all of its documents.
 

@@ -118,6 +118,10 @@ class DataFolder:
         """See :meth:`index.encoder_folder.EncoderFolder.figures`."""
         return self._encoders.figures(name)
 
+    def check_engine(self, engine: str, n_bits: int) -> None:
+        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
+        check_engine(engine, n_bits)
+
     def aliases(self) -> Mapping[str, str]:
         """Return which collection each alias means, in the order of the aliases."""
         return self._aliases.current()
@@ -185,7 +189,7 @@ class DataFolder:
             raise InputError("encoder", "exactly one of encoder and n_bits must be given")
         loaded = None if encoder is None else self.encoder(encoder)
         description = replace(_describe(name, encoder, loaded, n_bits), engine=engine)
-        self._check_engine(description)
+        self.check_engine(engine, description.n_bits)
         with self._changing:
             if name in self._collections or name in self._unavailable:
                 return self._existing(description)
@@ -321,9 +325,6 @@ class DataFolder:
             return self.encoder(description.encoder_name)
         except (UnknownEncoder, ArtifactError) as error:
             raise EncoderMismatch(str(error)) from error
-
-    def _check_engine(self, description: Description) -> None:
-        check_engine(description.engine, description.n_bits)
 
     def _names(self) -> set[str]:
         return {*self._collections, *self._unavailable}

@@ -17,4 +17,7 @@ def check_engine(engine: str, n_bits: int) -> None:
         # Whether it takes them, the engine itself knows best.
         build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), engine)
     except ValueError as error:
-        raise InputError("engine", str(error).removeprefix("engine ")) from None
+        reason = str(error)
+        if not reason.startswith("engine "):
+            reason = f"is {engine!r}, but {reason}"
+        raise InputError("engine", reason.removeprefix("engine ")) from None

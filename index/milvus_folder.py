@@ -46,15 +46,16 @@ class MilvusFolder(DataFolder):
         hint = "restore it without Milvus, and move it there by index export and import"
         raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")
 
+    def check_engine(self, engine: str, n_bits: int) -> None:  # noqa: ARG002 - of every length
+        """Raise an InputError unless `engine` is the automatic one."""
+        if engine != AUTO:
+            message = f"is {engine[:80]!a}; Milvus has its own, so it must be {AUTO}"
+            raise InputError("engine", message)
+
     def close(self) -> None:
         """Close every collection and the connection, and let another process write."""
         super().close()
         self._cluster.close()
-
-    def _check_engine(self, description: Description) -> None:
-        if description.engine != AUTO:
-            message = f"is {description.engine[:80]!a}; Milvus has its own, so it must be {AUTO}"
-            raise InputError("engine", message)
 
     def _open_collections(self) -> None:
         for found in sorted(self._cluster.call("list_collections")):

@@ -3,7 +3,7 @@
 ::
 
     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
-     "encoder_fingerprint": ..., "documents": ...}
+     "encoder_fingerprint": ..., "engine": ..., "documents": ...}
     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
     ...
     {"end": true, "documents": ...}
@@ -29,9 +29,11 @@ from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from index.backend import CollectionBackend, Folder
 from index.batches import batches
-from index.errors import EncoderMismatch
+from index.engines import ENGINES
+from index.errors import EncoderMismatch, InputError, UnknownCollection
 from index.ingest import COMMIT_SIZE, IngestReport
 from index.records import StoredDocument
+from index.schema import AUTO
 
 FORMAT = "hummingbit export"
 VERSION = 1
@@ -47,6 +49,8 @@ class Header:
     encoder: str | None
     encoder_fingerprint: str | None
     documents: int
+    engine: str = AUTO
+    """What it was to be searched by; exports had none before collections could ask for one."""
 
 
 def export_collection(
@@ -69,6 +73,7 @@ def export_collection(
         "n_bits": collection.n_bits,
         "encoder": collection.encoder_name,
         "encoder_fingerprint": collection.encoder_fingerprint,
+        "engine": collection.engine_setting,
         "documents": len(collection),
     }
     _write_line(stream, header)
@@ -160,17 +165,21 @@ class Export:
 def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
     """Return the collection to import into; it is made like the one exported if there is none.
 
+    It is then searched by the same engine, where collections of the folder can be.
+
     Raises:
         EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
             codes, or the collection has another encoder or length of codes.
         InputError: if the name cannot be.
         StoreError: if it cannot be made.
     """
-    if name not in folder.collections():
+    try:
+        collection = folder.collection(name)
+    except UnknownCollection:
         encoder = _encoder_for(folder, header)
         n_bits = header.n_bits if encoder is None else None
-        return folder.create_collection(name, encoder=encoder, n_bits=n_bits)
-    collection = folder.collection(name)
+        engine = _engine_for(folder, header)
+        return folder.create_collection(name, encoder=encoder, n_bits=n_bits, engine=engine)
     there = (collection.n_bits, collection.encoder_fingerprint)
     if there != (header.n_bits, header.encoder_fingerprint):
         message = (
@@ -222,6 +231,14 @@ def _encoder_for(folder: Folder, header: Header) -> str | None:
     raise EncoderMismatch(f"the codes were made by encoder {wanted}; the data folder has it not")
 
 
+def _engine_for(folder: Folder, header: Header) -> str:
+    try:
+        folder.check_engine(header.engine, header.n_bits)
+    except InputError:
+        return AUTO
+    return header.engine
+
+
 def _parse_header(record: dict[str, Any]) -> Header:
     header = Header(
         name=record["name"],
@@ -229,6 +246,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         encoder=record["encoder"],
         encoder_fingerprint=record["encoder_fingerprint"],
         documents=record["documents"],
+        engine=record.get("engine", AUTO),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)
@@ -236,6 +254,8 @@ def _parse_header(record: dict[str, Any]) -> Header:
         raise TypeError("name, encoder and encoder_fingerprint must be strings")
     if not all(isinstance(one, int) for one in numbers):
         raise TypeError("n_bits and documents must be whole numbers")
+    if header.engine not in ENGINES:
+        raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
     return header
 
 

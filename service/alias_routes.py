@@ -53,16 +53,18 @@ def post_reindex(collection: CollectionOf, body: Reindex, folder: Folder, jobs: 
     Searches and writes go on meanwhile; what is written until the end is in the new collection,
     too. When it is complete, the alias means it, in one step; the old collection stays as it is.
     """
-    folder.encoder(body.encoder)
+    encoder = folder.encoder(body.encoder)
+    engine = body.engine or collection.engine_setting
     with located():
         check_name(body.into, "into")
+        folder.check_engine(engine, encoder.n_bits)
         if body.alias is not None:
             check_name(body.alias, "alias")
     if body.into in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
         raise CollectionExists(f"the name {body.into!a} is taken")
     if body.alias is not None and body.alias in {*folder.collections(), body.into}:
         raise invalid_field("is the name of a collection; an alias needs another", "alias")
-    spec = {**body.model_dump(), "source": collection.name}
+    spec = {**body.model_dump(), "source": collection.name, "engine": engine}
     return accepted(jobs.submit(jobs.draft(), "reindex", body.into, spec))
 
 

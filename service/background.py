@@ -81,7 +81,7 @@ def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[st
     source = folder.collection(spec["source"])
     if progress.job.attempts == 1 and spec["into"] in folder.collections():
         raise CollectionExists(f"collection {spec['into']!a} exists already")
-    target = folder.create_collection(spec["into"], encoder=spec["encoder"])
+    target = folder.create_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
     try:
         progress.advance(total=len(source))
         row = copy_following(source, target, 0, progress.advance)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from index.engines import ENGINES
 from service.schemas import RequestModel, ResponseModel
 
 
@@ -65,6 +66,12 @@ class Reindex(RequestModel):
     into: str = Field(description="The name of the collection to make.", examples=["books-2"])
     alias: str | None = Field(
         None, description="Means the collection from the moment it is complete."
+    )
+    engine: str | None = Field(
+        None,
+        description="What the collection is searched by; without one, what the old one was made"
+        " with.",
+        json_schema_extra={"enum": [*ENGINES, None]},
     )
 
 

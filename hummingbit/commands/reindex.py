@@ -9,6 +9,7 @@ from tqdm import tqdm
 from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
 from index.aliases import AddAlias
 from index.data_folder import DataFolder
+from index.engines import ENGINES
 from index.errors import CollectionExists
 from index.names import check_name
 from index.reindex import copy_following
@@ -20,6 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoder", required=True, metavar="NAME", help="what encodes it again")
     parser.add_argument("--into", required=True, metavar="NAME", help="the collection to make")
     parser.add_argument("--alias", metavar="NAME", help="means the collection once it is complete")
+    parser.add_argument(
+        "--search-by",
+        choices=ENGINES,
+        help="how its codes are scanned, from now on (default: as those of COLLECTION)",
+    )
     add_folder(parser)
     add_url(parser)
     parser.set_defaults(run=run)
@@ -29,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
     """Encode every document again; a collection that cannot be completed is not left behind."""
     if args.url is not None:
         with service_at(args) as client:
-            job = client.reindex(args.collection, args.encoder, args.into, args.alias)
+            job = client.reindex(
+                args.collection, args.encoder, args.into, args.alias, engine=args.search_by
+            )
             documents = int((client.wait_for(job)["result"] or {})["documents"])
     else:
         with open_folder(args, writable=True) as folder:
@@ -45,7 +53,8 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
         raise CollectionExists(f"collection {args.into!a} exists already")
     if args.alias is not None:
         check_name(args.alias, "--alias")
-    target = folder.create_collection(args.into, encoder=args.encoder)
+    engine = args.search_by or source.engine_setting
+    target = folder.create_collection(args.into, encoder=args.encoder, engine=engine)
     try:
         with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
             copy_following(source, target, 0, bar.update)

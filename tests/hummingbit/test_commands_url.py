@@ -95,6 +95,17 @@ def test_aliases_and_reindexing(ask: Ask, corpus: Path) -> None:
     assert "no alias" in ask("alias", "remove", "mine", status=2)
 
 
+def test_a_reindexing_keeps_the_engine(ask: Ask, corpus: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "distinct")
+    ask("reindex", "c", "--encoder", "others", "--into", "kept")
+    ask("reindex", "c", "--encoder", "others", "--into", "changed", "--search-by", "direct")
+    assert json.loads(ask("index", "stats", "kept"))["engine_setting"] == "distinct"
+    assert json.loads(ask("index", "stats", "changed"))["engine_setting"] == "direct"
+    again = ("reindex", "changed", "--encoder", "words", "--into", "never")
+    assert "is 'direct', but codes have 32 bits" in ask(*again, status=2)
+    assert "never" not in ask("index", "list")
+
+
 def test_snapshots(ask: Ask, corpus: Path, tmp_path: Path) -> None:
     ask("index", "build", "c", str(corpus), "--encoder", "words")
     out = tmp_path / "c.tar"

@@ -10,6 +10,7 @@ import pytest
 from corpus.document import Document
 from corpus.rows import ReadError
 from encoder.artifact import write_artifact
+from index.aliases import AddAlias
 from index.data_folder import DataFolder
 from index.errors import EncoderMismatch
 from index.transfer import Export, collection_for, export_collection, import_documents
@@ -30,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
         numbers = data.create_collection("numbers", encoder="numbers")
         odd = np.array([1.1, -0.0, 3e-40, 1e30, 1 / 3, 7], dtype=np.float32)
         numbers.upsert([Document(id="v", vector=odd, payload={"a": [1, {"b": None}]})])
-        plain = data.create_collection("plain", n_bits=24)
+        plain = data.create_collection("plain", n_bits=24, engine="distinct")
         plain.upsert([Document(id="p", code="00ff00")])
     return tmp_path
 
@@ -72,6 +73,7 @@ def test_what_is_exported_is_imported(folder: Path, name: str) -> None:
     with DataFolder(folder, writable=False) as data:
         again, before = data.collection("again"), data.collection(name)
         assert again.encoder_fingerprint == before.encoder_fingerprint
+        assert again.engine_setting == before.engine_setting
         assert again.verify().problems == []
     assert exported(folder, "again").splitlines()[1:] == content.splitlines()[1:]
 
@@ -101,6 +103,23 @@ def test_codes_of_another_encoder_are_refused(folder: Path) -> None:
         assert data.collection("again").encoder_name == "renamed"
 
 
+def test_an_export_without_an_engine_or_with_one_that_cannot_be(folder: Path) -> None:
+    content = exported(folder, "plain")
+    assert b'"engine": "distinct"' in content
+    imported(folder, "before", content.replace(b'"engine": "distinct", ', b""))
+    # Codes of 24 bits are too long for it; the answers are the same without.
+    imported(folder, "direct", content.replace(b'"distinct"', b'"direct"'))
+    with DataFolder(folder, writable=False) as data:
+        assert {data.collection(name).engine_setting for name in ("before", "direct")} == {"auto"}
+
+
+def test_an_import_into_an_alias(folder: Path) -> None:
+    content = exported(folder, "plain")
+    with DataFolder(folder, writable=True) as data:
+        data.change_aliases([AddAlias("mine", "plain")])
+    assert imported(folder, "mine", content) == 1
+
+
 HEAD = {
     "format": "hummingbit export",
     "version": 1,
@@ -122,6 +141,7 @@ GOOD = {"id": "a", "code": "00ff", "payload": {}}
         ([{**HEAD, "version": 2}], "a.jsonl:1: is of version 2; this hummingbit reads 1"),
         ([{**HEAD, "n_bits": "x"}], "a.jsonl:1: is not a whole head of an export: n_bits"),
         ([{"format": HEAD["format"], "version": 1}], "a.jsonl:1: is not a whole head"),
+        ([{**HEAD, "engine": "hnsw"}], "a.jsonl:1: is not a whole head of an export: engine must"),
         ([HEAD, 3], "a.jsonl:2: must be an object"),
         ([HEAD, {"id": "a"}], "a.jsonl:2: code: is missing"),
         ([HEAD, {**GOOD, "code": "00"}], "a.jsonl:2: code '00' is not 4 hexadecimal digits"),

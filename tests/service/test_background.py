@@ -175,6 +175,20 @@ def test_a_reindexing_that_cannot_be_is_refused_at_once(
     assert client.get("/v1/jobs").json()["jobs"] == []
 
 
+def test_a_reindexing_keeps_the_engine_or_takes_another(client: httpx.Client) -> None:
+    settings = {"encoder": "words", "engine": "distinct"}
+    send(client, "PUT", "/v1/collections/blue", settings).raise_for_status()
+    for into, given, engine in (("kept", {}, "distinct"), ("changed", {"engine": "flat"}, "flat")):
+        body = {"encoder": "large", "into": into, **given}
+        finished(client, send(client, "POST", "/v1/collections/blue/reindex", body))
+        assert client.get(f"/v1/collections/{into}").json()["engine_setting"] == engine
+    for engine in ("direct", "hnsw"):
+        body = {"encoder": "large", "into": "never", "engine": engine}
+        refused = send(client, "POST", "/v1/collections/blue/reindex", body)
+        problem = check_problem(refused, 422, "invalid_request")
+        assert problem["errors"][0]["pointer"] == "/engine"
+
+
 def test_a_reindexing_that_fails_leaves_no_collection(client: httpx.Client) -> None:
     send(client, "PUT", "/v1/collections/codes", {"n_bits": 16}).raise_for_status()
     upsert(client, "codes", [{"id": "a", "code": "00ff"}])
