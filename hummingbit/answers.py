@@ -226,6 +226,20 @@ class Snapshots(TypedDict):
     snapshots: list[Snapshot]
 
 
+class Verification(TypedDict):
+    """How many documents were checked and what is wrong, a sentence each."""
+
+    documents: int
+    problems: list[str]
+
+
+class Compaction(TypedDict):
+    """The room that a collection took before and takes now."""
+
+    bytes_before: int
+    bytes_after: int
+
+
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 

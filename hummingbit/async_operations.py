@@ -56,6 +56,22 @@ class AsyncOperations(ABC):
         """See :meth:`hummingbit.Client.reindex`."""
         return await self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
+    async def verify(self, name: str) -> answers.Verification:
+        """See :meth:`hummingbit.Client.verify`."""
+        return await self._call(operation_calls.verify(name))
+
+    async def verify_job(self, name: str) -> answers.Job:
+        """See :meth:`hummingbit.Client.verify_job`."""
+        return await self._call(operation_calls.verify_job(name))
+
+    async def compact(self, name: str) -> answers.Compaction:
+        """See :meth:`hummingbit.Client.compact`."""
+        return await self._call(operation_calls.compact(name))
+
+    async def compact_job(self, name: str) -> answers.Job:
+        """See :meth:`hummingbit.Client.compact_job`."""
+        return await self._call(operation_calls.compact_job(name))
+
     async def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
         """See :meth:`hummingbit.Client.snapshots`."""
         return (await self._call(operation_calls.snapshots(collection)))["snapshots"]

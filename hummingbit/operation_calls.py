@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from hummingbit import answers
 from hummingbit.calls import Call, ServiceError, collection_path, given
 
+IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05
 LONGEST_POLL = 2.0
 
@@ -33,6 +34,26 @@ def reindex(
     return Call("POST", f"{collection_path(name)}/reindex", body, repeatable=False)
 
 
+def verify(name: str) -> Call[answers.Verification]:
+    """Check a collection, and wait for it."""
+    return Call("POST", f"{collection_path(name)}/verify")
+
+
+def verify_job(name: str) -> Call[answers.Job]:
+    """Check a collection in the background."""
+    return Call("POST", f"{collection_path(name)}/verify", headers=IN_BACKGROUND, repeatable=False)
+
+
+def compact(name: str) -> Call[answers.Compaction]:
+    """Compact a collection, and wait for it."""
+    return Call("POST", f"{collection_path(name)}/compact")
+
+
+def compact_job(name: str) -> Call[answers.Job]:
+    """Compact a collection in the background."""
+    return Call("POST", f"{collection_path(name)}/compact", headers=IN_BACKGROUND, repeatable=False)
+
+
 def snapshots(collection: str | None) -> Call[answers.Snapshots]:
     """List snapshots."""
     return Call("GET", f"/v1/snapshots{_query(collection=collection)}")
@@ -50,8 +71,8 @@ def create_snapshot(name: str) -> Call[answers.Snapshot]:
 
 def snapshot_job(name: str) -> Call[answers.Job]:
     """Make a snapshot in the background."""
-    headers = {"Prefer": "respond-async"}
-    return Call("POST", f"{collection_path(name)}/snapshots", headers=headers, repeatable=False)
+    path = f"{collection_path(name)}/snapshots"
+    return Call("POST", path, headers=IN_BACKGROUND, repeatable=False)
 
 
 def delete_snapshot(snapshot_id: str) -> Call[None]:

@@ -58,6 +58,22 @@ class Operations(ABC):
         """
         return self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
+    def verify(self, name: str) -> answers.Verification:
+        """Check every document, code and checksum; see :meth:`verify_job` for large ones."""
+        return self._call(operation_calls.verify(name))
+
+    def verify_job(self, name: str) -> answers.Job:
+        """Begin to check a collection; the job's result is what :meth:`verify` returns."""
+        return self._call(operation_calls.verify_job(name))
+
+    def compact(self, name: str) -> answers.Compaction:
+        """Give back the room of what was deleted; see :meth:`compact_job` for large ones."""
+        return self._call(operation_calls.compact(name))
+
+    def compact_job(self, name: str) -> answers.Job:
+        """Begin to compact a collection; the job's result is what :meth:`compact` returns."""
+        return self._call(operation_calls.compact_job(name))
+
     def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""
         return self._call(operation_calls.snapshots(collection))["snapshots"]

@@ -27,10 +27,11 @@ from service import (
     job_routes,
     searches,
     snapshot_routes,
+    upkeep_routes,
 )
 from service.background import explain, kinds_of_work
 from service.batching import Batcher
-from service.direct import direct_search_route
+from service.direct import DirectSearch
 from service.gate import Authenticate, Deadline, Queue
 from service.handlers import add_handlers
 from service.jobs import Jobs
@@ -54,6 +55,7 @@ ROUTERS = (
     job_routes.router,
     alias_routes.router,
     snapshot_routes.router,
+    upkeep_routes.router,
     docs.router,
 )
 BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate")
@@ -117,8 +119,6 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.write_gate = WriteGate()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
-    described = next(one for one in searches.router.routes if _is_search(one))
-    app.router.routes.append(direct_search_route(described))
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
@@ -130,6 +130,8 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
     """Put the layers around the routes, the innermost first."""
     metrics: Metrics = app.state.metrics
+    described = next(one for one in searches.router.routes if _is_search(one))
+    app.add_middleware(DirectSearch, described=described)
     app.add_middleware(
         Queue,
         running=settings.concurrent_requests,

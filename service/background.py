@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -66,6 +66,8 @@ def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "reindex": lambda progress: _reindex(folder, gate, progress),
         "snapshot": lambda progress: _snapshot(folder, progress),
         "restore": lambda progress: _restore(folder, progress),
+        "verify": lambda progress: _at_once(folder, progress, verify),
+        "compact": lambda progress: _at_once(folder, progress, compact),
     }
 
 
@@ -74,6 +76,29 @@ def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
     contents = asdict(snapshot.contents)
     del contents["store_sha256"], contents["format_version"]
     return {"id": snapshot.id, **contents, "bytes": snapshot.bytes, "sha256": snapshot.sha256}
+
+
+def verify(collection: CollectionBackend) -> dict[str, Any]:
+    """Return what :class:`service.background_schemas.VerificationInfo` describes."""
+    return asdict(collection.verify())
+
+
+def compact(collection: CollectionBackend) -> dict[str, Any]:
+    """Compact, and return what :class:`service.background_schemas.CompactionInfo` describes."""
+    before = collection.bytes_on_disk()
+    collection.compact()
+    return {"bytes_before": before, "bytes_after": collection.bytes_on_disk()}
+
+
+def _at_once(
+    folder: DataFolder, progress: Progress, work: Callable[[CollectionBackend], dict[str, Any]]
+) -> dict[str, Any]:
+    """Do what cannot be stopped between its steps."""
+    collection = folder.collection(progress.job.collection)
+    progress.advance(total=len(collection))
+    done = work(collection)
+    progress.done = progress.total = len(collection)
+    return done
 
 
 def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:

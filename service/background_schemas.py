@@ -102,6 +102,20 @@ class RestoreSnapshot(RequestModel):
     collection: str = Field(examples=["books-restored"])
 
 
+class VerificationInfo(ResponseModel):
+    """How many documents were checked and what is wrong with the collection, a sentence each."""
+
+    documents: int
+    problems: list[str]
+
+
+class CompactionInfo(ResponseModel):
+    """The room that a collection took before and takes now; 0 where that cannot be known."""
+
+    bytes_before: int
+    bytes_after: int
+
+
 class JobProgress(ResponseModel):
     """How far a job is; `total` and `percent` are null while that is not known."""
 

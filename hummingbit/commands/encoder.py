@@ -1,14 +1,19 @@
-"""``hummingbit encoder install|list|show``: the encoders of a data folder."""
+"""``hummingbit encoder install|list|show``: the encoders of a data folder or of a service."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
+from hummingbit.commands.opening import add_url, service_at
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.names import NAME, check_name
+
+SHOWN = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.set_defaults(run=run_show)
     for action in (install, listing, show):
         add_data_dir(action)
+    for action in (listing, show):
+        add_url(action)
 
 
 def run_install(args: argparse.Namespace) -> int:
@@ -41,36 +48,61 @@ def run_install(args: argparse.Namespace) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     """Print name, bits, kind and fingerprint, or what is wrong with it; return 1 if anything is."""
+    if args.url is not None:
+        return _list_remotely(args)
     status = 0
     for path in _folders(args.data_dir):
         try:
             encoder = load_encoder(path)
         except ArtifactError as error:
-            print(f"{path.name:<24} cannot be loaded: {error}")
+            print(_line_of_lost(path.name, error))
             status = 1
         else:
-            print(f"{path.name:<24} {encoder.n_bits:>4} {encoder.kind:<6} {encoder.fingerprint}")
+            print(_line(path.name, encoder.n_bits, encoder.kind, encoder.fingerprint))
     return status
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Print what the artifact says of itself."""
+    if args.url is not None:
+        with service_at(args) as client:
+            found: Mapping[str, Any] = client.encoder(args.name)
+        _print({name: found[name] for name in SHOWN})
+        return 0
     known = {path.name: path for path in _folders(args.data_dir)}
     if args.name not in known:
         names = ", ".join(known) or "none"
         raise OptionError(f"there is no encoder {args.name!a}; there are: {names}")
     encoder = load_encoder(known[args.name])
-    about = {
-        "name": args.name,
-        "fingerprint": encoder.fingerprint,
-        "n_bits": encoder.n_bits,
-        "kind": encoder.kind,
-        "dimension": encoder.dimension,
-        "metadata": encoder.metadata,
-        "figures": read_figures(known[args.name], encoder),
-    }
-    print(json.dumps(about, indent=2, ensure_ascii=False))
+    about = {name: getattr(encoder, name) for name in SHOWN[1:-1]}
+    figures = read_figures(known[args.name], encoder)
+    _print({"name": args.name, **about, "figures": figures})
     return 0
+
+
+def _list_remotely(args: argparse.Namespace) -> int:
+    with service_at(args) as client:
+        found = client.encoders()
+    lines = [
+        _line(one["name"], one["n_bits"], one["kind"], one["fingerprint"])
+        for one in found["encoders"]
+    ]
+    lines += [_line_of_lost(lost["name"], lost["reason"]) for lost in found["unavailable"]]
+    for line in sorted(lines):
+        print(line)
+    return 1 if found["unavailable"] else 0
+
+
+def _line(name: str, n_bits: int, kind: str, fingerprint: str) -> str:
+    return f"{name:<24} {n_bits:>4} {kind:<6} {fingerprint}"
+
+
+def _line_of_lost(name: str, reason: object) -> str:
+    return f"{name:<24} cannot be loaded: {reason}"
+
+
+def _print(about: Mapping[str, Any]) -> None:
+    print(json.dumps(about, indent=2, ensure_ascii=False))
 
 
 def _folders(data_dir: Path) -> list[Path]:

@@ -82,10 +82,28 @@ def list_(args: argparse.Namespace) -> int:
 
 
 def stats(args: argparse.Namespace) -> int:
-    """Print what a collection holds, as JSON."""
+    """Print what a collection holds, as JSON, just as of one in a folder."""
     with service_at(args) as client:
-        print(json.dumps(client.stats(args.collection), indent=2, ensure_ascii=False))
+        found: dict[str, Any] = {**client.stats(args.collection)}
+    encoder = found["encoder"] or {"name": None, "fingerprint": None}
+    found |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
+    first = ("name", "documents", "n_bits", "encoder", "encoder_fingerprint", "generation")
+    print(json.dumps({name: found[name] for name in dict.fromkeys([*first, *found])}, indent=2))
     return 0
+
+
+def verify(args: argparse.Namespace) -> tuple[int, list[str]]:
+    """Return how many documents were checked, and what is wrong."""
+    with service_at(args) as client:
+        found = client.wait_for(client.verify_job(args.collection))["result"] or {}
+    return found["documents"], found["problems"]
+
+
+def compact(args: argparse.Namespace) -> tuple[int, int]:
+    """Return the bytes that the collection took before and takes now."""
+    with service_at(args) as client:
+        found = client.wait_for(client.compact_job(args.collection))["result"] or {}
+    return found["bytes_before"], found["bytes_after"]
 
 
 def drop(args: argparse.Namespace) -> int:

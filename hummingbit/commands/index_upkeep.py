@@ -16,10 +16,10 @@ def configure(actions: Actions) -> None:
     add_folder(list_)
     list_.set_defaults(run=run_list)
     stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
-    add_action(actions, "verify", run_verify, "check every document, code and checksum")
-    add_action(actions, "compact", run_compact, "give back the room of what was deleted")
+    verify = add_action(actions, "verify", run_verify, "check every document, code and checksum")
+    compact = add_action(actions, "compact", run_compact, "give back the room of what was deleted")
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
-    for action in (list_, stats, drop):
+    for action in (list_, stats, verify, compact, drop):
         add_url(action)
 
 
@@ -47,22 +47,29 @@ def run_stats(args: argparse.Namespace) -> int:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Print what is wrong with a collection; return 1 if anything is."""
-    with open_folder(args, writable=False) as folder:
-        found = folder.collection(args.collection).verify()
-    for problem in found.problems:
+    if args.url is not None:
+        documents, problems = index_remotely.verify(args)
+    else:
+        with open_folder(args, writable=False) as folder:
+            found = folder.collection(args.collection).verify()
+        documents, problems = found.documents, found.problems
+    for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
-    outcome = f"{len(found.problems)} problems" if found.problems else "all is well"
-    print(f"{args.collection}: {found.documents:,} documents checked; {outcome}")
-    return 1 if found.problems else 0
+    outcome = f"{len(problems)} problems" if problems else "all is well"
+    print(f"{args.collection}: {documents:,} documents checked; {outcome}")
+    return 1 if problems else 0
 
 
 def run_compact(args: argparse.Namespace) -> int:
     """Rewrite a collection without what is unused, and print what that gave back."""
-    with open_folder(args, writable=True) as folder:
-        collection = folder.collection(args.collection)
-        before = collection.bytes_on_disk()
-        collection.compact()
-        after = collection.bytes_on_disk()
+    if args.url is not None:
+        before, after = index_remotely.compact(args)
+    else:
+        with open_folder(args, writable=True) as folder:
+            collection = folder.collection(args.collection)
+            before = collection.bytes_on_disk()
+            collection.compact()
+            after = collection.bytes_on_disk()
     print(f"{args.collection}: {before:,} bytes before, {after:,} after")
     return 0
 

@@ -147,6 +147,15 @@ def test_aliases_and_reindexing(client: Client, name: str) -> None:
     assert caught.value.code == "invalid_request"
 
 
+def test_upkeep(client: Client, name: str) -> None:
+    whole = {"documents": N, "problems": []}
+    assert client.verify(name) == whole
+    assert client.wait_for(client.verify_job(name), timeout=30)["result"] == whole
+    assert client.compact(name)["bytes_after"] > 0
+    done = client.wait_for(client.compact_job(name), timeout=30)["result"]
+    assert set(done or ()) == {"bytes_before", "bytes_after"}
+
+
 def test_snapshots(client: Client, name: str, tmp_path: Path) -> None:
     made = client.create_snapshot(name)
     job = client.wait_for(client.snapshot_job(name), timeout=30)
@@ -178,6 +187,10 @@ def test_the_asynchronous_client(url: str, client: Client, name: str, tmp_path: 
             page = await waiting.scroll(name, limit=1)
             assert page["documents"][0]["id"] == "d0"
             assert (await waiting.delete_many(name, ids=["more"]))["deleted"] == 1
+            assert (await waiting.verify(name))["problems"] == []
+            assert (await waiting.wait_for(await waiting.verify_job(name)))["state"] == "done"
+            assert (await waiting.compact(name))["bytes_after"] > 0
+            assert (await waiting.wait_for(await waiting.compact_job(name)))["state"] == "done"
             await waiting.set_alias(f"{name}-alias", name)
             assert (await waiting.aliases())[f"{name}-alias"] == name
             made = await waiting.create_snapshot(name)

@@ -79,6 +79,31 @@ def test_documents(ask: Ask, corpus: Path) -> None:
     assert ask("index", "list") == ""
 
 
+def test_upkeep(ask: Ask, corpus: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    assert ask("index", "verify", "c") == f"c: {N} documents checked; all is well\n"
+    said = ask("index", "compact", "c")
+    assert said.startswith("c: ")
+    assert said.endswith(" after\n")
+    for action in ("verify", "compact", "stats"):
+        assert "there is no collection 'absent'" in ask("index", action, "absent", status=2)
+
+
+def test_statistics_of_a_service_are_those_of_the_folder(
+    tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data_folder(tmp_path / "data")
+    folder = ["--data-dir", str(data)]
+    assert main(["index", "build", "c", str(corpus), "--encoder", "words", *folder]) == 0
+    with served(data) as client:
+        found = []
+        for place in (folder, ["--url", str(client.base_url)]):
+            capsys.readouterr()
+            assert main(["index", "stats", "c", *place]) == 0
+            found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
 def test_aliases_and_reindexing(ask: Ask, corpus: Path) -> None:
     ask("index", "build", "c", str(corpus), "--encoder", "words")
     assert ask("alias", "set", "mine", "c") == "mine\tc\n"

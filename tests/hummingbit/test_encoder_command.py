@@ -8,6 +8,7 @@ import pytest
 from encoder.artifact import write_artifact
 from hummingbit.cli import main
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import served
 
 
 @pytest.fixture
@@ -63,3 +64,23 @@ def test_a_damaged_encoder_is_listed_as_such(
     capsys.readouterr()
     assert hummingbit("encoder", "list", *here) == 1
     assert "cannot be loaded" in capsys.readouterr().out
+
+
+def test_a_service_says_the_same_of_its_encoders(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data-dir", tmp_path / "data"]
+    for name in ("words", "others"):
+        assert hummingbit("encoder", "install", trained, "--name", name, *here) == 0
+    with served(tmp_path / "data") as client:
+        there = ["--url", client.base_url]
+        (tmp_path / "data" / "encoders" / "others" / "golden.json").write_text("{}")
+        for arguments, status in ((["list"], 1), (["show", "words"], 0)):
+            said = []
+            for place in (here, there):
+                capsys.readouterr()
+                assert hummingbit("encoder", *arguments, *place) == status
+                said.append(capsys.readouterr().out)
+            assert said[0].replace(f"{tmp_path / 'data'}/", "") == said[1]
+        assert hummingbit("encoder", "show", "absent", *there) == 2
+        assert "there is no encoder 'absent'" in capsys.readouterr().err

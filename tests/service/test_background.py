@@ -13,7 +13,14 @@ import pytest
 from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import check_problem, make_data_folder, send, served, serving_process
+from tests.support.service import (
+    check_problem,
+    finished,
+    make_data_folder,
+    send,
+    served,
+    serving_process,
+)
 
 SECONDS = 30.0
 
@@ -40,19 +47,6 @@ def fill(client: httpx.Client, name: str, count: int = 200, start: int = 0) -> N
 def upsert(client: httpx.Client, name: str, documents: list[dict[str, Any]]) -> None:
     path = f"/v1/collections/{name}/documents"
     send(client, "PUT", path, {"documents": documents}).raise_for_status()
-
-
-def finished(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
-    """Wait for the job that `response` says was accepted."""
-    assert response.status_code == 202, response.text
-    location = response.headers["location"]
-    assert location == f"/v1/jobs/{response.json()['id']}"
-    deadline = time.monotonic() + SECONDS
-    while (job := client.get(location).raise_for_status().json())["finished"] is None:
-        assert time.monotonic() < deadline, job
-        time.sleep(0.02)
-    found: dict[str, Any] = job
-    return found
 
 
 def move(client: httpx.Client, alias: str, collection: str) -> httpx.Response:

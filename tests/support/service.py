@@ -24,6 +24,7 @@ from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 ROOT = Path(__file__).parents[2]
+SECONDS = 30.0
 
 
 def make_data_folder(path: Path) -> Path:
@@ -86,6 +87,19 @@ def send(client: httpx.Client, method: str, path: str, body: object) -> httpx.Re
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     return client.request(method, path, content=content, headers=headers)
+
+
+def finished(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
+    """Wait for the job that `response` says was accepted."""
+    assert response.status_code == 202, response.text
+    location = response.headers["location"]
+    assert location == f"/v1/jobs/{response.json()['id']}"
+    deadline = time.monotonic() + SECONDS
+    while (job := client.get(location).raise_for_status().json())["finished"] is None:
+        assert time.monotonic() < deadline, job
+        time.sleep(0.02)
+    found: dict[str, Any] = job
+    return found
 
 
 def check_problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:

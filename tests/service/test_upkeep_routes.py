@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from corpus.document import Document
+from index.data_folder import DataFolder
+from service.settings import Settings
+from tests.support.encoders import random_texts
+from tests.support.service import check_problem, finished, make_data_folder, served
+
+N = 300
+ASYNC = {"Prefer": "respond-async"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return a data folder with a collection ``c``, of which half was deleted."""
+    path = make_data_folder(tmp_path / "data")
+    with DataFolder(path, writable=True) as folder:
+        collection = folder.create_collection("c", encoder="words")
+        collection.upsert(
+            Document(f"d{at}", one * 20) for at, one in enumerate(random_texts(2 * N))
+        )
+        collection.delete([f"d{at}" for at in range(N, 2 * N)])
+    return path
+
+
+@pytest.fixture
+def client(data: Path) -> Iterator[httpx.Client]:
+    with served(data) as one:
+        yield one
+
+
+def flip_a_byte(data: Path) -> None:
+    """Change a letter of the text of the document ``d7``."""
+    (path,) = data.glob("collections/*/store.sqlite")
+    text = (random_texts(2 * N)[7] * 20).encode()
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(text) + 2] ^= 1
+    path.write_bytes(raw)
+
+
+def test_a_whole_collection_is_verified(client: httpx.Client) -> None:
+    whole = {"documents": N, "problems": []}
+    assert client.post("/v1/collections/c/verify").json() == whole
+    job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
+    assert (job["kind"], job["state"], job["result"]) == ("verify", "done", whole)
+    assert job["progress"] == {"done": N, "total": N, "percent": 100.0}
+    check_problem(client.post("/v1/collections/absent/verify"), 404, "unknown_collection")
+
+
+def test_what_is_wrong_with_a_collection_is_in_the_answer(data: Path) -> None:
+    flip_a_byte(data)
+    with served(data) as client:
+        found = client.post("/v1/collections/c/verify")
+        assert found.status_code == 200
+        (problem,) = found.json()["problems"]
+        assert "document 'd7' (row 8) is not what was written" in problem
+        job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
+        assert job["result"]["problems"] == [problem]
+
+
+def test_a_collection_is_compacted(client: httpx.Client) -> None:
+    before = client.post("/v1/collections/c/search", json={"text": "apple", "limit": 50}).json()
+    found = client.post("/v1/collections/c/compact").json()
+    assert found["bytes_after"] < 0.7 * found["bytes_before"]
+    assert client.get("/v1/collections/c").json()["bytes_on_disk"] == found["bytes_after"]
+    job = finished(client, client.post("/v1/collections/c/compact", headers=ASYNC))
+    assert set(job["result"]) == {"bytes_before", "bytes_after"}
+    after = client.post("/v1/collections/c/search", json={"text": "apple", "limit": 50}).json()
+    assert after["hits"] == before["hits"]
+    assert client.post("/v1/collections/c/verify").json()["problems"] == []
+    check_problem(client.post("/v1/collections/absent/compact"), 404, "unknown_collection")
+
+
+def test_an_alias_is_verified_as_what_it_means(client: httpx.Client) -> None:
+    action = {"add": {"alias": "mine", "collection": "c"}}
+    client.post("/v1/aliases", json={"actions": [action]}).raise_for_status()
+    job = finished(client, client.post("/v1/collections/mine/verify", headers=ASYNC))
+    assert (job["collection"], job["result"]["documents"]) == ("c", N)
+
+
+def test_a_service_that_only_reads_verifies_and_does_not_compact(data: Path) -> None:
+    with served(data, Settings(read_only=True)) as client:
+        assert client.post("/v1/collections/c/verify").json()["documents"] == N
+        job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
+        assert job["result"] == {"documents": N, "problems": []}
+        for headers in ({}, ASYNC):
+            refused = client.post("/v1/collections/c/compact", headers=headers)
+            check_problem(refused, 403, "read_only")
