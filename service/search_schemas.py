@@ -55,12 +55,12 @@ class SearchRequest(BatchedSearch):
     @property
     def is_plain(self) -> bool:
         """Whether it asks for no more than a search of a batch can."""
-        plain = {*BatchedSearch.model_fields, "encoder_fingerprint"}
-        return all(
-            getattr(self, name) == field.default
-            for name, field in SearchRequest.model_fields.items()
-            if name not in plain
-        )
+        return self.model_fields_set.isdisjoint(_OF_ONE_SEARCH)
+
+
+_OF_ONE_SEARCH = {
+    *SearchRequest.model_fields.keys() - BatchedSearch.model_fields.keys() - {"encoder_fingerprint"}
+}
 
 
 class SearchBatch(RequestModel):

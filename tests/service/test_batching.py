@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from encoder.codes import code_to_hex
 from index.errors import InputError, UnknownDocument
 from index.records import Query, SearchResult
-from service.batching import MAX_BATCH, Asked, Batcher
+from service.batching import MAX_BATCH, QUICK_LIMIT, Asked, Batcher
 from service.metrics import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import Model, code_collection, code_documents
@@ -71,4 +72,38 @@ def test_who_has_gone_is_not_answered(tmp_path: Path) -> None:
         return answers
 
     assert asyncio.run(ask_and_go()) == ["d0"] * 5
+    collection.close()
+
+
+@pytest.mark.parametrize(
+    ("quick_seconds", "limit", "on_the_loop"),
+    [(60.0, QUICK_LIMIT, True), (60.0, QUICK_LIMIT + 1, False), (0.0, 1, False)],
+)
+def test_quick_searches_are_made_on_the_event_loop(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    quick_seconds: float,
+    limit: int,
+    on_the_loop: bool,
+) -> None:
+    monkeypatch.setattr("service.batching.QUICK_SECONDS", quick_seconds)
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff"]))
+    threads: list[bool] = []
+
+    def write(_: Asked, result: SearchResult, place: int, __: float) -> str:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return result.hits[place][0].id
+
+    async def ask() -> list[str]:
+        batcher = Batcher(Metrics(), write)
+        asked = Asked(collection, limit, None, False)
+        try:
+            return [await batcher.search(asked, Query(code="00ff")) for _ in range(3)]
+        finally:
+            batcher.close()
+
+    assert asyncio.run(ask()) == ["d0"] * 3
+    # How long a search takes is known after the first.
+    assert threads == [False, on_the_loop, on_the_loop]
     collection.close()
