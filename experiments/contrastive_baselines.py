@@ -1,0 +1,38 @@
+"""What generative similarity is compared with, from pytorch-metric-learning.
+
+Each takes embeddings, a row each, and returns a scalar.
+"""
+
+from __future__ import annotations
+
+import torch
+from pytorch_metric_learning.distances import LpDistance
+from pytorch_metric_learning.losses import NTXentLoss, SupConLoss, TripletMarginLoss
+from torch import Tensor
+
+
+def info_nce_loss(first_ND: Tensor, second_ND: Tensor, temperature: float = 0.1) -> Tensor:
+    """Return SimCLR's loss (Chen et al. 2020) of two views of N examples.
+
+    Each view is to find the other one by cosine among all 2 N − 1; InfoNCE both ways.
+    """
+    example_N = torch.arange(len(first_ND))
+    views = torch.cat([first_ND, second_ND])
+    loss: Tensor = NTXentLoss(temperature)(views, example_N.repeat(2))
+    return loss
+
+
+def supervised_contrastive_loss(x_ND: Tensor, class_N: Tensor, temperature: float = 0.1) -> Tensor:
+    """Return SupCon (Khosla et al. 2020): each example is to find those of its class by cosine."""
+    loss: Tensor = SupConLoss(temperature)(x_ND, class_N)
+    return loss
+
+
+def class_triplet_loss(x_ND: Tensor, class_N: Tensor, margin: float = 0.2) -> Tensor:
+    """Return the mean of max(0, d(x, y) − d(x, z) + margin) over triplets where it is not 0.
+
+    y is of the class of x, z of another; all such triplets of the batch count. d is the Euclidean
+    distance of rows scaled to length 1, as in Schroff et al. (2015).
+    """
+    loss: Tensor = TripletMarginLoss(margin, distance=LpDistance())(x_ND, class_N)
+    return loss

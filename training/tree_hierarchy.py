@@ -1,0 +1,105 @@
+"""Labels in a tree as a source of examples: the generative similarity of eq. 4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from training.generative_models import Examples, Numbers, Triplets, check_numbers
+from training.label_tree import LabelTree
+
+
+class TreeHierarchy:
+    """Labels at the leaves of a tree of K levels, which are reached by walking down from the root.
+
+    Each step takes one of the children at random, all alike. A source is a node at a level k that
+    is drawn from 1 to K, all alike; what comes from it are leaves below. Two leaves whose deepest
+    common node is at level k* are as similar as
+
+        s_gen = (1/K) Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l                              (the paper's eq. 4)
+
+    where p_l is one over the number of children at the step to level l of their path. For a leaf
+    that lies higher than K, the walk stays there at the levels below (p_l = 1). A label that stands
+    above others counts as one more leaf among its children.
+
+    Args:
+        tree: where the labels stand; levels above the deepest node that all share are left out.
+        labels: the leaves, C of them, in the order in which they are numbered.
+
+    Raises:
+        ValueError: unless there are two labels or more, all different.
+    """
+
+    def __init__(self, tree: LabelTree, labels: Sequence[str]) -> None:
+        if len(set(labels)) < max(2, len(labels)):
+            raise ValueError(f"labels: are {len(labels)}; they must be two or more, all different")
+        whole = [tree.path(label) for label in labels]
+        shared = _shared(whole)
+        paths = [path[shared:] for path in whole]
+        self.labels = tuple(labels)
+        self.levels = max(map(len, paths))
+        self._paths = [path + path[-1:] * (self.levels - len(path)) for path in paths]
+        self._leaves: dict[tuple[str, ...], list[int]] = {}
+        children: dict[tuple[str, ...], set[str]] = {}
+        for leaf, path in enumerate(self._paths):
+            for level in range(self.levels + 1):
+                self._leaves.setdefault(path[:level], []).append(leaf)
+                if level < self.levels:
+                    children.setdefault(path[:level], set()).add(path[level])
+        steps_CK = [
+            [1 / len(children[path[:level]]) for level in range(self.levels)]
+            for path in self._paths
+        ]
+        self._reach_CK = np.cumprod(np.array(steps_CK, dtype=np.float64), axis=1)
+
+    @property
+    def prior(self) -> Numbers:
+        """How often the walk ends at each label, ``float64[C]``, of sum 1."""
+        return np.asarray(self._reach_CK[:, -1])
+
+    def table(self) -> Numbers:
+        """Return s_gen of every two labels, ``float64[C, C]``."""
+        # Two paths share a node at a level if they share one at every level above.
+        shared_CCK = np.array(
+            [
+                [[a[: k + 1] == b[: k + 1] for k in range(self.levels)] for b in self._paths]
+                for a in self._paths
+            ]
+        )
+        return np.asarray((shared_CCK / self._reach_CK[:, None]).mean(axis=2))
+
+    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
+        """See :class:`GenerativeModel`; examples are numbers of labels."""
+        one, other = check_numbers(first, len(self.labels)), check_numbers(second, len(self.labels))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.table())[one, other])
+
+    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
+        """See :class:`GenerativeModel`; examples are numbers of labels."""
+        level = rng.integers(1, self.levels + 1, size=count)
+        anchor, other = rng.choice(len(self.labels), size=(2, count), p=self.prior)
+        # The node above a leaf is drawn as often as the walk comes by it, so the leaf may come
+        # first; the second leaf is then drawn from those below the node.
+        same = np.array(
+            [
+                self._below(self._paths[leaf][:k], rng)
+                for leaf, k in zip(anchor, level, strict=True)
+            ],
+            dtype=np.int64,
+        )
+        return Triplets(anchor, same, other)
+
+    def _below(self, node: tuple[str, ...], rng: np.random.Generator) -> int:
+        leaves = self._leaves[node]
+        weights = self.prior[leaves]
+        return int(rng.choice(leaves, p=weights / weights.sum()))
+
+
+def _shared(paths: Sequence[tuple[str, ...]]) -> int:
+    """Count the labels with which all paths begin."""
+    first, last = min(paths), max(paths)
+    count = 0
+    while count < min(len(first), len(last)) and first[count] == last[count]:
+        count += 1
+    return count
