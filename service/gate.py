@@ -103,6 +103,7 @@ class Queue:
         self._most = waiting
         self._waiting = 0
         self._metrics = metrics
+        metrics.waiting.set_function(lambda: self._waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on when it is its turn."""
@@ -116,12 +117,10 @@ class Queue:
             await problem_response(Request(scope), problem)(scope, receive, send)
             return
         self._waiting += 1
-        self._metrics.waiting.inc()
         try:
             await self._turns.acquire()
         finally:
             self._waiting -= 1
-            self._metrics.waiting.dec()
         try:
             if not scope["state"].get("expired"):
                 await self._app(scope, receive, send)
