@@ -111,6 +111,7 @@ class BulkAnswer(TypedDict):
 
     received: int
     written: int
+    unchanged: int
     failed: int
     generation: int
     errors: list[LineError]

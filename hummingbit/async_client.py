@@ -89,10 +89,17 @@ class AsyncClient(AsyncOperations):
         documents: Iterable[Mapping[str, Any]],
         *,
         create_only: bool = False,
+        skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
     ) -> answers.BulkAnswer:
         """See :meth:`hummingbit.Client.bulk`."""
-        call = document_calls.bulk(name, documents, encoder_fingerprint, create_only=create_only)
+        call = document_calls.bulk(
+            name,
+            documents,
+            encoder_fingerprint,
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
+        )
         return await self._call(call)
 
     async def bulk_job(
@@ -101,12 +108,18 @@ class AsyncClient(AsyncOperations):
         documents: Iterable[Mapping[str, Any]],
         *,
         create_only: bool = False,
+        skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
     ) -> answers.Job:
         """See :meth:`hummingbit.Client.bulk_job`."""
         call = document_calls.bulk_job(
-            name, documents, encoder_fingerprint, idempotency_key, create_only=create_only
+            name,
+            documents,
+            encoder_fingerprint,
+            idempotency_key,
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
         )
         return await self._call(call)
 

@@ -102,13 +102,22 @@ class Client(Operations):
         documents: Iterable[Mapping[str, Any]],
         *,
         create_only: bool = False,
+        skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
     ) -> answers.BulkAnswer:
         """Upsert documents, each of which is taken or refused by itself; the answer says which.
 
-        With `create_only`, those whose ids are there are refused.
+        With `create_only`, those whose ids are there are refused; with `skip_unchanged`, those that
+        are there just as they are given are passed over. With `encoder_fingerprint`, which says
+        what made their codes, documents may have a code beside their text or vector.
         """
-        call = document_calls.bulk(name, documents, encoder_fingerprint, create_only=create_only)
+        call = document_calls.bulk(
+            name,
+            documents,
+            encoder_fingerprint,
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
+        )
         return self._call(call)
 
     def bulk_job(
@@ -117,6 +126,7 @@ class Client(Operations):
         documents: Iterable[Mapping[str, Any]],
         *,
         create_only: bool = False,
+        skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
     ) -> answers.Job:
@@ -125,7 +135,12 @@ class Client(Operations):
         A call that comes again with the same `idempotency_key` gets the job of the first.
         """
         call = document_calls.bulk_job(
-            name, documents, encoder_fingerprint, idempotency_key, create_only=create_only
+            name,
+            documents,
+            encoder_fingerprint,
+            idempotency_key,
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
         )
         return self._call(call)
 

@@ -42,9 +42,10 @@ def bulk(
     encoder_fingerprint: str | None,
     *,
     create_only: bool,
+    skip_unchanged: bool,
 ) -> Call[answers.BulkAnswer]:
     """Upsert documents as JSON lines."""
-    path = _bulk_path(name, encoder_fingerprint)
+    path = _bulk_path(name, encoder_fingerprint, skip_unchanged=skip_unchanged)
     headers = _bulk_headers(create_only=create_only)
     # To create a second time is to be told that it is there already.
     return Call(
@@ -63,6 +64,7 @@ def bulk_job(
     idempotency_key: str | None,
     *,
     create_only: bool,
+    skip_unchanged: bool,
 ) -> Call[answers.Job]:
     """Do as :func:`bulk` in the background; the key sees to it that it is done once."""
     headers = {
@@ -70,7 +72,7 @@ def bulk_job(
         "Prefer": "respond-async",
         "Idempotency-Key": idempotency_key or secrets.token_hex(16),
     }
-    path = _bulk_path(name, encoder_fingerprint)
+    path = _bulk_path(name, encoder_fingerprint, skip_unchanged=skip_unchanged)
     return Call("POST", path, content=lines_of(documents), headers=headers)
 
 
@@ -83,8 +85,9 @@ def lines_of(documents: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
-def _bulk_path(name: str, encoder_fingerprint: str | None) -> str:
-    query = given(encoder_fingerprint=encoder_fingerprint)
+def _bulk_path(name: str, encoder_fingerprint: str | None, *, skip_unchanged: bool) -> str:
+    skip = "true" if skip_unchanged else None
+    query = given(encoder_fingerprint=encoder_fingerprint, skip_unchanged=skip)
     return f"{collection_path(name)}/documents:bulk" + (f"?{urlencode(query)}" if query else "")
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -48,9 +48,9 @@ class Header:
     n_bits: int
     encoder: str | None
     encoder_fingerprint: str | None
-    documents: int
-    engine: str = AUTO
+    engine: str
     """What it was to be searched by; exports had none before collections could ask for one."""
+    documents: int
 
 
 def export_collection(
@@ -66,30 +66,39 @@ def export_collection(
         StoreError: if a document cannot be read, or is not what was written.
         OSError: if the stream cannot be written.
     """
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": collection.name,
-        "n_bits": collection.n_bits,
-        "encoder": collection.encoder_name,
-        "encoder_fingerprint": collection.encoder_fingerprint,
-        "engine": collection.engine_setting,
-        "documents": len(collection),
-    }
-    _write_line(stream, header)
+    header = Header(
+        name=collection.name,
+        n_bits=collection.n_bits,
+        encoder=collection.encoder_name,
+        encoder_fingerprint=collection.encoder_fingerprint,
+        engine=collection.engine_setting,
+        documents=len(collection),
+    )
+    return write_export(header, _pages(collection), stream, progress)
+
+
+def write_export(
+    header: Header,
+    pages: Iterable[Sequence[StoredDocument]],
+    stream: BinaryIO,
+    progress: Callable[[int], object] | None = None,
+) -> int:
+    """Write the documents of `pages` to `stream` and return how many there were.
+
+    Raises:
+        OSError: if the stream cannot be written.
+        Exception: whatever `pages` raises.
+    """
+    _write_line(stream, {"format": FORMAT, "version": VERSION, **asdict(header)})
     written = 0
-    cursor = None
-    while True:
-        page = collection.scroll(PAGE, cursor)
-        for document in page.documents:
+    for page in pages:
+        for document in page:
             _write_line(stream, _record(document))
-        written += len(page.documents)
+        written += len(page)
         if progress is not None:
-            progress(len(page.documents))
-        cursor = page.next_cursor
-        if cursor is None:
-            _write_line(stream, {"end": True, "documents": written})
-            return written
+            progress(len(page))
+    _write_line(stream, {"end": True, "documents": written})
+    return written
 
 
 class Export:
@@ -180,14 +189,35 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
         n_bits = header.n_bits if encoder is None else None
         engine = _engine_for(folder, header)
         return folder.create_collection(name, encoder=encoder, n_bits=n_bits, engine=engine)
-    there = (collection.n_bits, collection.encoder_fingerprint)
-    if there != (header.n_bits, header.encoder_fingerprint):
+    check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
+    return collection
+
+
+def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str | None) -> None:
+    """Raise EncoderMismatch unless collection `name` takes the codes of an export."""
+    if (n_bits, fingerprint) != (header.n_bits, header.encoder_fingerprint):
         message = (
             f"the export is of {header.n_bits} bits, encoder fingerprint"
-            f" {header.encoder_fingerprint}; collection {name!a} of {there[0]} bits, {there[1]}"
+            f" {header.encoder_fingerprint}; collection {name!a} of {n_bits} bits, {fingerprint}"
         )
         raise EncoderMismatch(message)
-    return collection
+
+
+def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str | None:
+    """Return the name of the encoder that made the codes; None where the documents brought them.
+
+    `known` are names and fingerprints of encoders.
+
+    Raises:
+        EncoderMismatch: if it is none of them.
+    """
+    if header.encoder_fingerprint is None:
+        return None
+    for name, fingerprint in known:
+        if fingerprint == header.encoder_fingerprint:
+            return name
+    wanted = f"{header.encoder!a} of fingerprint {header.encoder_fingerprint}"
+    raise EncoderMismatch(f"the codes were made by encoder {wanted}; there is none of that")
 
 
 def import_documents(
@@ -221,14 +251,16 @@ def import_documents(
 
 
 def _encoder_for(folder: Folder, header: Header) -> str | None:
-    if header.encoder_fingerprint is None:
-        return None
     names = sorted(folder.encoder_names(), key=lambda name: name != header.encoder)
-    for name in names:
-        if folder.encoder(name).fingerprint == header.encoder_fingerprint:
-            return name
-    wanted = f"{header.encoder!a} of fingerprint {header.encoder_fingerprint}"
-    raise EncoderMismatch(f"the codes were made by encoder {wanted}; the data folder has it not")
+    return encoder_of_export(header, ((name, folder.encoder(name).fingerprint) for name in names))
+
+
+def _pages(collection: CollectionBackend) -> Iterator[list[StoredDocument]]:
+    page = collection.scroll(PAGE)
+    yield page.documents
+    while page.next_cursor is not None:
+        page = collection.scroll(PAGE, page.next_cursor)
+        yield page.documents
 
 
 def _engine_for(folder: Folder, header: Header) -> str:
@@ -245,8 +277,8 @@ def _parse_header(record: dict[str, Any]) -> Header:
         n_bits=record["n_bits"],
         encoder=record["encoder"],
         encoder_fingerprint=record["encoder_fingerprint"],
-        documents=record["documents"],
         engine=record.get("engine", AUTO),
+        documents=record["documents"],
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)

@@ -23,7 +23,7 @@ from index.errors import (
 )
 from index.reindex import copy_following, delete_missing
 from index.snapshots import Snapshot
-from service.bulk import INPUT, BulkWriter, write_file
+from service.bulk import INPUT, BulkOptions, BulkWriter, write_file
 from service.errors import ProblemError
 from service.evaluations import evaluate
 from service.jobs import Progress, Work
@@ -56,8 +56,7 @@ def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
 
     def bulk(progress: Progress) -> dict[str, Any]:
         job = progress.job
-        create_only = job.spec["create_only"]
-        writer = BulkWriter(folder, gate, job.collection, limits, create_only=create_only)
+        writer = BulkWriter(folder, gate, job.collection, limits, BulkOptions(**job.spec))
         return write_file(progress.folder / INPUT, writer, progress)
 
     return {

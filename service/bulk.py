@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from corpus.document import Document, parse_document
+from encoder.codes import Codes
 from index.backend import CollectionBackend, Folder
-from index.batches import batches, last_of_each_id
+from index.batches import batches
 from index.contents import encode_contents, read_contents
 from service.body import parse_json
 from service.errors import ProblemError
 from service.jobs import Progress
-from service.requests import check_id, check_text, located
+from service.requests import check_fingerprint, check_id, check_text, located
 from service.settings import Settings
 from service.write_gate import WriteGate
 
 INPUT = "input.ndjson"
+CONTENT = ("text", "vector")
 BATCH_LINES = 1000
 MAX_ERRORS = 1000
 
@@ -29,6 +34,7 @@ class BulkResult:
 
     received: int = 0
     written: int = 0
+    unchanged: int = 0
     failed: int = 0
     generation: int = 0
     errors: list[dict[str, Any]] = field(default_factory=list)
@@ -45,6 +51,7 @@ class BulkResult:
         return {
             "received": self.received,
             "written": self.written,
+            "unchanged": self.unchanged,
             "failed": self.failed,
             "generation": self.generation,
             "errors": self.errors,
@@ -52,17 +59,35 @@ class BulkResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class BulkOptions:
+    """How lines are taken; as JSON it is what a job's `spec` holds."""
+
+    create_only: bool = False
+    skip_unchanged: bool = False
+    encoder_fingerprint: str | None = None
+    """Of the encoder that made the codes; with it, a line may have a code beside its content."""
+
+
+class Line(NamedTuple):
+    """A line that is right. `code` is the one that was given beside a text or a vector."""
+
+    number: int
+    document: Document
+    code: Codes | None
+
+
 class BulkWriter:
     """Writes lines to a collection, or to what an alias means when each batch comes."""
 
     def __init__(
-        self, folder: Folder, gate: WriteGate, name: str, limits: Settings, *, create_only: bool
+        self, folder: Folder, gate: WriteGate, name: str, limits: Settings, options: BulkOptions
     ) -> None:
         self._folder = folder
         self._gate = gate
         self._name = name
         self._limits = limits
-        self._create_only = create_only
+        self._options = options
         self.result = BulkResult()
 
     def write(self, lines: Iterable[bytes]) -> None:
@@ -71,55 +96,72 @@ class BulkWriter:
         Where an id comes twice, the last one stays; to create only, the first.
 
         Raises:
+            ProblemError: 409 if the collection is (by now) of another encoder than the codes.
             UnknownCollection: if the collection is not there (any more).
             StoreError: if it cannot be written.
         """
         # To see that a document is not there and then to write it must be one step.
-        with self._gate.closed() if self._create_only else self._gate.writing():
+        with self._gate.closed() if self._options.create_only else self._gate.writing():
             collection = self._folder.collection(self._name)
+            check_fingerprint(collection, self._options.encoder_fingerprint)
             self.result.generation = collection.generation
             accepted = [*self._accepted(collection, lines)]
-            if self._create_only:
+            if self._options.skip_unchanged:
+                accepted = self._changed(collection, accepted)
+            if self._options.create_only:
                 accepted = self._missing(collection, accepted)
-            documents = last_of_each_id(document for _, document in accepted)
-            if documents:
-                codes = encode_contents(documents, collection.encoder, collection.n_bits)
+            last = _last_of_each_id(accepted)
+            if last:
+                documents = [line.document for line in last]
+                codes = _codes_of(last, collection)
                 self.result.generation = collection.upsert_encoded(documents, codes).generation
             self.result.written += len(accepted)
 
-    def _accepted(
-        self, collection: CollectionBackend, lines: Iterable[bytes]
-    ) -> Iterator[tuple[int, Document]]:
+    def _accepted(self, collection: CollectionBackend, lines: Iterable[bytes]) -> Iterator[Line]:
         for raw in lines:
             self.result.received += 1
-            line, id_ = self.result.received, None
+            number, id_ = self.result.received, None
             if not raw.strip():
                 continue
             try:
                 record = parse_json(raw, self._limits.max_json_depth)
                 id_ = record.get("id") if isinstance(record, dict) else None
+                code = None
                 with located():
+                    if self._options.encoder_fingerprint is not None:
+                        record, code = _without_code(record, collection.n_bits)
                     document = parse_document(record)
                     # What is found wrong now can be said of the line.
                     read_contents([document], collection.encoder, collection.n_bits)
                 check_id(document.id, self._limits)
                 check_text(document.text, self._limits)
-                yield line, document
+                yield Line(number, document, code)
             except ProblemError as problem:
-                self.result.refuse(line, id_ if isinstance(id_, str) else None, problem)
+                self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)
 
-    def _missing(
-        self, collection: CollectionBackend, accepted: list[tuple[int, Document]]
-    ) -> list[tuple[int, Document]]:
-        there = collection.existing([document.id for _, document in accepted])
+    def _changed(self, collection: CollectionBackend, accepted: list[Line]) -> list[Line]:
+        """Leave out the lines that the collection holds; of an id that comes twice, no line."""
+        times = Counter(line.document.id for line in accepted)
+        once = [line.document for line in accepted if times[line.document.id] == 1]
+        changed = {document.id for document in collection.changed(once)}
+        kept = [
+            line for line in accepted if line.document.id in changed or times[line.document.id] > 1
+        ]
+        self.result.unchanged += len(accepted) - len(kept)
+        return kept
+
+    def _missing(self, collection: CollectionBackend, accepted: list[Line]) -> list[Line]:
+        there = collection.existing([line.document.id for line in accepted])
         missing = []
-        for line, document in accepted:
-            if document.id in there:
-                message = f"there is a document {document.id[:80]!a} already"
-                self.result.refuse(line, document.id, ProblemError(412, "document_exists", message))
+        for line in accepted:
+            id_ = line.document.id
+            if id_ in there:
+                message = f"there is a document {id_[:80]!a} already"
+                problem = ProblemError(412, "document_exists", message)
+                self.result.refuse(line.number, id_, problem)
             else:
-                there.add(document.id)
-                missing.append((line, document))
+                there.add(id_)
+                missing.append(line)
         return missing
 
 
@@ -132,3 +174,34 @@ def write_file(path: Path, writer: BulkWriter, progress: Progress) -> dict[str, 
             writer.write(lines)
             progress.advance(len(lines))
     return writer.result.to_dict()
+
+
+def _without_code(record: Any, n_bits: int) -> tuple[Any, Codes | None]:
+    """Take the code from a record that has it beside a text or a vector.
+
+    Raises:
+        DocumentError, InputError: if it is no code of `n_bits`.
+    """
+    beside = isinstance(record, dict) and any(record.get(one) is not None for one in CONTENT)
+    if not beside or record.get("code") is None:
+        return record, None
+    coded = parse_document({"id": record.get("id"), "code": record["code"]})
+    rest = {field: value for field, value in record.items() if field != "code"}
+    return rest, read_contents([coded], None, n_bits).codes[0]
+
+
+def _last_of_each_id(lines: list[Line]) -> list[Line]:
+    last = {line.document.id: line.number for line in lines}
+    return [line for line in lines if last[line.document.id] == line.number]
+
+
+def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
+    """Return the codes of the lines, ``uint8[N, n_bits / 8]``, given or made."""
+    codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
+    places = [place for place, line in enumerate(lines) if line.code is None]
+    made = [lines[place].document for place in places]
+    codes[places] = encode_contents(made, collection.encoder, collection.n_bits)
+    for place, line in enumerate(lines):
+        if line.code is not None:
+            codes[place] = line.code
+    return codes

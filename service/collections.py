@@ -170,6 +170,7 @@ def put_documents(
     # To see that a document is not there and then to write it must be one step.
     with gate.closed() if create_only else gate.writing(), stage(request, "store"):
         collection = folder.collection(name)
+        check_fingerprint(collection, body.encoder_fingerprint)
         if create_only:
             _check_missing(collection, documents)
         try:

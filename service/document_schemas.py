@@ -62,11 +62,13 @@ class LineError(ResponseModel):
 class BulkAnswer(ResponseModel):
     """What has become of the lines; what was written is on disk.
 
-    Of many errors the first thousand are listed, and `errors_left_out` counts the others.
+    `unchanged` counts those that were passed over, where that was asked for. Of many errors the
+    first thousand are listed, and `errors_left_out` counts the others.
     """
 
     received: int
     written: int
+    unchanged: int
     failed: int
     generation: int
     errors: list[LineError]

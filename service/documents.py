@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from service.answers import stored_document, to_json
 from service.background_schemas import JobInfo
 from service.body import JSONRoute
-from service.bulk import BATCH_LINES, INPUT, BulkWriter
+from service.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from service.document_schemas import (
     BulkAnswer,
     Count,
@@ -132,8 +134,16 @@ async def post_bulk(
     if_none_match: IfNoneMatch = None,
     idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
     encoder_fingerprint: Annotated[
-        str | None, QueryParameter(description="Of the encoder that made the lines' codes.")
+        str | None,
+        QueryParameter(
+            description="Of the encoder that made the lines' codes. With it, a line may have its"
+            " code beside its text or vector, which is then not encoded again."
+        ),
     ] = None,
+    skip_unchanged: Annotated[
+        bool,
+        QueryParameter(description="Pass over documents that are there just as they are given."),
+    ] = False,
 ) -> Response:
     """Upsert a document a line. Lines are written as they come, a thousand at a time, each batch
     whole; a line that is not right is refused by itself, and the answer says why.
@@ -143,13 +153,13 @@ async def post_bulk(
     comes again with the same ``Idempotency-Key`` gets the same job.
     """
     _check_media_type(request)
-    create_only = creates_only(if_none_match)
+    options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
     check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
-        spec = {"create_only": create_only}
+        spec = asdict(options)
         draft = await run_in_threadpool(jobs.draft)
         try:
-            digest = await _keep(request, draft / INPUT, f"{name} {create_only}\n")
+            digest = await _keep(request, draft / INPUT, f"{name} {json.dumps(spec)}\n")
             key = None if idempotency_key is None else (idempotency_key, digest)
             job = await run_in_threadpool(jobs.submit, draft, "bulk", name, spec, key)
         finally:
@@ -158,7 +168,7 @@ async def post_bulk(
     if idempotency_key is not None:
         message = "Idempotency-Key is for jobs: send Prefer: respond-async as well"
         raise ProblemError(422, "invalid_request", message)
-    writer = BulkWriter(folder, gate, name, limits, create_only=create_only)
+    writer = BulkWriter(folder, gate, name, limits, options)
     async for lines in _lines(request, BATCH_LINES):
         async with slots:
             await run_in_threadpool(writer.write, lines)

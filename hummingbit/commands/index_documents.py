@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from corpus.readers import count_documents
 from hummingbit.commands import index_remotely
+from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import (
     Actions,
     add_action,
@@ -25,7 +26,7 @@ from index.backend import CollectionBackend
 from index.encoding import available_cores
 from index.engines import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
-from index.ingest import IngestReport, ingest
+from index.ingest import ingest
 from index.records import StoredDocument
 from index.schema import AUTO
 
@@ -70,8 +71,8 @@ def run_build(args: argparse.Namespace) -> int:
         return index_remotely.build(args)
     with open_folder(args, writable=True) as folder:
         if args.collection in folder.collections():
-            hint = "index add extends it, and goes on with a build that was interrupted"
-            raise CollectionExists(f"collection {args.collection!r} exists; {hint}")
+            message = f"collection {args.collection!a} exists; {index_remotely.GO_ON}"
+            raise CollectionExists(message)
         collection = folder.create_collection(
             args.collection, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
         )
@@ -136,17 +137,6 @@ def run_delete(args: argparse.Namespace) -> int:
     return 0
 
 
-def print_report(collection: CollectionBackend, report: IngestReport) -> None:
-    """Print what an ingestion or an import did."""
-    rate = report.documents / report.seconds if report.seconds else 0.0
-    unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
-    print(
-        f"{collection.name}: {report.documents:,} documents in {report.seconds:.1f} s"
-        f" ({rate:,.0f} a second), {unchanged}{len(collection):,} in all,"
-        f" generation {report.generation}"
-    )
-
-
 def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
@@ -167,7 +157,7 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
                     file=sys.stderr,
                 )
             raise
-    print_report(collection, report)
+    print_ingested(collection.name, len(collection), report)
 
 
 def _shown(document: StoredDocument) -> dict[str, object]:

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import sys
-from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from corpus.document import Document
 from hummingbit.commands.opening import service_at
-from hummingbit.commands.options import OptionError, read
-from index.batches import batches
+from hummingbit.commands.options import OptionError
+from hummingbit.commands.sending import send_sources
 
 if TYPE_CHECKING:
     from hummingbit.client import Client
 
-# A request holds so many documents, or about so many bytes if that is less.
-BATCH = 1000
-BATCH_BYTES = 4 << 20
+GO_ON = "index add extends it, and goes on with a build that was interrupted"
 
 
 def build(args: argparse.Namespace) -> int:
-    """Make a collection of documents."""
+    """Make a collection of documents; if nothing can be put into it, it is not left behind."""
+    from hummingbit import ServiceError  # noqa: PLC0415 - who opens a folder needs none
+
+    name = args.collection
     with service_at(args) as client:
-        if args.collection in [one["name"] for one in client.collections()["collections"]]:
-            raise OptionError(f"collection {args.collection!a} exists; index add extends it")
+        if name in [one["name"] for one in client.collections()["collections"]]:
+            raise OptionError(f"collection {name!a} exists; {GO_ON}")
         client.create_collection(
-            args.collection, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
+            name, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
         )
-        return _send(client, args)
+        try:
+            status = send_sources(client, args)
+        except BaseException:
+            with suppress(ServiceError):  # what ended it is what is to be told
+                _delete_if_empty(client, name)
+            raise
+        if status:
+            _delete_if_empty(client, name)
+        return status
 
 
 def add(args: argparse.Namespace) -> int:
-    """Add documents, a thousand at a time."""
+    """Add documents; those that are there just as they are given stay."""
     with service_at(args) as client:
-        return _send(client, args)
+        return send_sources(client, args)
 
 
 def get(args: argparse.Namespace) -> int:
@@ -114,40 +118,6 @@ def drop(args: argparse.Namespace) -> int:
     return 0
 
 
-def _send(client: Client, args: argparse.Namespace) -> int:
-    """Send the documents of the sources; return 1 if the service refused some."""
-    written, failed = 0, 0
-    sources = [read(args, source, unique_ids=False) for source in args.sources]
-    with tqdm(desc="sending", unit=" documents", disable=None) as bar:
-        for batch in _parts(itertools.chain.from_iterable(sources)):
-            found = client.bulk(args.collection, batch)
-            written, failed = written + found["written"], failed + found["failed"]
-            for error in found["errors"]:
-                print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
-            bar.update(len(batch))
-    print(f"{args.collection}: {written:,} documents written, {failed:,} refused")
-    return 1 if failed else 0
-
-
-def _parts(documents: Iterator[Document]) -> Iterator[list[dict[str, Any]]]:
-    from hummingbit.document_calls import lines_of  # noqa: PLC0415 - only a service needs it
-
-    for batch in batches(documents, BATCH):
-        part: list[dict[str, Any]] = []
-        size = 0
-        for document in batch:
-            record = _record(document)
-            length = len(lines_of([record]))
-            if part and size + length > BATCH_BYTES:
-                yield part
-                part, size = [], 0
-            part.append(record)
-            size += length
-        yield part
-
-
-def _record(document: Document) -> dict[str, Any]:
-    """Return a document as the service takes it."""
-    content = {"text": document.text, "vector": document.vector, "code": document.code}
-    given = {name: value for name, value in content.items() if value is not None}
-    return {"id": document.id, **given, "payload": dict(document.payload_with_labels)}
+def _delete_if_empty(client: Client, name: str) -> None:
+    if not client.count(name):
+        client.delete_collection(name)

@@ -6,7 +6,7 @@ import argparse
 import gzip
 import lzma
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -14,10 +14,17 @@ from typing import BinaryIO
 from tqdm import tqdm
 
 from corpus.lines import open_bytes
-from hummingbit.commands.index_documents import print_report
-from hummingbit.commands.opening import Actions, add_action, open_folder
+from hummingbit.commands.index_report import print_ingested
+from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
-from index.transfer import Export, collection_for, export_collection, import_documents
+from hummingbit.commands.sending import send
+from index.transfer import (
+    Export,
+    collection_for,
+    export_collection,
+    import_documents,
+    write_export,
+)
 
 STANDARD = "-"
 
@@ -26,6 +33,8 @@ def configure(actions: Actions) -> None:
     """Add the actions."""
     export = add_action(actions, "export", run_export, "write a collection as JSON lines")
     into = add_action(actions, "import", run_import, "fill a collection with an export")
+    for action in (export, into):
+        add_url(action)
     export.add_argument(
         "file",
         nargs="?",
@@ -44,28 +53,59 @@ def configure(actions: Actions) -> None:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write the collection as it is at this moment."""
-    with open_folder(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
-        total = len(collection)
-        with (
-            _writing(args.file) as stream,
-            tqdm(desc="exporting", unit=" documents", total=total, disable=None) as bar,
-        ):
-            written = export_collection(collection, stream, bar.update)
+    if args.url is not None:
+        written = _export_remotely(args)
+    else:
+        with open_folder(args, writable=False) as folder:
+            collection = folder.collection(args.collection)
+            with _exporting(args.file, len(collection)) as (stream, progress):
+                written = export_collection(collection, stream, progress)
     print(f"{args.collection}: {written:,} documents exported", file=sys.stderr)
     return 0
 
 
 def run_import(args: argparse.Namespace) -> int:
     """Add the documents of an export, with their codes; the collection is made if need be."""
-    with _reading(args.file) as (stream, source), open_folder(args, writable=True) as folder:
-        export = Export(stream, source)
-        collection = collection_for(folder, args.collection, export.header)
-        total = export.header.documents
-        with tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar:
-            report = import_documents(collection, export, bar.update)
-        print_report(collection, report)
+    with _reading(args.file) as (stream, source):
+        if args.url is not None:
+            return _import_remotely(args, Export(stream, source))
+        with open_folder(args, writable=True) as folder:
+            export = Export(stream, source)
+            collection = collection_for(folder, args.collection, export.header)
+            total = export.header.documents
+            with tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar:
+                report = import_documents(collection, export, bar.update)
+            print_ingested(collection.name, len(collection), report)
     return 0
+
+
+def _export_remotely(args: argparse.Namespace) -> int:
+    from hummingbit.transfer import header_of, pages_of  # noqa: PLC0415 - only a service needs it
+
+    with service_at(args) as client:
+        header = header_of(client, args.collection)
+        with _exporting(args.file, header.documents) as (stream, progress):
+            return write_export(header, pages_of(client, header), stream, progress)
+
+
+def _import_remotely(args: argparse.Namespace, export: Export) -> int:
+    from hummingbit.transfer import exported_record, make_collection_for  # noqa: PLC0415
+
+    header = export.header
+    with service_at(args) as client:
+        make_collection_for(client, args.collection, header)
+        records = (exported_record(*one) for one in export.documents())
+        fingerprint = header.encoder_fingerprint
+        return send(client, args.collection, records, header.documents, fingerprint)
+
+
+@contextmanager
+def _exporting(file: str, total: int) -> Iterator[tuple[BinaryIO, Callable[[int], object]]]:
+    with (
+        _writing(file) as stream,
+        tqdm(desc="exporting", unit=" documents", total=total, disable=None) as bar,
+    ):
+        yield stream, bar.update
 
 
 @contextmanager

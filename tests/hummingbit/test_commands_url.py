@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from corpus.document import Document
 from encoder.artifact import write_artifact
 from hummingbit import Client
 from hummingbit.cli import main
+from index.aliases import AddAlias
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, served
@@ -72,11 +76,80 @@ def test_documents(ask: Ask, corpus: Path) -> None:
     assert "1 documents deleted; 19 in all" in ask("index", "delete", "c", "d0", "absent")
     assert ask("index", "list") == "c\t19 documents\t32 bits\twords\n"
     assert json.loads(ask("index", "stats", "c"))["documents"] == 19
-    ask("index", "add", "c", str(corpus))
+    assert f"{N - 11} of them unchanged, {N} in all" in ask("index", "add", "c", str(corpus))
     assert ask("index", "count", "c") == f"{N}\n"
     assert "exists" in ask("index", "build", "c", str(corpus), "--encoder", "words", status=2)
     ask("index", "drop", "c")
     assert ask("index", "list") == ""
+
+
+@pytest.mark.parametrize("file", ["e.jsonl", "e.jsonl.gz"])
+def test_an_export_is_imported(ask: Ask, corpus: Path, tmp_path: Path, file: str) -> None:
+    path = tmp_path / file
+    ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "distinct")
+    ask("index", "delete", "c", "d4")
+    ask("index", "export", "c", str(path))
+    said = ask("index", "import", "again", str(path))
+    assert said.startswith(f"again: {N - 1} documents in ")
+    assert f"{N - 1} of them unchanged" in ask("index", "import", "again", str(path))
+    assert json.loads(ask("index", "stats", "again"))["engine_setting"] == "distinct"
+    exported = [ask("index", "export", name).splitlines() for name in ("c", "again")]
+    assert exported[0][1:] == exported[1][1:]
+    ask("index", "build", "other", str(corpus), "--encoder", "others")
+    assert "the export is of 32 bits" in ask("index", "import", "other", str(path), status=2)
+    assert "there is no collection" in ask("index", "export", "absent", str(path), status=2)
+    assert "/absent/e: " in ask("index", "export", "c", "/absent/e", status=2)
+
+
+def test_an_export_of_a_service_is_that_of_the_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data_folder(tmp_path / "data")
+    odd = [1.1, -0.0, 3e-40, 1e30, 1 / 3, 7]
+    payload = {"a": [1, {"b": None}], "large": 2**70, "float": 1e22}
+    documents = [
+        Document(f"v{at}", vector=np.array(odd, np.float32) + at, payload=payload)
+        for at in range(1001)
+    ]
+    with DataFolder(data, writable=True) as folder:
+        folder.create_collection("numbers", encoder="numbers").upsert(documents)
+        texts = [Document("t", "na\u00efve\0 \u2603"), Document("c", code="00ff00ff")]
+        folder.create_collection("words", encoder="words").upsert(texts)
+        folder.change_aliases([AddAlias("mine", "words")])
+    with served(data) as client:
+        for name in ("numbers", "words", "mine"):
+            said = []
+            for place in (["--data-dir", str(data)], ["--url", str(client.base_url)]):
+                assert main(["index", "export", name, *place]) == 0
+                said.append(capsys.readouterr().out)
+            assert said[0] == said[1]
+
+
+def test_codes_are_imported_and_not_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = (make_data_folder(tmp_path / name) for name in ("source", "target"))
+    with DataFolder(source, writable=True) as folder:
+        collection = folder.create_collection("c", encoder="words")
+        # As an encoder on a machine that rounds otherwise would have made them.
+        codes = np.full((2, 4), 0xA5, np.uint8)
+        collection.upsert_encoded([Document("a", "apple"), Document("b", "")], codes)
+    assert main(["index", "export", "c", str(tmp_path / "e"), "--data-dir", str(source)]) == 0
+    with served(target) as client:
+        url = ["--url", str(client.base_url)]
+        assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 0
+        capsys.readouterr()
+        assert main(["index", "get", "c", "a", "b", *url]) == 0
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["text"], one["code"]) for one in found] == [
+        ("apple", "a5a5a5a5"),
+        ("", "a5a5a5a5"),
+    ]
+    shutil.rmtree(target / "encoders")
+    with served(target) as client:
+        arguments = ["index", "import", "d", str(tmp_path / "e"), "--url", str(client.base_url)]
+        assert main(arguments) == 2
+        assert "made by encoder 'words' of fingerprint" in capsys.readouterr().err
 
 
 def test_upkeep(ask: Ask, corpus: Path) -> None:
@@ -162,8 +235,17 @@ def test_what_a_service_refuses_of_many_is_said(
             main(["index", "build", "c", str(tmp_path / "mixed.jsonl"), "--bits", "8", *url]) == 1
         )
         found = capsys.readouterr()
-        assert "c: 1 documents written, 1 refused" in found.out
+        assert found.out.startswith("c: 1 documents in ")
         assert "refused: b: " in found.err
+        assert "c: 1 documents refused" in found.err
+        # If nothing can be put into it, it is not made.
+        (tmp_path / "bad.jsonl").write_text('{"id": "b", "text": "x"}\n')
+        assert main(["index", "build", "d", str(tmp_path / "bad.jsonl"), "--bits", "8", *url]) == 1
+        (tmp_path / "broken.jsonl").write_text("not json\n")
+        broken = str(tmp_path / "broken.jsonl")
+        assert main(["index", "build", "d", broken, "--bits", "8", *url]) == 2
+        assert "broken.jsonl:1: is not valid JSON" in capsys.readouterr().err
+        assert [one["name"] for one in client.get("/v1/collections").json()["collections"]] == ["c"]
 
 
 def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

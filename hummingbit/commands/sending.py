@@ -1,0 +1,93 @@
+"""Documents to a service, many at a time."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from corpus.document import Document
+from corpus.readers import count_documents
+from hummingbit.commands.index_report import print_ingested
+from hummingbit.commands.options import read
+from index.batches import batches
+from index.ingest import IngestReport
+
+if TYPE_CHECKING:
+    from hummingbit.client import Client
+
+# A request holds so many documents, or about so many bytes if that is less.
+BATCH = 1000
+BATCH_BYTES = 4 << 20
+
+
+def send_sources(client: Client, args: argparse.Namespace) -> int:
+    """Send the documents of ``args.sources``; see :func:`send`."""
+    counts = [count_documents(source) for source in args.sources]
+    total = None if None in counts else sum(count or 0 for count in counts)
+    sources = (read(args, source, unique_ids=False) for source in args.sources)
+    records = map(record_of, itertools.chain.from_iterable(sources))
+    return send(client, args.collection, records, total)
+
+
+def send(
+    client: Client,
+    name: str,
+    records: Iterable[dict[str, Any]],
+    total: int | None,
+    encoder_fingerprint: str | None = None,
+) -> int:
+    """Upsert documents, but for those that are there just so; return 1 if some were refused."""
+    began = time.perf_counter()
+    read_, unchanged, failed = 0, 0, 0
+    with tqdm(desc="sending", unit=" documents", total=total, disable=None) as bar:
+        try:
+            for part in _parts(records):
+                found = client.bulk(
+                    name, part, skip_unchanged=True, encoder_fingerprint=encoder_fingerprint
+                )
+                read_, failed = read_ + len(part), failed + found["failed"]
+                unchanged += found["unchanged"]
+                for error in found["errors"]:
+                    print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
+                bar.update(len(part))
+        except BaseException:
+            if read_ > failed:
+                hint = "the same again goes on from there"
+                print(f"{name}: {read_ - failed:,} documents are in; {hint}", file=sys.stderr)
+            raise
+    seconds = time.perf_counter() - began
+    there = client.collection(name)
+    report = IngestReport(read_ - failed, unchanged, seconds, there["generation"])
+    print_ingested(there["name"], there["documents"], report)
+    if failed:
+        print(f"{name}: {failed:,} documents refused", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def record_of(document: Document) -> dict[str, Any]:
+    """Return a document as the service takes it."""
+    content = {"text": document.text, "vector": document.vector, "code": document.code}
+    given = {name: value for name, value in content.items() if value is not None}
+    return {"id": document.id, **given, "payload": dict(document.payload_with_labels)}
+
+
+def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    from hummingbit.document_calls import lines_of  # noqa: PLC0415 - only a service needs it
+
+    for batch in batches(records, BATCH):
+        part: list[dict[str, Any]] = []
+        size = 0
+        for record in batch:
+            length = len(lines_of([record]))
+            if part and size + length > BATCH_BYTES:
+                yield part
+                part, size = [], 0
+            part.append(record)
+            size += length
+        yield part

@@ -1,0 +1,99 @@
+"""Exports of a service's collections, and imports into them; see :mod:`index.transfer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corpus.document import Document
+from encoder.codes import Codes, code_to_hex
+from hummingbit import answers
+from hummingbit.calls import ServiceError
+from index.records import StoredDocument
+from index.transfer import PAGE, Header, check_same_encoder, encoder_of_export
+
+if TYPE_CHECKING:
+    from hummingbit.client import Client
+
+
+def header_of(client: Client, name: str) -> Header:
+    """Return the head of an export of a service's collection, or of what an alias means.
+
+    Raises:
+        ServiceError: if there is none of that name, or the service refuses.
+    """
+    found = client.collection(name)
+    encoder = found["encoder"]
+    return Header(
+        name=found["name"],
+        n_bits=found["n_bits"],
+        encoder=None if encoder is None else encoder["name"],
+        encoder_fingerprint=None if encoder is None else encoder["fingerprint"],
+        engine=found["engine_setting"],
+        documents=found["documents"],
+    )
+
+
+def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
+    """Yield the documents of a collection in their order.
+
+    What is added meanwhile is left out, and so is what is deleted before its page is read.
+    """
+    page = client.scroll(header.name, limit=PAGE)
+    yield [*map(_stored, page["documents"])]
+    while (cursor := page["next_cursor"]) is not None:
+        page = client.scroll(header.name, limit=PAGE, cursor=cursor)
+        yield [*map(_stored, page["documents"])]
+
+
+def make_collection_for(client: Client, name: str, header: Header) -> None:
+    """See to it that there is a collection, or an alias of one, that takes the codes of an export.
+
+    If there is none, it is made like the one exported, and searched by the same engine where
+    collections of the service can be.
+
+    Raises:
+        EncoderMismatch: if the service has not the encoder that made the codes, or the collection
+            is of another.
+        ServiceError: if the service refuses.
+    """
+    try:
+        there = header_of(client, name)
+    except ServiceError as error:
+        if error.code != "unknown_collection":
+            raise
+    else:
+        check_same_encoder(header, name, there.n_bits, there.encoder_fingerprint)
+        return
+    known = [(one["name"], one["fingerprint"]) for one in client.encoders()["encoders"]]
+    known.sort(key=lambda one: one[0] != header.encoder)
+    encoder = encoder_of_export(header, known)
+    n_bits = header.n_bits if encoder is None else None
+    try:
+        client.create_collection(name, encoder=encoder, n_bits=n_bits, engine=header.engine)
+    except ServiceError as error:
+        if [one["pointer"] for one in error.errors] != ["/engine"]:
+            raise
+        client.create_collection(name, encoder=encoder, n_bits=n_bits)
+
+
+def exported_record(document: Document, code: Codes) -> dict[str, Any]:
+    """Return a document of an export as a bulk request takes it, beside its code."""
+    content = {"text": document.text, "vector": document.vector}
+    given = {name: value for name, value in content.items() if value is not None}
+    shown = code_to_hex(code)
+    return {"id": document.id, **given, "code": shown, "payload": document.payload_with_labels}
+
+
+def _stored(document: answers.StoredDocument) -> StoredDocument:
+    vector = document["vector"]
+    return StoredDocument(
+        id=document["id"],
+        row=0,
+        code=document["code"],
+        text=document["text"],
+        vector=None if vector is None else np.array(vector, dtype=np.float32),
+        payload=document["payload"],
+    )
