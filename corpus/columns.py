@@ -17,7 +17,7 @@ from corpus.document import FIELDS
 from corpus.rows import ReadError, Row
 
 Array = npt.NDArray[Any]
-NPZ_CONTENT = ("vectors", "text", "codes")
+NPZ_CONTENT = ("vectors", "matrices", "text", "codes")
 NPZ_KEYS = ("ids", *NPZ_CONTENT, "labels")
 PARQUET_BATCH = 1024
 
@@ -97,9 +97,10 @@ def _with_payload(record: dict[str, Any]) -> dict[str, Any]:
 def read_npz(path: Path) -> Iterator[Row]:
     """Yield the rows of a NumPy archive, which is read into memory whole.
 
-    Its arrays are `vectors` (numbers, ``[N, D]``), `text` (strings, ``[N]``) or `codes` (packed
-    codes, ``uint8[N, code_size]``); `ids` where the row numbers from 0 will not do; and `labels`
-    (strings or integers, ``[N]``) where there are any. Nothing is unpickled.
+    Its arrays are `vectors` (numbers, ``[N, D]``), `matrices` (symmetric positive definite,
+    ``[N, n, n]``), `text` (strings, ``[N]``) or `codes` (packed codes, ``uint8[N, code_size]``);
+    `ids` where the row numbers from 0 will not do; and `labels` (strings or integers, ``[N]``)
+    where there are any. Nothing is unpickled.
 
     Raises:
         ReadError: if it is not such an archive.
@@ -109,7 +110,7 @@ def read_npz(path: Path) -> Iterator[Row]:
     unknown = sorted(set(arrays) - set(NPZ_KEYS))
     if unknown or len(given) != 1:
         has = ", ".join(sorted(arrays)) or "none"
-        message = "one of vectors, text, codes, and perhaps ids and labels"
+        message = f"one of {', '.join(NPZ_CONTENT)}, and perhaps ids and labels"
         raise ReadError(f"{path}: has the arrays {has}; it must have {message}")
     content = arrays[given[0]]
     _check_content(path, given[0], content)
@@ -119,7 +120,7 @@ def read_npz(path: Path) -> Iterator[Row]:
         record: dict[str, object] = {"id": ids[place] if ids is not None else str(place)}
         if labels is not None:
             record["label"] = labels[place]
-        if given[0] == "vectors":
+        if given[0] in ("vectors", "matrices"):
             record["vector"] = content[place]
         elif given[0] == "text":
             record["text"] = str(content[place])
@@ -153,6 +154,7 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
 def _check_content(path: Path, name: str, content: Array) -> None:
     kinds, shape, what = {
         "vectors": ("fiu", 2, "numbers of shape [N, D]"),
+        "matrices": ("fiu", 3, "numbers of shape [N, n, n]"),
         "text": ("U", 1, "strings of shape [N]"),
         "codes": ("u", 2, "uint8 of shape [N, code_size]"),
     }[name]

@@ -17,6 +17,7 @@ from corpus.columns import Array, load_arrays
 from corpus.docstrings import read_docstrings
 from corpus.document import Document, DocumentError, parse_document
 from corpus.lines import open_bytes, read_json_lines
+from corpus.matrices import upper_triangle
 from corpus.rows import BadLine, ReadError
 
 VARIABLE = "HUMMINGBIT_DATA"
@@ -32,6 +33,8 @@ DATASETS: Mapping[str, tuple[str, ...]] = {
     "tmc": TRAIN_TEST,
     "cifar10": TRAIN_TEST,
     "mnist": TRAIN_TEST,
+    "hdm05": TRAIN_TEST,
+    "eeg-erp": ("train",),
 }
 """The splits of every named data set; :func:`load_dataset` says what each one is."""
 
@@ -40,8 +43,13 @@ NEWS = "20ng/{split}.jsonl.xz"
 TMC = "tmc/tmc2007-500.npz"
 CIFAR10 = "cifar10/mobilenetv2_80px_pca256_f16.npz"
 MNIST = "mnist/mnist.npz"
+HDM05 = "hdm05/hdm05_11actions.npz"
+EEG_ERP = "eeg_erp/erp_cov32.npz"
 
 NEWS_SEED = 0
+
+# A sequence of few frames has a covariance of low rank: so much of the mean variance is added.
+HDM05_RIDGE = 1e-3
 
 
 def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterator[Document]:
@@ -57,6 +65,10 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
     - `tmc`: SIAM 2007 text mining, vectors of 500 binary terms, several of 22 tags a document.
     - `cifar10`: CIFAR-10 as 256 principal components of MobileNetV2 features; labels 0 to 9.
     - `mnist`: MNIST as 784 grey values from 0 to 1; labels 0 to 9.
+    - `hdm05`: motion capture (Müller et al. 2007), 11 actions; of each sequence the 93 × 93
+      covariance of the coordinates of 31 joints relative to the root, with a thousandth of the mean
+      variance added to the diagonal. Other people act in train than in test.
+    - `eeg-erp`: event-related potentials as 32 × 32 covariances of 4 classes, without a split.
 
     Raises:
         ReadError: at once if there is no such data set, split or file, or no folder is named;
@@ -170,6 +182,38 @@ def _read_mnist(paths: list[Path], split: str) -> Iterator[Document]:
         yield Document(id=f"{split}-{place:05d}", vector=vector, labels=(str(label),))
 
 
+def _read_hdm05(paths: list[Path], split: str) -> Iterator[Document]:
+    (path,) = paths
+    arrays = load_arrays(path, ("joints30", "offsets", "label", "split", "name"))
+    starts = arrays["offsets"].tolist()
+    for name in ("label", "split", "name"):
+        _check_rows(path, name, arrays[name], len(starts) - 1)
+    for place in np.flatnonzero(arrays["split"] == split).tolist():
+        joints = arrays["joints30"][starts[place] : starts[place + 1]].astype(np.float64)
+        moved = (joints - joints[:, :1]).reshape(len(joints), -1)
+        covariance = np.cov(moved, rowvar=False)
+        covariance += HDM05_RIDGE * covariance.trace() / len(covariance) * np.eye(len(covariance))
+        label, name = str(arrays["label"][place]), str(arrays["name"][place])
+        yield _matrix_document(path, name, covariance, label)
+
+
+def _read_eeg_erp(paths: list[Path], _split: str) -> Iterator[Document]:
+    (path,) = paths
+    arrays = load_arrays(path, ("cov", "label"))
+    _check_rows(path, "label", arrays["label"], len(arrays["cov"]))
+    for place, covariance in enumerate(arrays["cov"]):
+        label = str(arrays["label"][place])
+        yield _matrix_document(path, f"trial-{place:03d}", covariance, label)
+
+
+def _matrix_document(path: Path, id_: str, matrix: Array, label: str) -> Document:
+    try:
+        vector = upper_triangle(matrix)
+    except ValueError as error:
+        raise ReadError(f"{path}: {id_}: {error}") from None
+    return Document(id=id_, vector=vector, labels=(label,), is_matrix=True)
+
+
 def _check_rows(path: Path, name: str, array: Array, length: int) -> None:
     if array.ndim == 0 or len(array) != length:
         found = f"{name} has shape {list(array.shape)}"
@@ -186,4 +230,6 @@ _SOURCES: dict[str, tuple[_Reader, str]] = {
     "tmc": (_read_tmc, TMC),
     "cifar10": (_read_cifar10, CIFAR10),
     "mnist": (_read_mnist, MNIST),
+    "hdm05": (_read_hdm05, HDM05),
+    "eeg-erp": (_read_eeg_erp, EEG_ERP),
 }

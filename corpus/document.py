@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corpus.matrices import upper_triangle
+
 Vector = npt.NDArray[np.float32]
 
 MAX_ID_LENGTH = 512
@@ -33,6 +35,8 @@ class Document:
 
     `code` is a packed code in hexadecimal; its length is checked by the collection that takes it.
     `labels` holds the document's tags: one for a single-label corpus, none where it is unlabelled.
+    `is_matrix` says that `vector` is the upper triangle of a symmetric positive definite matrix
+    (:mod:`corpus.matrices`).
     """
 
     id: str
@@ -41,6 +45,7 @@ class Document:
     code: str | None = None
     labels: tuple[str, ...] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
+    is_matrix: bool = False
 
     @property
     def payload_with_labels(self) -> dict[str, Any]:
@@ -68,13 +73,16 @@ def parse_document(record: object) -> Document:
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
         raise DocumentError("document", f"must have exactly one of text, vector, code; has {found}")
+    is_matrix = "vector" in given and _is_matrix(record["vector"])
+    parse = _parse_matrix if is_matrix else parse_vector
     return Document(
         id=_parse_id(record.get("id")),
         text=parse_text(record["text"]) if "text" in given else None,
-        vector=parse_vector(record["vector"]) if "vector" in given else None,
+        vector=parse(record["vector"]) if "vector" in given else None,
         code=_parse_code(record["code"]) if "code" in given else None,
         labels=_parse_labels(record),
         payload=_parse_payload(record.get("payload")),
+        is_matrix=is_matrix,
     )
 
 
@@ -122,6 +130,26 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
         given = f"is {numbers[place]} at position {place}"
         raise DocumentError(field, f"{given}; every number must be finite within float32")
     return vector
+
+
+def _is_matrix(value: object) -> bool:
+    """Tell whether a vector is given as a matrix: as rows, and not as a flat list."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 2
+    return isinstance(value, list | tuple) and any(isinstance(row, list | tuple) for row in value)
+
+
+def _parse_matrix(value: Any) -> Vector:
+    """Return the upper triangle of a symmetric positive definite matrix."""
+    if not isinstance(value, np.ndarray):
+        rows = [parse_vector(row, "vector") for row in value]
+        if len({len(row) for row in rows}) > 1:
+            raise DocumentError("vector", "is a matrix whose rows differ in length")
+        value = np.array(value, dtype=np.float64)
+    try:
+        return upper_triangle(value)
+    except ValueError as error:
+        raise DocumentError("vector", str(error)) from None
 
 
 def _parse_id(value: object) -> str:

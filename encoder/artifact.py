@@ -2,7 +2,8 @@
 
 ======================  ============================================================
 ``encoder.json``        :class:`Manifest`: what the encoder is, and the sha256 of every other file
-``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``
+``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
+                        ``spd.I.weight``
 ``vocabulary.txt``      one term a line, for text encoders
 ``golden.json``         inputs, and the codes they must give
 ======================  ============================================================
@@ -33,7 +34,7 @@ from safetensors.numpy import save as save_tensors
 
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Inputs
-from encoder.features import Features, Floats, TextFeatures, VectorFeatures
+from encoder.features import Features, Floats, SpdFeatures, TextFeatures, VectorFeatures
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
@@ -43,6 +44,7 @@ from encoder.manifest import (
     WEIGHTS,
     LayerSpec,
     Manifest,
+    SpdSpec,
     TextSpec,
     VectorSpec,
     first_error,
@@ -209,31 +211,36 @@ def _tensors(encoder: Encoder) -> dict[str, Floats]:
         tensors[f"layers.{i}.bias"] = layer.bias
     if isinstance(encoder.features, TextFeatures) and encoder.features.idf is not None:
         tensors["idf"] = encoder.features.idf
+    if isinstance(encoder.features, SpdFeatures):
+        for i, weight in enumerate(encoder.features.weights):
+            tensors[f"spd.{i}.weight"] = weight
     return {
         name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
     }
 
 
 def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
-    features: TextSpec | VectorSpec
-    if isinstance(encoder.features, TextFeatures):
-        features = TextSpec(
-            weighting=encoder.features.weighting,
-            max_words=encoder.features.max_words,
-            idf=encoder.features.idf is not None,
-            l2_normalize=encoder.features.l2_normalize,
-        )
-    else:
-        features = VectorSpec(
-            dimension=encoder.features.dimension, l2_normalize=encoder.features.l2_normalize
-        )
     shapes = [(*layer.weight.shape, layer.activation) for layer in encoder.layers]
     return Manifest(
         n_bits=encoder.n_bits,
-        features=features,
+        features=_features_spec(encoder.features),
         layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
         metadata=dict(encoder.metadata),
         files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
+    )
+
+
+def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
+    if isinstance(features, SpdFeatures):
+        orders = (features.order, *(weight.shape[1] for weight in features.weights))
+        return SpdSpec(orders=orders, floor=features.floor)
+    if isinstance(features, VectorFeatures):
+        return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
+    return TextSpec(
+        weighting=features.weighting,
+        max_words=features.max_words,
+        idf=features.idf is not None,
+        l2_normalize=features.l2_normalize,
     )
 
 
@@ -271,6 +278,10 @@ def _features(
     spec = manifest.features
     if isinstance(spec, VectorSpec):
         return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
+    if isinstance(spec, SpdSpec):
+        shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
+        weights = [_tensor(tensors, f"spd.{i}.weight", shape, folder) for i, shape in shapes]
+        return SpdFeatures(weights, spec.floor)
     try:
         vocabulary = files[VOCABULARY].decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:

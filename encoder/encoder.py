@@ -1,4 +1,4 @@
-"""An encoder: text or vectors in, packed binary codes out."""
+"""An encoder: text, vectors or matrices in, packed binary codes out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from encoder.codes import Codes, pack_bits
-from encoder.features import Features, Floats, TextFeatures
+from encoder.features import Features, Floats, InputError, SpdFeatures, TextFeatures
 from encoder.network import Layer, forward
 
 # Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
@@ -44,13 +44,26 @@ class Encoder:
 
     @property
     def kind(self) -> Literal["text", "vector"]:
-        """What the encoder takes."""
+        """What the encoder takes; a matrix is given as the vector of its upper triangle."""
         return "text" if isinstance(self.features, TextFeatures) else "vector"
 
     @property
     def dimension(self) -> int | None:
         """Length of the vectors it takes; None for text."""
         return None if isinstance(self.features, TextFeatures) else self.features.dimension
+
+    def check_vector(self, vector: Floats) -> None:
+        """Check that the encoder, which takes vectors, takes this one of finite numbers.
+
+        Raises:
+            InputError: if it has another length, or is to hold the upper triangle of a positive
+                definite matrix and does not.
+        """
+        if len(vector) != self.dimension:
+            message = f"vector: has {len(vector)} numbers; it must have {self.dimension}"
+            raise InputError(message)
+        if isinstance(self.features, SpdFeatures):
+            self.features.matrices(vector[None])
 
     def logits(self, inputs: Inputs) -> Floats:
         """Return the network's output for `inputs`, float32 of shape ``(N, n_bits)``.

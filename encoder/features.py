@@ -1,6 +1,8 @@
-"""Features of the two kinds of input: terms of a text, entries of a vector.
+"""Features of the three kinds of input: terms of a text, entries of a vector, an SPD matrix.
 
-A text becomes a sparse row over the vocabulary and is never made dense; a vector passes through.
+A text becomes a sparse row over the vocabulary and is never made dense; a vector passes through; a
+symmetric positive definite (SPD) matrix becomes the logarithm of a smaller one. A matrix comes as
+the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 Floats = npt.NDArray[np.float32]
+Matrices = npt.NDArray[np.float64]
+"""Symmetric positive definite matrices, shape ``(N, n, n)``."""
+
 SparseRows = Any
 """A ``scipy.sparse.csr_array`` of shape ``(N, V)`` and dtype float32."""
 
@@ -117,22 +122,101 @@ class VectorFeatures:
         Raises:
             InputError: unless `vectors` has shape ``(N, D)`` and finite entries.
         """
-        rows = np.asarray(vectors)
-        if rows.ndim != 2 or rows.shape[1] != self.dimension or rows.dtype.kind not in "fiu":
-            expected = f"this encoder takes vectors of {self.dimension} numbers"
-            length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
-            raise InputError(f"vector: {length}; {expected}")
-        with np.errstate(over="ignore"):
-            rows = rows.astype(np.float32)
-        if not np.isfinite(rows).all():
-            raise InputError("vector: holds NaN or infinity; every number must be finite")
+        rows = _check_vectors(vectors, self.dimension)
         if self.l2_normalize:
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             rows /= np.where(norms > 0, norms, 1.0)
         return rows
 
 
-Features = TextFeatures | VectorFeatures
+@dataclass(frozen=True)
+class SpdFeatures:
+    """SPD matrices X → log Y with Y smaller: an SPD network in float64.
+
+    For each of `weights`, BiMap X → Wᵀ X W with W of shape ``(n, m)``, then ReEig, which raises
+    eigenvalues below `floor` to it. In the end LogEig, the matrix logarithm, of which the upper
+    triangle goes on, entries off the diagonal times √2. Source: Huang and Van Gool, "A Riemannian
+    Network for SPD Matrix Learning" (2017).
+    """
+
+    weights: Sequence[Floats]
+    floor: float
+
+    @property
+    def order(self) -> int:
+        """n, the number of rows of the matrices it takes."""
+        return len(self.weights[0])
+
+    @property
+    def dimension(self) -> int:
+        """n (n + 1) / 2, the length of the vectors it takes."""
+        return triangle_length(self.order)
+
+    @property
+    def outputs(self) -> int:
+        """The length of the vectors it gives."""
+        return triangle_length(self.weights[-1].shape[1])
+
+    def transform(self, vectors: Floats) -> Floats:
+        """Return the features of `vectors`, float32 of shape ``(N, outputs)``.
+
+        Raises:
+            InputError: as :meth:`matrices` does.
+        """
+        x_Nnn = self.matrices(vectors)
+        last = len(self.weights) - 1
+        for number, weight in enumerate(self.weights):
+            wide = weight.astype(np.float64)
+            eigenvalues, turned = np.linalg.eigh(wide.T @ x_Nnn @ wide)
+            eigenvalues = np.maximum(eigenvalues, self.floor)
+            if number == last:
+                eigenvalues = np.log(eigenvalues)
+            x_Nnn = (turned * eigenvalues[:, None, :]) @ turned.transpose(0, 2, 1)
+        rows, columns = np.triu_indices(x_Nnn.shape[1])
+        halves = x_Nnn[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
+        return np.asarray(halves, dtype=np.float32)
+
+    def matrices(self, vectors: Floats) -> Matrices:
+        """Return the matrices whose upper triangles `vectors` ``(N, n (n + 1) / 2)`` hold.
+
+        Raises:
+            InputError: unless `vectors` has that shape, finite entries, and every matrix is
+                positive definite.
+        """
+        rows, columns = np.triu_indices(self.order)
+        checked = _check_vectors(vectors, self.dimension)
+        matrices = np.empty((len(checked), self.order, self.order))
+        matrices[:, rows, columns] = matrices[:, columns, rows] = checked
+        try:
+            np.linalg.cholesky(matrices)
+        except np.linalg.LinAlgError:
+            least = float(np.linalg.eigvalsh(matrices).min())
+            what = f"the upper triangle of a positive definite {self.order} × {self.order} matrix"
+            found = f"its least eigenvalue is {least:.3g}; every one must be above 0"
+            raise InputError(f"vector: is not {what}: {found}") from None
+        return matrices
+
+
+Features = TextFeatures | VectorFeatures | SpdFeatures
+
+
+def triangle_length(order: int) -> int:
+    """Return n (n + 1) / 2, the length of the upper triangle of an n × n matrix."""
+    return order * (order + 1) // 2
+
+
+def _check_vectors(vectors: Floats, dimension: int) -> Floats:
+    """Return `vectors` as float32, a copy, if they have this dimension and are finite."""
+    rows = np.asarray(vectors)
+    if rows.ndim != 2 or rows.shape[1] != dimension or rows.dtype.kind not in "fiu":
+        expected = f"this encoder takes vectors of {dimension} numbers"
+        length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
+        raise InputError(f"vector: {length}; {expected}")
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise InputError("vector: holds NaN or infinity; every number must be finite")
+    return rows
 
 
 def _scale_to_unit_length(rows: SparseRows) -> None:

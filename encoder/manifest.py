@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from encoder.codes import check_n_bits
-from encoder.features import TermWeighting
+from encoder.features import TermWeighting, triangle_length
 from encoder.network import Activation
 
 MANIFEST = "encoder.json"
@@ -40,6 +40,16 @@ class VectorSpec(_Strict):
     l2_normalize: bool
 
 
+class SpdSpec(_Strict):
+    """The settings of :class:`SpdFeatures`: n and the m of every weight, and the floor."""
+
+    kind: Literal["spd"] = "spd"
+    orders: tuple[Annotated[int, Field(ge=1, le=512)], ...] = Field(
+        min_length=2, max_length=16, strict=False
+    )
+    floor: float = Field(gt=0, allow_inf_nan=False)
+
+
 class LayerSpec(_Strict):
     """The shape of a :class:`Layer`; its weight and bias lie in ``weights.safetensors``."""
 
@@ -53,7 +63,7 @@ class Manifest(_Strict):
 
     format_version: Literal[1] = 1
     n_bits: int
-    features: TextSpec | VectorSpec = Field(discriminator="kind")
+    features: TextSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
     layers: tuple[LayerSpec, ...] = Field(min_length=1, max_length=64, strict=False)
     metadata: dict[str, Any]
     files: dict[str, str]
@@ -68,14 +78,20 @@ class Manifest(_Strict):
         if self.layers[-1].outputs != self.n_bits:
             raise ValueError(f"the last layer has {self.layers[-1].outputs} outputs")
         if isinstance(self.features, VectorSpec):
-            if self.layers[0].inputs != self.features.dimension:
-                raise ValueError(f"the first layer has {self.layers[0].inputs} inputs")
+            self._check_first_layer(self.features.dimension)
+        elif isinstance(self.features, SpdSpec):
+            self._check_first_layer(triangle_length(self.features.orders[-1]))
         elif VOCABULARY not in self.files:
             raise ValueError(f"files has no {VOCABULARY}")
         for name in (WEIGHTS, GOLDEN):
             if name not in self.files:
                 raise ValueError(f"files has no {name}")
         return self
+
+    def _check_first_layer(self, inputs: int) -> None:
+        if self.layers[0].inputs != inputs:
+            found = f"the first layer has {self.layers[0].inputs} inputs"
+            raise ValueError(f"{found}; the features are {inputs} numbers")
 
 
 def first_error(error: ValidationError) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from corpus.document import Document, DocumentError, parse_text, parse_vector
 from encoder.codes import Codes, code_from_hex
 from encoder.encoder import Encoder, Inputs
+from encoder.features import InputError as CannotEncode
 from index.errors import InputError
 from index.records import Query
 
@@ -88,9 +89,10 @@ def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
     if given == "text":
         parse_text(item.text)
         return
-    length = len(parse_vector(item.vector))
-    if length != encoder.dimension:
-        raise DocumentError("vector", f"has {length} numbers; it must have {encoder.dimension}")
+    try:
+        encoder.check_vector(parse_vector(item.vector))
+    except CannotEncode as error:
+        raise DocumentError("vector", str(error).removeprefix("vector: ")) from None
 
 
 def _inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:

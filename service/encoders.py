@@ -17,7 +17,7 @@ from corpus.document import DocumentError, parse_text, parse_vector
 from encoder.artifact import ArtifactError
 from encoder.codes import Codes, code_to_hex, unpack_codes
 from encoder.encoder import Encoder
-from encoder.features import TextFeatures
+from encoder.features import InputError, TextFeatures
 from index.data_folder import DataFolder
 from index.errors import UnknownEncoder
 from service.body import JSONRoute
@@ -165,7 +165,8 @@ def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:
         raise invalid_field("must have a vector and nothing else", "inputs", place)
     with located("inputs", place):
         vector = parse_vector(item.vector)
-        if len(vector) != encoder.dimension:
-            message = f"has {len(vector)} numbers; it must have {encoder.dimension}"
-            raise DocumentError("vector", message)
+        try:
+            encoder.check_vector(vector)
+        except InputError as error:
+            raise DocumentError("vector", str(error).removeprefix("vector: ")) from None
     return vector

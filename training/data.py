@@ -26,12 +26,17 @@ class TrainingDataError(ValueError):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """N documents: texts or ``float32[N, D]`` vectors, and which of the `classes` each one has."""
+    """N documents: texts or ``float32[N, D]`` vectors, and which of the `classes` each one has.
+
+    `are_matrices` says that the vectors are the upper triangles of symmetric positive definite
+    matrices, row by row.
+    """
 
     ids: tuple[str, ...]
     inputs: Inputs
     classes: tuple[str, ...]
     tags: Tags
+    are_matrices: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -81,8 +86,8 @@ def gather(documents: Iterable[Document]) -> TrainingData:
     """Bring `documents` together, classes in alphabetical order.
 
     Raises:
-        TrainingDataError: if there are none, if texts and vectors are mixed, if vectors differ in
-            length, or if a document carries a code.
+        TrainingDataError: if there are none, if texts, vectors and matrices are mixed, if vectors
+            differ in length, or if a document carries a code.
     """
     taken = list(documents)
     if not taken:
@@ -97,7 +102,10 @@ def gather(documents: Iterable[Document]) -> TrainingData:
     for row, document in enumerate(taken):
         tags[row, [column[label] for label in document.labels]] = True
     ids = tuple(document.id for document in taken)
-    return TrainingData(ids=ids, inputs=_inputs(taken), classes=classes, tags=tags)
+    matrices = {document.is_matrix for document in taken}
+    if len(matrices) > 1:
+        raise TrainingDataError("vector: some documents are matrices and some are not")
+    return TrainingData(ids, _inputs(taken), classes, tags, are_matrices=matrices.pop())
 
 
 def hold_out(tags: Tags, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:

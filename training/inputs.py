@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from encoder.encoder import Inputs
-from encoder.features import Features, TextFeatures
+from encoder.features import Features, SpdFeatures, TextFeatures
 from training.batches import SparseBatch, drop_words, word_distribution
 from training.data import Rows
 
@@ -18,7 +18,7 @@ class TrainingInputs:
     """Features of N documents and the targets of their reconstruction, taken batch by batch.
 
     The target of a text is the distribution of its words, weighed by idf with `idf_target`; that of
-    a vector is the vector.
+    a vector is the vector. Matrices stay as they are, float64: their features are learned.
     """
 
     def __init__(self, features: Features, inputs: Inputs, *, idf_target: bool = True) -> None:
@@ -29,6 +29,8 @@ class TrainingInputs:
             counts = features.count_terms([str(text) for text in inputs])
             self.x = features.weigh(counts)
             self._targets = word_distribution(counts, features.idf if idf_target else None)
+        elif isinstance(features, SpdFeatures):
+            self.x = self._targets = features.matrices(np.asarray(inputs))
         else:
             self.x = self._targets = features.transform(np.asarray(inputs))
 

@@ -157,7 +157,16 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Opti
     # would spend most of the run on rows whose gradient is zero.
     sparse = [module.weight for module in model.modules() if isinstance(module, SparseLinear)]
     dense = [p for p in model.parameters() if not any(p is weight for weight in sparse)]
-    optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(dense, lr=learning_rate)]
+    # geoopt's parameters are points of a manifold and move along it.
+    curved = [p for p in dense if hasattr(p, "manifold")]
+    flat = [p for p in dense if not hasattr(p, "manifold")]
+    optimizers: list[torch.optim.Optimizer] = []
+    if flat:
+        optimizers.append(torch.optim.Adam(flat, lr=learning_rate))
+    if curved:
+        from geoopt.optim import RiemannianAdam  # noqa: PLC0415 - rarely needed, takes half a second
+
+        optimizers.append(RiemannianAdam(curved, lr=learning_rate))
     if sparse:
         optimizers.append(torch.optim.SparseAdam(sparse, lr=learning_rate))
     return optimizers

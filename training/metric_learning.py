@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_place
-from encoder.features import Features, TextFeatures
+from encoder.features import Features, SpdFeatures, TextFeatures
+from training.batches import SparseBatch
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.export import to_encoder
@@ -46,6 +48,9 @@ from training.similarity import (
     graded_classes,
     read_pairs,
 )
+
+if TYPE_CHECKING:
+    from training.spd_layers import SpdNetwork
 
 
 def train_metric(
@@ -76,13 +81,20 @@ def train_metric(
         # Labels then judge the outcome and have no part in it.
         parts = replace(parts, shown=np.zeros_like(parts.shown))
     source = pair_source(data, parts, recipe, similarity_file)
-    features = choose_features(data, parts.training, recipe.max_terms, recipe.features)
-    network = build_network(recipe, features)
+    torch.manual_seed(recipe.seed)
+    spd = spd_network(data, parts.training, recipe) if data.are_matrices else None
+    features = (
+        choose_features(data, parts.training, recipe.max_terms, recipe.features)
+        if spd is None
+        else spd.features()
+    )
+    network = build_network(recipe, features, len(data.classes), spd)
     loss = MetricLoss(network, recipe, TrainingInputs(features, data.inputs), parts.shown, source)
     schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
     run = json.dumps({"recipe": settings, "data": data.sha256}, sort_keys=True)
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
     history = fit(network, loss, len(source), schedule, checkpoint=checkpoint, progress=progress)
+    features = features if spd is None else spd.features()
     encoder = to_encoder(network.encoder, features, metadata={})
     if recipe.threshold == "median":
         encoder = with_median_thresholds(encoder, data.take(parts.training))
@@ -145,24 +157,52 @@ def pair_source(
 class MetricNetwork(nn.Module):
     """The network that makes codes, and the objective with what it learns itself."""
 
-    def __init__(self, encoder: EncoderNetwork, objective: nn.Module) -> None:
+    def __init__(
+        self, encoder: EncoderNetwork, objective: nn.Module, spd: SpdNetwork | None = None
+    ) -> None:
         super().__init__()
-        self.encoder, self.objective = encoder, objective
+        self.encoder, self.objective, self.spd = encoder, objective, spd
+
+    def logits(self, x: SparseBatch | Tensor) -> Tensor:
+        """Return the logits ``(N, B)`` of features, or of matrices ``(N, n, n)``."""
+        if self.spd is not None and isinstance(x, Tensor):
+            x = self.spd.vectors(x).float()
+        logits_NB: Tensor = self.encoder(x)[1]
+        return logits_NB
 
 
-def build_network(recipe: MetricRecipe, features: Features) -> MetricNetwork:
-    """Return the network of a recipe, its weights drawn from the recipe's seed."""
+def spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) -> SpdNetwork:
+    """Return SPD layers for documents that are matrices, centred at the mean of those trained on.
+
+    They halve the way to `spd_order` rows: first to twice as many, where there are more.
+    """
+    from training.spd_layers import FLOOR, SpdNetwork, whitening  # noqa: PLC0415 - takes seconds
+
+    vectors = np.asarray(data.take(training))
+    rows = (math.isqrt(8 * vectors.shape[1] + 1) - 1) // 2
+    flat = SpdFeatures([np.eye(rows, dtype=np.float32)], floor=FLOOR)
+    order = min(recipe.spd_order, rows)
+    return SpdNetwork(whitening(flat.matrices(vectors)), (min(2 * order, rows), order))
+
+
+def build_network(
+    recipe: MetricRecipe, features: Features, classes: int, spd: SpdNetwork | None = None
+) -> MetricNetwork:
+    """Return the network of a recipe, its weights drawn from torch's generator.
+
+    `classes` is the number of classes that documents can have, `spd` what comes first for matrices.
+    """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     shape = Shape(
-        inputs=features.dimension,
+        inputs=features.outputs if isinstance(features, SpdFeatures) else features.dimension,
         hidden=recipe.hidden,
         n_bits=recipe.n_bits,
         classes=1,
         text=isinstance(features, TextFeatures),
         input_scale=UNIT_ROW_SCALE if unit_rows else 1.0,
     )
-    torch.manual_seed(recipe.seed)
-    return MetricNetwork(EncoderNetwork(shape), OBJECTIVES[recipe.objective](recipe))
+    objective = OBJECTIVES[recipe.objective](recipe, classes)
+    return MetricNetwork(EncoderNetwork(shape), objective, spd)
 
 
 class MetricLoss:
@@ -188,8 +228,7 @@ class MetricLoss:
         """See :class:`training.loop.BatchLoss`; `rows` are units of the source."""
         documents, pairs = self._source.batch(rows)
         x, _ = self._inputs.batch(documents, self._recipe.word_dropout, generator)
-        _, logits_NB = self._network.encoder(x)
-        u_NB = torch.tanh(logits_NB / 2)
+        u_NB = torch.tanh(self._network.logits(x) / 2)
         # The last batch of an epoch holds what is left over; there may be nothing to compare.
         is_rest = len(rows) < self._recipe.batch_size < len(self._source)
         nothing = is_rest and pairs.spread <= 1 / (self._recipe.similarity_bins - 1)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from training.metric_recipe import MetricRecipe
 from training.objectives.continuous_histogram import continuous_histogram_loss
 from training.objectives.pair_distance import cosine_distance, relaxed_hamming_distance
+from training.objectives.riemannian_potato import EUCLIDEAN, Ranking, RiemannianPotato
 
 DISTANCES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "cosine": cosine_distance,
@@ -26,6 +27,10 @@ Both are the share of differing bits where codes are ±1. The cosine does not de
 bits are: a network whose logits are still small is told of its mistakes as loudly as one that has
 made up its mind.
 """
+
+
+# A root of a hundredth of the bits: what a class shrinks beyond this counts for less and less.
+SOFTNESS = 0.1
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class MetricBatch:
 class ContinuousHistogram(nn.Module):
     """:func:`continuous_histogram_loss` of the pairs of a batch."""
 
-    def __init__(self, recipe: MetricRecipe) -> None:
+    def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
         super().__init__()
         self._recipe = recipe
 
@@ -67,7 +72,36 @@ class ContinuousHistogram(nn.Module):
         )
 
 
-OBJECTIVES: Mapping[str, Callable[[MetricRecipe], nn.Module]] = {
+class PotatoRanking(nn.Module):
+    """:class:`RiemannianPotato` of relaxed codes at distances ‖u − v‖ / √(4 B).
+
+    Where codes are ±1 this is the root of the share of differing bits. The geometric z-score is the
+    same for a distance and its square, so that the potato ranks by the Hamming distance.
+    """
+
+    def __init__(self, recipe: MetricRecipe, classes: int) -> None:
+        super().__init__()
+        ranking = Ranking(recipe.potato_threshold, recipe.potato_margin)
+        self._codes = RiemannianPotato(
+            classes,
+            (recipe.n_bits,),
+            EUCLIDEAN,
+            ranking,
+            rate=recipe.potato_rate,
+            softness=SOFTNESS,
+        )
+
+    def forward(self, batch: MetricBatch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        if not bool(batch.tags_NC.any()):
+            raise ValueError("label: no document of the batch has one; potatoes are of classes")
+        scaled_NB = batch.u_NB / (4 * batch.u_NB.shape[1]) ** 0.5
+        loss: Tensor = self._codes(scaled_NB, batch.tags_NC)
+        return loss
+
+
+OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int], nn.Module]] = {
     "continuous-histogram": ContinuousHistogram,
+    "riemannian-potato": PotatoRanking,
 }
-"""What makes each objective of :data:`training.metric_recipe.OBJECTIVES`."""
+"""What makes each objective of :data:`training.metric_recipe.OBJECTIVES`, for so many classes."""

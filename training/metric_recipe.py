@@ -9,6 +9,7 @@ from training.recipe import check_settings, setting
 
 OBJECTIVES: Mapping[str, str] = {
     "continuous-histogram": "pairs in the order of their similarity, by histograms",
+    "riemannian-potato": "classes within so many deviations of their means, others beyond",
 }
 """What each objective asks of codes, by name; :mod:`training.metric_objectives` has the code."""
 
@@ -25,7 +26,9 @@ SIMILARITIES: Mapping[str, str] = {
 class MetricRecipe:
     """All that decides the outcome of metric learning besides the documents.
 
-    `bins`, `similarity_bins` and `balance` are for the objectives that have histograms.
+    `bins`, `similarity_bins` and `balance` are for the objectives that have histograms, the
+    `potato` settings for riemannian-potato, which asks for labels and not for similarities.
+    `spd_order` is for documents that are matrices.
 
     Raises:
         RecipeError: naming the setting that is out of its range.
@@ -46,6 +49,10 @@ class MetricRecipe:
     bins: int = setting(100, "nodes over distances of the histogram")
     similarity_bins: int = setting(100, "nodes over similarities of the histogram")
     balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")
+    potato_threshold: float = setting(1.0, "deviations from the mean that a class should keep to")
+    potato_margin: float = setting(2.0, "deviations beyond these that other classes should keep")
+    potato_rate: float = setting(0.1, "how fast means and deviations follow the batches")
+    spd_order: int = setting(16, "rows of the matrix that SPD layers make of larger ones")
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
@@ -66,6 +73,10 @@ class MetricRecipe:
             "bins": (2 <= self.bins <= 10_000, "from 2 to 10,000"),
             "similarity_bins": (2 <= self.similarity_bins <= 10_000, "from 2 to 10,000"),
             "balance": (0 <= self.balance <= 1, "from 0 to 1"),
+            "potato_threshold": (abs(self.potato_threshold) <= 100, "from −100 to 100"),
+            "potato_margin": (0 <= self.potato_margin <= 100, "from 0 to 100"),
+            "potato_rate": (0 < self.potato_rate <= 1, "above 0 and at most 1"),
+            "spd_order": (1 <= self.spd_order <= 512, "from 1 to 512"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
         }

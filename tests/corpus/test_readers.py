@@ -432,7 +432,7 @@ def test_bad_npz_rows_are_reported_by_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "reason"),
     [
-        ({"x": np.zeros(2)}, "has the arrays x; it must have one of vectors, text, codes"),
+        ({"x": np.zeros(2)}, "has the arrays x; it must have one of vectors, matrices, text"),
         ({}, "has the arrays none; it must have"),
         ({"vectors": np.zeros((2, 2)), "text": np.array(["a"])}, "has the arrays text, vectors"),
         ({"vectors": np.zeros(2)}, r"vectors is float64 of shape \[2\]; it must be numbers of"),

@@ -1,0 +1,230 @@
+"""Riemannian potato ranking loss: every class a potato, its own inside it and the others outside.
+
+A Riemannian potato (Barachant, Andreev and Congedo 2013) is a region around a reference matrix,
+within so many deviations of the usual distance; with geometric statistics, Barthélemy et al., "The
+Riemannian Potato Field: A Tool for Online Signal Quality Index of EEG" (2019). Here each class has
+one, and a ranked list of all examples, nearest first, in which its own should come before the
+others by a margin: Wang et al., "Ranked List Loss for Deep Metric Learning" (2019). The equations
+that join the two are derived in ``docs/riemannian-potato.md``, with what of them is ours.
+
+Shapes: N examples of a batch, C classes, ``n × n`` matrices or D entries of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+# The least log σ. Where all of a class are equally far from its reference, log σ is 0 and every
+# other distance would be infinitely many deviations away.
+MIN_LOG_DEVIATION = 0.05
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a potato is made of: distances, the mean of a class, and the way from mean to mean.
+
+    `distance` takes ``[N, 1, …]`` and ``[1, C, …]`` and returns ``[N, C]``; `mean` takes
+    ``[N, …]``; ``along(a, b, t)`` is the point of the geodesic from a (t = 0) to b (t = 1).
+    """
+
+    distance: Callable[[Tensor, Tensor], Tensor]
+    mean: Callable[[Tensor], Tensor]
+    along: Callable[[Tensor, Tensor, float], Tensor]
+
+
+EUCLIDEAN = Geometry(
+    distance=lambda a, b: (a - b).square().sum(dim=-1).clamp(min=1e-24).sqrt(),
+    mean=lambda x_ND: x_ND.mean(dim=0),
+    along=torch.lerp,
+)
+"""Of vectors, and on the logarithms of matrices the log-Euclidean geometry.
+
+The affine-invariant one is :data:`training.spd_geometry.AFFINE_INVARIANT`.
+"""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What is asked of z-scores: own examples up to `threshold`, others from `margin` beyond it.
+
+    `balance` is λ, the weight of the others.
+    """
+
+    threshold: float = 1.0
+    margin: float = 2.0
+    balance: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("margin", self.margin), ("balance", self.balance)):
+            if not value >= 0:
+                raise ValueError(f"{name} is {value:g}; it must be 0 or more")
+
+
+def potato_ranking_loss(z_NC: Tensor, tags_NC: Tensor, ranking: Ranking) -> Tensor:
+    """Return L = L_P + λ L_N of the z-scores of N examples in C potatoes; a scalar.
+
+    With P the pairs (i, c) of an example and its class with z_ic > z_th, and N those of an example
+    and another class with z_ic < z_th + m,
+
+        L_P = (1/|P|) Σ_P (z_ic − z_th)        L_N = (1/|N|) Σ_N (z_th + m − z_ic),
+
+    0 where there are none: pairs on the right side are trivial and count for nothing. `tags_NC`,
+    ``bool[N, C]``, says which classes an example has.
+
+    Raises:
+        ValueError: if the shapes differ or z holds NaN.
+    """
+    if z_NC.shape != tags_NC.shape:
+        shapes = f"{list(z_NC.shape)} and {list(tags_NC.shape)}"
+        raise ValueError(f"z and tags have shapes {shapes}; both must be [N, C]")
+    if bool(z_NC.isnan().any()):
+        raise ValueError("z: holds NaN; distances and statistics must be finite")
+    beyond_P = z_NC[tags_NC] - ranking.threshold
+    short_N = ranking.threshold + ranking.margin - z_NC[~tags_NC]
+    return _mean_of_positive(beyond_P) + ranking.balance * _mean_of_positive(short_N)
+
+
+def geometric_z_score(distance_NC: Tensor, log_mean_C: Tensor, log_deviation_C: Tensor) -> Tensor:
+    """Return z = log(d/μ) / log σ, of the shape of the distances, from log μ and log σ.
+
+    It is the ordinary z-score of log d: 0 at the geometric mean μ, 1 at μ σ.
+    """
+    return (distance_NC.log() - log_mean_C) / log_deviation_C
+
+
+def geometric_statistics(distance_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log μ = mean(log d) and log σ = sqrt(mean(log²(d/μ))), scalars."""
+    log_N = distance_N.log()
+    return log_N.mean(), log_N.std(correction=0)
+
+
+class RiemannianPotato(nn.Module):
+    """:func:`potato_ranking_loss` of embeddings, with references and statistics that follow them.
+
+    A class gets its potato at the first batch that holds two of its examples: the reference Σ̄ is
+    their mean, μ and σ the geometric statistics of their distances from it. After each batch, with
+    d the distances of the examples of the class and M their mean,
+
+        Σ̄ ← the point at β of the geodesic from Σ̄ to M
+        log μ ← (1 − β) log μ + β mean(log d)
+        log² σ ← (1 − β) log² σ + β mean(log²(d/μ)).
+
+    Gradients flow through the distances alone. All of it is in buffers and so in checkpoints.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        shape: tuple[int, ...],
+        geometry: Geometry,
+        ranking: Ranking,
+        *,
+        rate: float = 0.1,
+        softness: float = 0.0,
+    ) -> None:
+        """Begin with no potatoes, for embeddings of `shape`, ``(n, n)`` or ``(D,)``.
+
+        `rate` is β. Distances are sqrt(d² + `softness`²): where embeddings are bounded, a class can
+        shrink to a point, near which log d would have no bound.
+
+        Raises:
+            ValueError: unless `rate` is above 0 and at most 1.
+        """
+        super().__init__()
+        if not 0 < rate <= 1:
+            raise ValueError(f"rate is {rate:g}; it must be above 0 and at most 1")
+        self._geometry, self._ranking = geometry, ranking
+        self._rate, self._softness = rate, softness
+        self.references: Tensor
+        self.log_mean_C: Tensor
+        self.log_deviation_C: Tensor
+        self.known_C: Tensor
+        start = torch.eye(shape[0]) if len(shape) == 2 else torch.zeros(shape)
+        self.register_buffer("references", start.double().repeat(classes, *(1 for _ in shape)))
+        self.register_buffer("log_mean_C", torch.zeros(classes, dtype=torch.float64))
+        self.register_buffer("log_deviation_C", torch.ones(classes, dtype=torch.float64))
+        # A number and not a bool: checkpoints restore floating point as it was.
+        self.register_buffer("known_C", torch.zeros(classes, dtype=torch.float64))
+
+    def forward(self, embeddings: Tensor, tags_NC: Tensor) -> Tensor:
+        """Return the loss of a batch ``[N, …]`` and let the statistics follow it.
+
+        Raises:
+            ValueError: if the embeddings hold NaN or infinity, or the batch fewer than two classes.
+        """
+        _check_batch(embeddings, tags_NC)
+        x = embeddings.double()
+        with torch.no_grad():
+            self._meet(x, tags_NC)
+        known_K = self.known_C > 0
+        if not bool(known_K.any()):
+            return 0 * embeddings.sum()
+        z_NK = geometric_z_score(
+            self.distances(x, known_K), self.log_mean_C[known_K], self.log_deviation_C[known_K]
+        )
+        loss = potato_ranking_loss(z_NK, tags_NC[:, known_K], self._ranking)
+        with torch.no_grad():
+            self._follow(x, tags_NC)
+        return loss
+
+    def distances(self, x: Tensor, chosen_C: Tensor) -> Tensor:
+        """Return how far embeddings are from the references of the chosen classes, ``[N, K]``."""
+        d_NK = self._geometry.distance(x.unsqueeze(1), self.references[chosen_C].unsqueeze(0))
+        return d_NK if self._softness == 0 else (d_NK.square() + self._softness**2).sqrt()
+
+    def _meet(self, x: Tensor, tags_NC: Tensor) -> None:
+        """Begin the potatoes of classes that are seen for the first time."""
+        for c in range(len(self.known_C)):
+            own = x[tags_NC[:, c]]
+            if self.known_C[c] == 0 and len(own) >= 2:
+                self.references[c] = self._geometry.mean(own)
+                log_mean, log_deviation = geometric_statistics(self._own_distances(own, c))
+                self.log_mean_C[c] = log_mean
+                self.log_deviation_C[c] = log_deviation.clamp(min=MIN_LOG_DEVIATION)
+                self.known_C[c] = 1
+
+    def _follow(self, x: Tensor, tags_NC: Tensor) -> None:
+        """Move references and statistics towards those of the batch."""
+        rate = self._rate
+        for c in range(len(self.known_C)):
+            own = x[tags_NC[:, c]]
+            if self.known_C[c] == 0 or len(own) == 0:
+                continue
+            here = self._geometry.mean(own)
+            self.references[c] = self._geometry.along(self.references[c], here, rate)
+            log_N = self._own_distances(own, c).log()
+            log_mean = torch.lerp(self.log_mean_C[c], log_N.mean(), rate)
+            spread = (log_N - log_mean).square().mean()
+            variance = torch.lerp(self.log_deviation_C[c].square(), spread, rate)
+            self.log_mean_C[c] = log_mean
+            self.log_deviation_C[c] = variance.sqrt().clamp(min=MIN_LOG_DEVIATION)
+
+    def _own_distances(self, own: Tensor, c: int) -> Tensor:
+        chosen_C = torch.arange(len(self.known_C)) == c
+        return self.distances(own, chosen_C)[:, 0]
+
+
+def _mean_of_positive(values: Tensor) -> Tensor:
+    """Return the mean of the values above 0, or 0 if there are none."""
+    positive = values[values > 0]
+    return positive.mean() if len(positive) else values.sum() * 0
+
+
+def _check_batch(embeddings: Tensor, tags_NC: Tensor) -> None:
+    if len(embeddings) != len(tags_NC):
+        message = f"{len(embeddings)} embeddings and {len(tags_NC)} rows of tags were given"
+        raise ValueError(f"tags: {message}; there must be as many")
+    wrong = ~torch.isfinite(embeddings.detach().flatten(1)).all(dim=1)
+    if bool(wrong.any()):
+        first = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"embedding: row {first} holds NaN or infinity; every number must be finite"
+        )
+    present = int(tags_NC.any(dim=0).sum())
+    if present < 2:
+        message = f"the {len(tags_NC)} examples of the batch are of {present} class"
+        raise ValueError(f"label: {message}; there must be at least two classes in a batch")
