@@ -45,6 +45,11 @@ class Cell:
     vectors: Path | None = None
 
 
+def kind_of(dataset: str, vectors: Path | None) -> str:
+    """Name the documents of a cell, as records, folders and presets do."""
+    return f"{dataset}-vectors" if vectors else dataset
+
+
 @dataclass(frozen=True)
 class Result:
     """The records of a cell and, by method, each query's p@100 in expectation over ties."""
@@ -135,7 +140,7 @@ _UNTRAINED = {"n_bits": None, "supervision": None, "seed": None}
 def _record(cell: Cell, method: str, found: Evaluation) -> Record:
     recipe = cell.recipe
     return {
-        "dataset": cell.dataset,
+        "dataset": kind_of(cell.dataset, cell.vectors),
         "method": method,
         "n_bits": recipe.n_bits,
         "supervision": recipe.supervision,

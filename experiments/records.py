@@ -21,6 +21,11 @@ def write_records(path: Path, records: Sequence[Record]) -> None:
     os.replace(written, path)
 
 
+def read_records(path: Path) -> list[Record]:
+    """Return what :func:`write_records` wrote to `path`."""
+    return list(json.loads(path.read_text()))
+
+
 def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[Record]]:
     """Return the records by their values at `keys`, in the order of first appearance."""
     groups: dict[tuple[Any, ...], list[Record]] = {}

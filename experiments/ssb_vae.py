@@ -13,30 +13,29 @@ the methods with each other, not with the printed figures.
 from __future__ import annotations
 
 import argparse
-import tomllib
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from evaluation.rank_tests import friedman_nemenyi
 from evaluation.significance import holm, permutation_test
 from experiments.cells import (
     Cell,
     Result,
+    kind_of,
     mean_per_query,
     run_cells,
     run_tfidf,
 )
 from experiments.curves import plot_curves
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.ssb_vae_presets import SHIPPED, read_preset
+from experiments.ssb_vae_tuning import GRID, tune
 from training.linear_codes import LINEAR_METHODS
 from training.recipe import METHODS, LinearRecipe, Recipe
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")
-PRESETS = "presets/ssb_vae.toml"
 
 PAPER_P100 = {
     ("snippets", 32, 0.1): 0.565,
@@ -77,11 +76,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where encoders are kept; one trained already by the same recipe is used again",
     )
+    tuning = parser.add_argument_group("tuning")
+    tuning.add_argument(
+        "--tune",
+        action="store_true",
+        help="choose the settings by held-out training documents and write them to --presets",
+    )
+    tuning.add_argument(
+        "--tuned",
+        nargs="+",
+        choices=GRID,
+        metavar="NAME",
+        help="the settings to try (default: all)",
+    )
+    tuning.add_argument(
+        "--presets",
+        type=Path,
+        default=SHIPPED,
+        metavar="FILE",
+        help="the settings of each data set and method (default: those that were found here)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train and measure every cell, then print the tables."""
+    """Train and measure every cell, then print the tables; or search for settings."""
+    if args.tune:
+        return tune(args)
     cells = list(_cells(args))
     results = run_cells(cells, args.jobs)
     records = [record for result in results for record in result.records]
@@ -96,20 +117,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def preset(dataset: str) -> dict[str, Any]:
-    """Return the settings that validation chose for a data set, where they are not the defaults."""
-    text = files("experiments").joinpath(PRESETS).read_text()
-    return dict(tomllib.loads(text).get(dataset, {}))
-
-
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:
+    kind = kind_of(args.dataset, args.vectors)
     for n_bits in args.bits:
         for supervision in args.supervision:
             for seed in range(args.seeds):
                 for method in args.methods:
                     recipe = _recipe(args, method, n_bits, supervision, seed)
                     variant = f"{method}-paper" if args.paper else method
-                    kind = f"{args.dataset}-{args.vectors.stem}" if args.vectors else args.dataset
                     name = f"{kind}-{variant}-{n_bits}-{supervision:g}-{seed}"
                     folder = args.work_dir / name
                     yield Cell(args.dataset, recipe, folder, args.data_root, args.vectors)
@@ -121,7 +136,9 @@ def _recipe(
     common = {"n_bits": n_bits, "supervision": supervision, "seed": seed}
     if method in LINEAR_METHODS:
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
-    recipe = Recipe(method=method, **{**preset(args.dataset), **common})
+    kind = kind_of(args.dataset, args.vectors)
+    chosen = {} if args.paper else read_preset(args.presets, kind, method)
+    recipe = Recipe(**{**chosen, **common, "method": method})
     return recipe.as_in_the_paper() if args.paper else recipe
 
 

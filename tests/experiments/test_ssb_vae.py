@@ -5,13 +5,17 @@ import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from corpus.document import Document
-from experiments.ssb_vae import DATASETS, preset
+from encoder.artifact import load_encoder
+from encoder.features import VectorFeatures
+from experiments.ssb_vae import DATASETS
+from experiments.ssb_vae_presets import SHIPPED, read_presets
 from hummingbit.cli import main
-from tests.support.corpora import topic_documents
-from training.recipe import Recipe
+from tests.support.corpora import TOPICS, topic_documents
+from training.recipe import METHODS, Recipe
 
 
 def write_split(path: Path, documents: Sequence[Document]) -> None:
@@ -97,9 +101,43 @@ def test_the_papers_settings_are_another_run(
     assert "| ssb-vae" in capsys.readouterr().out
 
 
-def test_every_preset_is_a_recipe() -> None:
-    for dataset in DATASETS:
-        assert Recipe(**preset(dataset)).method == "ssb-vae"
+def test_every_shipped_preset_is_a_recipe_of_a_method_on_a_data_set() -> None:
+    kinds = {*DATASETS, *(f"{dataset}-vectors" for dataset in DATASETS)}
+    for kind, methods in read_presets(SHIPPED).items():
+        assert kind in kinds
+        for method, settings in methods.items():
+            assert Recipe(method=method, **settings).method in METHODS
+
+
+def test_vectors_take_the_place_of_the_texts(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    documents = [*topic_documents(400), *topic_documents(60, seed=1, prefix="test")]
+    topics = list(TOPICS)
+    vectors = rng.normal(size=(len(documents), 16)).astype(np.float32)
+    for row, document in enumerate(documents):
+        vectors[row, topics.index(document.labels[0])] += 6
+    # In another order than the corpus: the ids say whose vector is whose.
+    order = rng.permutation(len(documents))
+    ids = np.array([document.id for document in documents])
+    path = data_root / "vectors.npz"
+    np.savez(path, ids=ids[order], vectors=vectors[order])
+    command = ["reproduce", "ssb-vae", "--supervision", "0.1", "--seeds", "1", "--vectors", path]
+    out = data_root / "records.json"
+    places = ["--data-root", data_root, "--work-dir", data_root / "w", "--json", out]
+    assert main([*map(str, command), *map(str, places)]) == 0
+    # The paper's figures are of the texts.
+    assert "0.565" not in capsys.readouterr().out
+    records = {record["method"]: record for record in json.loads(out.read_text())}
+    assert records["ssb-vae"]["p100"] > 0.9
+    encoder = load_encoder(data_root / "w" / "snippets-vectors-ssb-vae-32-0.1-0")
+    assert encoder.features == VectorFeatures(dimension=16)
+
+    np.savez(data_root / "short.npz", ids=ids[:-1], vectors=vectors[:-1])
+    command[-1] = data_root / "short.npz"
+    assert main([*map(str, command), *map(str, places)]) == 2
+    assert "test-59" in capsys.readouterr().err
 
 
 def test_a_missing_data_set_is_explained(

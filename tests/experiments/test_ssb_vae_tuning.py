@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoder.artifact import load_encoder
+from experiments import ssb_vae_tuning
+from experiments.ssb_vae_presets import read_preset, read_presets, write_preset
+from hummingbit.cli import main
+from tests.support.corpora import topic_documents
+from training.data import gather
+from training.pipeline import split
+from training.recipe import Recipe
+from training.semi_supervised import train
+
+GRID = {"learning_rate": (1e-6, 4e-3), "epochs": (4, 15), "code_class_weight": (0.5, 1.0)}
+
+
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(ssb_vae_tuning, "GRID", GRID)
+    folder = tmp_path / "data" / "snippets"
+    folder.mkdir(parents=True)
+    with lzma.open(folder / "train.jsonl.xz", "wt") as file:
+        for document in topic_documents(200):
+            record = {"id": document.id, "text": document.text, "label": document.labels[0]}
+            file.write(json.dumps(record) + "\n")
+    # Queries that no search may look at.
+    with lzma.open(folder / "test.jsonl.xz", "wt") as file:
+        file.write(json.dumps({"id": "q", "text": "xyz", "label": "food"}) + "\n")
+    places = {"data-root": "data", "work-dir": "work", "presets": "presets.toml"}
+    given = [part for name, place in places.items() for part in (f"--{name}", tmp_path / place)]
+    chosen = ["--supervision", "0.2", "1.0", "--bits", "16", "--seeds", "1"]
+    return ["reproduce", "ssb-vae", *chosen, *map(str, given)]
+
+
+def test_the_best_of_each_setting_is_kept_and_written_down(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_preset(tmp_path / "presets.toml", "tmc", "ssb-vae", {"epochs": 3})
+    tune = [*options, "--tune", "--methods", "psh-gs"]
+    assert main(tune) == 0
+    first = capsys.readouterr().out
+    presets = read_presets(tmp_path / "presets.toml")
+    # psh-gs has no class head on its code, so that there is nothing to search.
+    assert presets["snippets"]["psh-gs"].keys() == {"learning_rate", "epochs"}
+    # Codes of steps that are all but none are random.
+    assert presets["snippets"]["psh-gs"]["learning_rate"] == 4e-3
+    assert presets["tmc"] == {"ssb-vae": {"epochs": 3}}
+    trials = json.loads((tmp_path / "work" / "tuning-snippets-psh-gs.json").read_text())
+    assert len(trials) == 3 * 2
+    assert first.count("| psh-gs") == 3
+    assert "| psh-gs *" in first
+
+    written = (tmp_path / "work" / "tuning-snippets-psh-gs.json").stat().st_mtime_ns
+    assert main(tune) == 0
+    assert capsys.readouterr().out == first
+    assert (tmp_path / "work" / "tuning-snippets-psh-gs.json").stat().st_mtime_ns == written
+
+
+def test_the_figure_is_that_of_the_documents_held_out(options: list[str], tmp_path: Path) -> None:
+    assert main([*options, "--tune", "--tuned", "epochs"]) == 0
+    trials = json.loads((tmp_path / "work" / "tuning-snippets-ssb-vae.json").read_text())
+    data = gather(topic_documents(200))
+    recipe = Recipe(**trials[0]["recipe"])
+    trained = train(data, recipe, tmp_path / "encoder", progress=False)
+    parts = split(data, recipe)
+    codes = load_encoder(tmp_path / "encoder").encode
+    bits = [
+        np.unpackbits(codes(data.take(rows)), axis=1) for rows in (parts.validation, parts.training)
+    ]
+    labels = [data.tags[rows].argmax(axis=1) for rows in (parts.validation, parts.training)]
+    distances = (bits[0][:, None] != bits[1][None]).sum(axis=2)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :100]
+    served = (labels[1][nearest] == labels[0][:, None]).mean()
+    assert trained.validation["metrics"]["P@100"] == pytest.approx(served)
+    assert trials[0]["p100"] == trained.validation["expected"]["P@100"]
+
+
+def test_a_rerun_takes_the_preset_and_searches_nothing(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_preset(tmp_path / "presets.toml", "snippets", "ssb-vae", {"epochs": 2})
+    assert main(options) == 0
+    encoder = load_encoder(tmp_path / "work" / "snippets-ssb-vae-16-0.2-0")
+    assert encoder.metadata["recipe"]["epochs"] == 2
+    assert main([*options, "--paper"]) == 0
+    encoder = load_encoder(tmp_path / "work" / "snippets-ssb-vae-paper-16-0.2-0")
+    assert encoder.metadata["recipe"]["epochs"] == 30
+    assert not list((tmp_path / "work").glob("tuning-*"))
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "presets.toml"
+    settings = {"epochs": 30, "kl_weight": 0.015625, "batch_norm": True, "features": "log-tf"}
+    write_preset(path, "20news", "vdsh-s", settings)
+    write_preset(path, "20news", "ssb-vae", {})
+    assert read_preset(path, "20news", "vdsh-s") == settings
+    assert read_presets(path) == {"20news": {"ssb-vae": {}, "vdsh-s": settings}}
+    assert read_preset(path, "snippets", "ssb-vae") == {}
+    assert read_preset(tmp_path / "absent.toml", "snippets", "ssb-vae") == {}
