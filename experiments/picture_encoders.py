@@ -1,4 +1,4 @@
-"""Small encoders of grey pictures, trained by what their classes have in common, or by less.
+"""Small encoders of grey pictures, trained by how alike their classes are, or by less.
 
 They stand where the paper on generative similarity fine-tunes networks that were trained on a
 million photographs: here every method trains the same three convolutions from the start.
@@ -7,30 +7,30 @@ million photographs: here every method trains the same three convolutions from t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
-from pytorch_metric_learning.losses import SelfSupervisedLoss, SupConLoss
 from torch import Tensor, nn
 from torch.nn import functional
 
+from experiments.contrastive_baselines import supervised_contrastive_loss
 from training.data import Rows
 from training.loop import Schedule, fit
-from training.objectives.generative_similarity import kernel_triplet_loss
+from training.objectives.generative_similarity import kernel_triplet_loss, regression_loss
 
 METHODS = {
-    "generative": "generative similarity",
-    "supcon": "supervised contrast (SupCon)",
+    "generative-regression": "generative similarity, regression",
+    "generative-triplets": "generative similarity, triplets",
+    "supcon": "supervised contrast",
     "classification": "classification",
     "simclr": "SimCLR",
     "untrained": "nothing",
 }
 EMBEDDING_DIM = 32
 
-_CHANNELS = (1, 8, 16, 32)
-_TEMPERATURE = 0.1
-# Of the views that SimCLR compares: scale and shift, as shares of the picture.
+_CHANNELS = (1, 16, 32, 64)
+# Of the views that SimCLR compares, as shares of the picture.
 _SCALE = 0.125
 _SHIFT = 0.05
 
@@ -39,14 +39,20 @@ _SHIFT = 0.05
 class Pictures:
     """Pictures to train on, with their classes and how alike classes are.
 
-    ``x`` is float32[N, 1, S, S], 0 for the background; ``classes`` int64[N]; ``kernel`` [C, C] the
-    generative similarity of two classes, of any scale; a picture that is turned by up to
-    `turn` radians is still one of its class.
+    Attributes:
+        x: float32[N, 1, S, S], 0 for the background.
+        classes: int64[N], counted from 0.
+        kernel: [C, C], the generative similarity of two classes, of any scale.
+        target: [C, C], what the similarity of two embeddings is fitted to.
+        similarity: from embeddings ``[N, D]`` to what is fitted, ``[N, N]``.
+        turn: by up to how many radians a picture may be turned and still be one of its class.
     """
 
     x: Tensor
     classes: Tensor
     kernel: Tensor
+    target: Tensor
+    similarity: Callable[[Tensor], Tensor]
     turn: float
 
 
@@ -59,9 +65,9 @@ class PictureEncoder(nn.Module):
         for inputs, outputs in pairwise(_CHANNELS):
             layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)]
             layers += [nn.BatchNorm2d(outputs), nn.ReLU()]
+            size = (size + 1) // 2
         self.convolutions = nn.Sequential(*layers, nn.Flatten())
-        side = size // 2 ** (len(_CHANNELS) - 1)
-        self.embedding = nn.Linear(_CHANNELS[-1] * side * side, EMBEDDING_DIM)
+        self.embedding = nn.Linear(_CHANNELS[-1] * size * size, EMBEDDING_DIM)
 
     def forward(self, x_N1HW: Tensor) -> Tensor:
         """Return the embeddings, ``[N, 32]``."""
@@ -72,12 +78,15 @@ class PictureEncoder(nn.Module):
 def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> PictureEncoder:
     """Train an encoder by one of :data:`METHODS`, in evaluation mode.
 
-    - ``generative``: triplets from the batch in proportion to the kernel of their classes, the
-      contrast softplus, the similarity of embeddings −‖x − y‖².
+    - ``generative-regression``: the similarity of every two embeddings of the batch is fitted to
+      the target of their classes.
+    - ``generative-triplets``: triplets from the batch in proportion to the kernel of their classes,
+      with the softplus and the similarity −‖x − y‖².
     - ``supcon``: cosines of the embeddings at temperature 0.1.
     - ``classification``: cross-entropy of a linear layer on the embeddings.
-    - ``simclr``: two views of every picture, turned, scaled and shifted; contrast behind a head of
-      two layers, which is left off afterwards; classes are not used.
+    - ``simclr``: two views of every picture, turned, scaled and shifted; contrast at temperature
+      0.1 behind a head of two layers, which is left off afterwards. Classes are not used. It sees
+      each picture twice in an epoch, and so has half the epochs.
     - ``untrained``: as it was initialised.
 
     Raises:
@@ -87,15 +96,20 @@ def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> Pictur
         raise ValueError(f"method is {method!a}; it must be one of {', '.join(METHODS)}")
     torch.manual_seed(schedule.seed)
     encoder = PictureEncoder(pictures.x.shape[-1])
-    if method != "untrained":
-        head = _head(method, len(pictures.kernel))
-        loss_of = _LOSSES[method]
+    if method == "untrained":
+        return encoder.eval()
+    if method == "simclr":
+        schedule = replace(schedule, epochs=(schedule.epochs + 1) // 2)
+    head = _head(method, len(pictures.kernel))
 
-        def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
-            chosen = torch.from_numpy(rows)
-            return {"loss": loss_of(encoder, head, pictures, chosen, generator)}
+    def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
+        chosen = torch.from_numpy(rows)
+        x, classes = pictures.x[chosen], pictures.classes[chosen]
+        if method == "simclr":
+            x = torch.cat([views(x, pictures.turn, generator) for _ in range(2)])
+        return {"loss": _loss(method, head(encoder(x)), classes, pictures)}
 
-        fit(nn.ModuleList([encoder, head]), loss, len(pictures.x), schedule)
+    fit(nn.ModuleList([encoder, head]), loss, len(pictures.x), schedule)
     return encoder.eval()
 
 
@@ -116,6 +130,23 @@ def views(x_N1HW: Tensor, turn: float, generator: torch.Generator) -> Tensor:
     return functional.grid_sample(x_N1HW, grid, align_corners=False)
 
 
+def minus_distance(embedding_ND: Tensor) -> Tensor:
+    """Return −‖x − y‖ of every two embeddings, ``[N, N]``."""
+    return -minus_squared_distance(embedding_ND).neg().clamp(min=1e-9).sqrt()
+
+
+def minus_squared_distance(embedding_ND: Tensor) -> Tensor:
+    """Return −‖x − y‖² of every two embeddings, ``[N, N]``."""
+    squares_N = embedding_ND.square().sum(dim=1)
+    return 2 * embedding_ND @ embedding_ND.T - squares_N[:, None] - squares_N
+
+
+def cosine(embedding_ND: Tensor) -> Tensor:
+    """Return the cosine of every two embeddings, ``[N, N]``."""
+    unit_ND = functional.normalize(embedding_ND, dim=1)
+    return unit_ND @ unit_ND.T
+
+
 def _head(method: str, n_classes: int) -> nn.Module:
     """Return what stands behind the embeddings while training."""
     if method == "classification":
@@ -126,49 +157,17 @@ def _head(method: str, n_classes: int) -> nn.Module:
     return nn.Identity()
 
 
-def _generative(
-    encoder: nn.Module, head: nn.Module, pictures: Pictures, rows: Tensor, _: torch.Generator
-) -> Tensor:
-    embedding_ND = head(encoder(pictures.x[rows]))
-    classes_N = pictures.classes[rows]
-    squares_N = embedding_ND.square().sum(dim=1)
-    squared_NN = squares_N[:, None] + squares_N - 2 * embedding_ND @ embedding_ND.T
-    kernel_NN = pictures.kernel[classes_N[:, None], classes_N]
-    return kernel_triplet_loss(-squared_NN, kernel_NN)
-
-
-def _supcon(
-    encoder: nn.Module, head: nn.Module, pictures: Pictures, rows: Tensor, _: torch.Generator
-) -> Tensor:
-    contrast = SupConLoss(temperature=_TEMPERATURE)
-    loss: Tensor = contrast(head(encoder(pictures.x[rows])), pictures.classes[rows])
-    return loss
-
-
-def _classification(
-    encoder: nn.Module, head: nn.Module, pictures: Pictures, rows: Tensor, _: torch.Generator
-) -> Tensor:
-    return functional.cross_entropy(head(encoder(pictures.x[rows])), pictures.classes[rows])
-
-
-def _simclr(
-    encoder: nn.Module,
-    head: nn.Module,
-    pictures: Pictures,
-    rows: Tensor,
-    generator: torch.Generator,
-) -> Tensor:
-    # NT-Xent is SupCon with the other view as the only positive.
-    contrast = SelfSupervisedLoss(SupConLoss(temperature=_TEMPERATURE))
-    x = pictures.x[rows]
-    both = torch.cat([views(x, pictures.turn, generator) for _ in range(2)])
-    loss: Tensor = contrast(*head(encoder(both)).split(len(rows)))
-    return loss
-
-
-_LOSSES: dict[str, Callable[[nn.Module, nn.Module, Pictures, Tensor, torch.Generator], Tensor]] = {
-    "generative": _generative,
-    "supcon": _supcon,
-    "classification": _classification,
-    "simclr": _simclr,
-}
+def _loss(method: str, output_ND: Tensor, classes_N: Tensor, pictures: Pictures) -> Tensor:
+    """Return the loss of what the head gives for the pictures of a batch."""
+    if method == "classification":
+        return functional.cross_entropy(output_ND, classes_N)
+    if method == "supcon":
+        return supervised_contrastive_loss(output_ND, classes_N)
+    if method == "simclr":
+        # SimCLR's loss is that of supervised contrast with each picture as a class of its own.
+        return supervised_contrastive_loss(output_ND, torch.arange(len(classes_N)).repeat(2))
+    pairs = classes_N[:, None], classes_N
+    if method == "generative-triplets":
+        return kernel_triplet_loss(minus_squared_distance(output_ND), pictures.kernel[pairs])
+    i, j = torch.triu_indices(len(output_ND), len(output_ND), offset=1)
+    return regression_loss(pictures.similarity(output_ND)[i, j], pictures.target[pairs][i, j])
