@@ -230,7 +230,9 @@ class AsyncClient(AsyncOperations):
         for attempt in range(self._retries + 1):
             found: httpx.Response | httpx.HTTPError
             try:
-                found = await self._http.request(call.method, call.path, **calls.sent(call))
+                found = await self._http.request(
+                    call.method, call.path, **calls.sent(call, waiting=False)
+                )
             except httpx.HTTPError as error:
                 found = error
             else:

@@ -105,6 +105,19 @@ class AsyncOperations(ABC):
             raise calls.error_of(file.url, error) from error
         return snapshot
 
+    async def upload_snapshot(self, path: Path | str) -> answers.Snapshot:
+        """See :meth:`hummingbit.Client.upload_snapshot`."""
+        call = await asyncio.to_thread(operation_calls.upload_snapshot, Path(path), {})
+        found: answers.Snapshot = await self._call(call)
+        return found
+
+    async def upload_snapshot_job(self, path: Path | str) -> answers.Job:
+        """See :meth:`hummingbit.Client.upload_snapshot_job`."""
+        headers = operation_calls.IN_BACKGROUND
+        call = await asyncio.to_thread(operation_calls.upload_snapshot, Path(path), headers)
+        job: answers.Job = await self._call(call)
+        return job
+
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """See :meth:`hummingbit.Client.delete_snapshot`."""
         await self._call(operation_calls.delete_snapshot(snapshot_id))

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -15,6 +16,7 @@ import httpx
 
 from hummingbit import answers
 from hummingbit.answers import CodeFormat
+from hummingbit.files import async_chunks_of, chunks_of
 
 Answer = TypeVar("Answer")
 
@@ -53,13 +55,14 @@ class ServiceError(RuntimeError):
 class Call(Generic[Answer]):
     """A request whose answer is an `Answer`; `repeatable` if a second one changes no more.
 
-    `body` is sent as JSON, `content` as it is.
+    `body` is sent as JSON, `content` as it is, and `file` as what it holds.
     """
 
     method: str
     path: str
     body: Any = None
     content: bytes | None = None
+    file: Path | None = None
     repeatable: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -130,8 +133,15 @@ def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
     return response.is_success or gone
 
 
-def sent(call: Call[Any]) -> dict[str, Any]:
-    """Return what httpx sends of a call, beside its method and path."""
+def sent(call: Call[Any], *, waiting: bool = True) -> dict[str, Any]:
+    """Return what httpx sends of a call, beside its method and path; it may be one that waits.
+
+    Raises:
+        OSError: later, if a file cannot be read.
+    """
+    if call.file is not None:
+        chunks = chunks_of(call.file) if waiting else async_chunks_of(call.file)
+        return {"content": chunks, "headers": call.headers}
     if call.content is not None:
         return {"content": call.content, "headers": call.headers}
     return {"json": call.body, "headers": call.headers}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from hummingbit import answers
 from hummingbit.calls import Call, ServiceError, collection_path, given
+from hummingbit.files import sha256_of
 
 IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05
@@ -73,6 +75,18 @@ def snapshot_job(name: str) -> Call[answers.Job]:
     """Make a snapshot in the background."""
     path = f"{collection_path(name)}/snapshots"
     return Call("POST", path, headers=IN_BACKGROUND, repeatable=False)
+
+
+def upload_snapshot(path: Path, headers: Mapping[str, str]) -> Call[Any]:
+    """Upload a snapshot's file; a second time, it is there already.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    size = path.stat().st_size
+    described = {"Content-Type": "application/x-tar", "Content-Length": str(size), **headers}
+    address = f"/v1/snapshots:upload{_query(sha256=sha256_of(path))}"
+    return Call("POST", address, file=path, headers=described)
 
 
 def delete_snapshot(snapshot_id: str) -> Call[None]:

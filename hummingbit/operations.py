@@ -109,6 +109,25 @@ class Operations(ABC):
             raise calls.error_of(file.url, error) from error
         return snapshot
 
+    def upload_snapshot(self, path: Path | str) -> answers.Snapshot:
+        """Give a service the file of a snapshot; see :meth:`upload_snapshot_job` for large ones.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        found: answers.Snapshot = self._call(operation_calls.upload_snapshot(Path(path), {}))
+        return found
+
+    def upload_snapshot_job(self, path: Path | str) -> answers.Job:
+        """Do so, and let it be checked in the background; the result is the snapshot.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        call = operation_calls.upload_snapshot(Path(path), operation_calls.IN_BACKGROUND)
+        job: answers.Job = self._call(call)
+        return job
+
     def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""
         self._call(operation_calls.delete_snapshot(snapshot_id))

@@ -57,6 +57,10 @@ class SnapshotError(RuntimeError):
     """A snapshot cannot be written or read, or is not what was written."""
 
 
+class InvalidSnapshot(SnapshotError):
+    """A file is not a whole snapshot."""
+
+
 class DataFolderError(RuntimeError):
     """A data folder cannot be opened."""
 

@@ -11,11 +11,21 @@ from tempfile import TemporaryDirectory
 from encoder.artifact import ArtifactError, load_encoder
 from index.encoder_folder import EncoderFolder
 from index.engine_setting import check_engine
-from index.errors import EncoderMismatch, InputError, SnapshotError, StoreError
+from index.errors import (
+    EncoderMismatch,
+    InputError,
+    InvalidSnapshot,
+    SnapshotError,
+    StoreError,
+)
 from index.schema import SCHEMA, Description
-from index.snapshots import Contents, unpack
+from index.snapshot_contents import Contents
 from index.store import Store
+from index.unpacking import unpack
 from index.verification import verify_store
+
+# SQLite holds values of any type in any column, so whatever reads them may stumble.
+_DAMAGE = (StoreError, sqlite3.Error, TypeError, ValueError, LookupError, AttributeError)
 
 
 def restore(tar: Path, path: Path, name: str, encoders: EncoderFolder) -> None:
@@ -25,19 +35,36 @@ def restore(tar: Path, path: Path, name: str, encoders: EncoderFolder) -> None:
     snapshot is installed under the name it had.
 
     Raises:
-        SnapshotError: if `tar` cannot be read, is no snapshot or has changed since it was made.
+        InvalidSnapshot: if `tar` is no whole snapshot.
+        SnapshotError: if `tar` cannot be read, or its files not be written.
         EncoderMismatch: if another encoder of that name is there already.
     """
     with TemporaryDirectory(dir=path.parent) as artifact:
-        contents = unpack(tar, path, Path(artifact))
-        try:
-            found = _check_store(path, contents)
-        except (StoreError, sqlite3.Error) as error:
-            raise SnapshotError(f"the snapshot's store is damaged: {error}") from error
+        contents, found = check_snapshot(tar, path, Path(artifact))
         encoder = _encoder(Path(artifact), contents, encoders)
     description = replace(found, name=name, encoder_name=encoder)
     with closing(Store(path, writable=True)) as store, store.writing() as changes:
         changes.describe(description)
+
+
+def check_snapshot(tar: Path, store: Path, artifact: Path) -> tuple[Contents, Description]:
+    """Unpack a snapshot to `store` and the folder `artifact`, and check all of it.
+
+    Members are known by fixed names and written under names of our own; the store must have its
+    sha256, exactly the tables of a store, and pass :func:`index.verification.verify_store`; the
+    encoder must be an intact artifact and have its fingerprint.
+
+    Raises:
+        InvalidSnapshot: if `tar` is no whole snapshot.
+        SnapshotError: if `tar` cannot be read, or its files not be written.
+    """
+    contents = unpack(tar, store, artifact)
+    try:
+        found = _check_store(store, contents)
+    except _DAMAGE as error:
+        raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from error
+    _check_encoder(artifact, contents)
+    return contents, found
 
 
 def _check_store(path: Path, contents: Contents) -> Description:
@@ -52,20 +79,35 @@ def _check_store(path: Path, contents: Contents) -> Description:
             encoder_fingerprint=contents.encoder_fingerprint,
         )
         if found != expected:
-            raise SnapshotError(f"the snapshot says that it holds {expected}; it holds {found}")
+            raise InvalidSnapshot(f"the snapshot says that it holds {expected}; it holds {found}")
         with store.moment() as connection:
-            problems = verify_store(connection, found.n_bits // 8, None).problems
-    if problems:
-        raise SnapshotError(f"the snapshot's store is damaged: {problems[0]}")
+            verified = verify_store(connection, found.n_bits // 8, None)
+        held = (store.generation(), verified.documents)
+    if verified.problems:
+        raise InvalidSnapshot(f"the snapshot's store is damaged: {verified.problems[0]}")
+    if held != (contents.generation, contents.documents):
+        raise InvalidSnapshot(f"the snapshot holds {held[1]} documents, generation {held[0]}")
     _check_engine(found)
     return found
+
+
+def _check_encoder(artifact: Path, contents: Contents) -> None:
+    if contents.encoder_fingerprint is None:
+        return
+    try:
+        found = load_encoder(artifact).fingerprint
+    except ArtifactError as error:
+        raise InvalidSnapshot(f"the snapshot's encoder: {error}") from error
+    if found != contents.encoder_fingerprint:
+        message = f"has the fingerprint {found}, not {contents.encoder_fingerprint}"
+        raise InvalidSnapshot(f"the snapshot's encoder {message}")
 
 
 def _check_engine(description: Description) -> None:
     try:
         check_engine(description.engine, description.n_bits)
     except InputError as error:
-        raise SnapshotError(f"the snapshot's store is damaged: {error}") from None
+        raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from None
 
 
 def _check_tables(path: Path) -> None:
@@ -77,7 +119,7 @@ def _check_tables(path: Path) -> None:
         connection.executescript(SCHEMA)
         expected = _tables(connection)
     if found != expected:
-        raise SnapshotError("the snapshot's store has other tables than a store of this version")
+        raise InvalidSnapshot("the snapshot's store has other tables than a store of this version")
 
 
 def _tables(connection: sqlite3.Connection) -> set[tuple[str | None, ...]]:
@@ -85,22 +127,21 @@ def _tables(connection: sqlite3.Connection) -> set[tuple[str | None, ...]]:
 
 
 def _encoder(artifact: Path, contents: Contents, encoders: EncoderFolder) -> str | None:
-    """Return the name of the collection's encoder, which is there once this returns."""
+    """Return the name of the collection's encoder, which is there once this returns.
+
+    That of the snapshot, in the folder `artifact`, was checked.
+    """
     name, fingerprint = contents.encoder, contents.encoder_fingerprint
     if name is None or fingerprint is None:
         return None
     there = encoders.with_fingerprint(fingerprint)
     if there:
         return name if name in there else there[0]
+    if name in encoders.names():
+        message = f"there is another encoder {name!a} than the snapshot's, {fingerprint}"
+        raise EncoderMismatch(message)
     try:
-        found = load_encoder(artifact).fingerprint
-        if found != fingerprint:
-            message = f"the snapshot's encoder has the fingerprint {found}, not {fingerprint}"
-            raise SnapshotError(message)
-        if name in encoders.names():
-            message = f"there is another encoder {name!a} than the snapshot's, {fingerprint}"
-            raise EncoderMismatch(message)
         encoders.install(artifact, name)
     except ArtifactError as error:
-        raise SnapshotError(f"the snapshot's encoder: {error}") from error
+        raise SnapshotError(f"the snapshot's encoder cannot be installed: {error}") from error
     return name

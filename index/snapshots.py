@@ -6,9 +6,8 @@
     snapshots/RANDOM/snapshot.json   the same, with the size and the sha256 of the tar file
 
 The tar file is all that another machine needs. It is not compressed, so what it holds is no larger
-than it is. Nothing of it is trusted before it was checked: members are known by fixed names and
-written under names of our own; the store must have its sha256, exactly the tables of a store, and
-pass :func:`index.verification.verify_store`; the encoder must have its fingerprint.
+than it is. Nothing of a file from elsewhere is trusted before it was checked: see
+:func:`index.restoring.check_snapshot`.
 """
 
 from __future__ import annotations
@@ -17,46 +16,29 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import tarfile
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
 
 from index.errors import SnapshotError, UnknownSnapshot
 from index.partial import begin, remove, remove_partial, settle, settled
+from index.restoring import check_snapshot
+from index.snapshot_contents import (
+    ENCODER,
+    RECORD,
+    STORE,
+    TAR,
+    Contents,
+    parse_contents,
+    to_json,
+)
 from index.store import Store
-
-FORMAT_VERSION = 1
-TAR = "snapshot.tar"
-RECORD = "snapshot.json"
-STORE = "store.sqlite"
-ENCODER = "encoder/"
-
-MAX_RECORD_BYTES = 1 << 20
-_ENCODER_FILE = re.compile(r"encoder/[a-z][a-z0-9_]*\.(json|txt|safetensors)")
-_CHUNK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a snapshot holds."""
-
-    collection: str
-    n_bits: int
-    encoder: str | None
-    encoder_fingerprint: str | None
-    generation: int
-    documents: int
-    created: str
-    """UTC, ISO 8601."""
-    store_sha256: str
-    format_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +101,39 @@ class Snapshots:
             raise SnapshotError(f"a snapshot cannot be written: {error.strerror}") from error
         return snapshot
 
+    def add(self, tar: Path, *, link: bool = False) -> Snapshot:
+        """Take in a snapshot's file from elsewhere, once all of it was checked.
+
+        It is copied, or linked where that can be done and `link` says so; then nothing may change
+        `tar` afterwards. If there is a snapshot with just this file, that one is returned.
+
+        Raises:
+            InvalidSnapshot: if it is no whole snapshot.
+            SnapshotError: if it cannot be read, or the snapshot not be written.
+        """
+        try:
+            partial = begin(self.path)
+            try:
+                _place(tar, partial / TAR, link=link)
+                digest = _sha256(partial / TAR)
+                there = self.with_sha256(digest)
+                if there is not None:
+                    return there
+                with TemporaryDirectory(dir=partial) as scratch:
+                    (artifact := Path(scratch) / "artifact").mkdir()
+                    contents, _ = check_snapshot(partial / TAR, Path(scratch) / STORE, artifact)
+                snapshot = _record(partial, contents, digest)
+                settle(partial)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        except OSError as error:
+            raise SnapshotError(f"a snapshot cannot be written: {error.strerror}") from error
+        return snapshot
+
+    def with_sha256(self, sha256: str) -> Snapshot | None:
+        """Return the oldest snapshot whose file has the sha256, if there is one."""
+        return next((one for one in self.all() if one.sha256 == sha256), None)
+
     def delete(self, id_: str) -> None:
         """Delete a snapshot.
 
@@ -141,46 +156,10 @@ class Snapshots:
     def _read(self, folder: Path) -> Snapshot:
         try:
             record = json.loads((folder / RECORD).read_bytes())
-            contents = _contents(record.pop("contents"))
+            contents = parse_contents(record.pop("contents"))
             return Snapshot(contents=contents, **record)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"snapshot {folder.name} cannot be read: {error}") from error
-
-
-def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
-    """Write a snapshot's store to `store` and the files of its encoder into the folder `encoder`.
-
-    The store has its sha256; whether it is whole, and whether the encoder has its fingerprint, the
-    caller checks.
-
-    Raises:
-        SnapshotError: if `tar` cannot be read, is no snapshot or has changed since it was made.
-    """
-    digest, record = None, None
-    try:
-        with tarfile.open(tar, "r:") as archive:
-            for member in archive:
-                content = _content(archive, member)
-                if member.name == RECORD:
-                    record = content.read(MAX_RECORD_BYTES)
-                elif member.name == STORE and digest is None:
-                    digest = _copy(content, store)
-                elif _ENCODER_FILE.fullmatch(member.name):
-                    _copy(content, encoder / member.name.removeprefix(ENCODER))
-                else:
-                    raise SnapshotError(f"a snapshot holds no {member.name[:80]!a}")
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise SnapshotError(f"the snapshot cannot be read: {error}") from error
-    if record is None or digest is None:
-        missing = STORE if digest is None else RECORD
-        raise SnapshotError(f"this is no whole snapshot: it holds no {missing}")
-    try:
-        contents = _contents(json.loads(record))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise SnapshotError(f"{RECORD} cannot be read: {error}") from error
-    if contents.store_sha256 != digest:
-        raise SnapshotError(f"{STORE} has changed since the snapshot was made")
-    return contents
 
 
 def _make(partial: Path, copy_store: Callable[[Path], None], encoder: Path | None) -> Snapshot:
@@ -189,26 +168,43 @@ def _make(partial: Path, copy_store: Callable[[Path], None], encoder: Path | Non
         store = Path(scratch) / STORE
         copy_store(store)
         contents = _write_tar(tar, store, encoder)
-    with tar.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    snapshot = Snapshot(partial.stem, contents, tar.stat().st_size, digest)
+    return _record(partial, contents, _sha256(tar))
+
+
+def _record(partial: Path, contents: Contents, digest: str) -> Snapshot:
+    """Write what is known of a snapshot beside its file."""
+    snapshot = Snapshot(partial.stem, contents, (partial / TAR).stat().st_size, digest)
     with (partial / RECORD).open("wb") as file:
-        file.write(_to_json(asdict(snapshot)))
+        file.write(to_json(asdict(snapshot)))
         file.flush()
         os.fsync(file.fileno())
     return snapshot
 
 
+def _place(tar: Path, path: Path, *, link: bool) -> None:
+    if link:
+        with suppress(OSError):  # another file system, or one without links
+            os.link(tar, path)
+    if not path.exists():
+        shutil.copyfile(tar, path)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _write_tar(tar: Path, store: Path, encoder: Path | None) -> Contents:
-    with store.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    contents = _describe(store, digest)
+    contents = _describe(store, _sha256(store))
     with tar.open("wb") as file:
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        # GNU's headers hold sizes beyond 8 GiB themselves; PAX would need more headers for those.
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
             _add(archive, STORE, store)
             for path in sorted(encoder.iterdir()) if encoder is not None else []:
                 _add(archive, ENCODER + path.name, path)
-            raw = _to_json(asdict(contents))
+            raw = to_json(asdict(contents))
             archive.addfile(_member(RECORD, len(raw)), io.BytesIO(raw))
         file.flush()
         os.fsync(file.fileno())
@@ -242,38 +238,3 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.size = size
     return member
-
-
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
-    if content is None:
-        raise SnapshotError(f"{member.name[:80]!a} is not a plain file")
-    return content
-
-
-def _copy(content: IO[bytes], path: Path) -> str:
-    """Write `content` to `path`, where there is nothing, and return its sha256."""
-    digest = hashlib.sha256()
-    with path.open("xb") as file:
-        while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-            file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
-    return digest.hexdigest()
-
-
-def _contents(record: Any) -> Contents:
-    version = record.get("format_version") if isinstance(record, dict) else None
-    if version != FORMAT_VERSION:
-        message = f"it has format version {version!a}; version {FORMAT_VERSION} can be read"
-        raise ValueError(message)
-    names = {field.name for field in fields(Contents)}
-    if set(record) != names:
-        message = f"it must have the fields {', '.join(sorted(names))}"
-        raise ValueError(message)
-    return Contents(**record)
-
-
-def _to_json(record: dict[str, Any]) -> bytes:
-    return (json.dumps(record, indent=2) + "\n").encode()

@@ -58,6 +58,7 @@ ROUTERS = (
     upkeep_routes.router,
     docs.router,
 )
+UPLOAD_PATH = "/v1/snapshots:upload"
 BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate")
 
 
@@ -140,7 +141,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     )
     app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
     app.add_middleware(Authenticate, keyring=Keyring(settings))
-    app.add_middleware(Deadline, seconds=settings.request_timeout)
+    app.add_middleware(Deadline, seconds=settings.request_timeout, by_part={UPLOAD_PATH})
     if settings.traces_endpoint is not None:
         app.add_middleware(Trace, provider=exporting_provider(settings.traces_endpoint))
     app.add_middleware(Observe, metrics=metrics, access_log=settings.access_log)
@@ -152,10 +153,19 @@ def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
     folder, settings = app.state.folder, app.state.settings
     kinds = kinds_of_work(folder, app.state.write_gate, settings)
     path = folder.path / "jobs" if scratch is None else Path(scratch.name)
-    return Jobs(path, kinds, explain, workers=settings.concurrent_jobs, kept=settings.kept_jobs)
+    return Jobs(
+        path,
+        kinds,
+        explain,
+        workers=settings.concurrent_jobs,
+        kept=settings.kept_jobs,
+        keep_files={"evaluation"},
+    )
 
 
 def _body_limit(path: str, settings: Settings) -> int:
+    if path == UPLOAD_PATH:
+        return settings.max_snapshot_bytes
     bulk = path.endswith(BULK_PATHS)
     return settings.max_bulk_body_bytes if bulk else settings.max_body_bytes
 

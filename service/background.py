@@ -16,6 +16,7 @@ from index.errors import (
     CollectionExists,
     EncoderMismatch,
     InputError,
+    InvalidSnapshot,
     SnapshotError,
     UnknownCollection,
     UnknownEncoder,
@@ -30,12 +31,15 @@ from service.jobs import Progress, Work
 from service.settings import Settings
 from service.write_gate import WriteGate
 
+UPLOAD = "snapshot.tar"
+
 _CODES: Mapping[type[Exception], tuple[int, str]] = {
     UnknownCollection: (404, "unknown_collection"),
     UnknownEncoder: (422, "unknown_encoder"),
     UnknownSnapshot: (404, "unknown_snapshot"),
     CollectionExists: (409, "collection_exists"),
     EncoderMismatch: (409, "encoder_mismatch"),
+    InvalidSnapshot: (422, "invalid_snapshot"),
     SnapshotError: (422, "snapshot_failed"),
     EvaluationError: (422, "cannot_evaluate"),
     MetricError: (422, "invalid_request"),
@@ -64,6 +68,7 @@ def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "evaluation": lambda progress: evaluate(folder, limits, progress),
         "reindex": lambda progress: _reindex(folder, gate, progress),
         "snapshot": lambda progress: _snapshot(folder, progress),
+        "upload": lambda progress: _upload(folder, progress),
         "restore": lambda progress: _restore(folder, progress),
         "verify": lambda progress: _at_once(folder, progress, verify),
         "compact": lambda progress: _at_once(folder, progress, compact),
@@ -127,6 +132,11 @@ def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[st
 
 def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     return snapshot_record(folder.create_snapshot(progress.job.collection))
+
+
+def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    # The job keeps its file until it is done, so that it can be done again.
+    return snapshot_record(folder.snapshots().add(progress.folder / UPLOAD, link=True))
 
 
 def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:

@@ -133,7 +133,10 @@ class JobError(ResponseModel):
 
 
 class JobInfo(ResponseModel):
-    """A job; `attempts` is more than 1 if the service ended while it ran. Times are in UTC."""
+    """A job; `attempts` is more than 1 if the service ended while it ran. Times are in UTC.
+
+    `collection` is empty where a snapshot was uploaded.
+    """
 
     id: str
     kind: str

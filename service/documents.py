@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
@@ -30,6 +27,7 @@ from service.document_schemas import (
 )
 from service.errors import ProblemError, invalid_field
 from service.job_routes import JobsOf, accepted
+from service.received import check_media_type, keep_body
 from service.requests import (
     LONG_READ,
     WRITE,
@@ -152,14 +150,15 @@ async def post_bulk(
     respond-async`` the lines are kept and written in the background, as a job; a request that
     comes again with the same ``Idempotency-Key`` gets the same job.
     """
-    _check_media_type(request)
+    check_media_type(request, NDJSON)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
     check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
         spec = asdict(options)
         draft = await run_in_threadpool(jobs.draft)
         try:
-            digest = await _keep(request, draft / INPUT, f"{name} {json.dumps(spec)}\n")
+            about = f"{name} {json.dumps(spec)}\n".encode()
+            digest = await keep_body(request, draft / INPUT, about)
             key = None if idempotency_key is None else (idempotency_key, digest)
             job = await run_in_threadpool(jobs.submit, draft, "bulk", name, spec, key)
         finally:
@@ -173,14 +172,6 @@ async def post_bulk(
         async with slots:
             await run_in_threadpool(writer.write, lines)
     return Response(to_json(writer.result.to_dict()), media_type="application/json")
-
-
-def _check_media_type(request: Request) -> None:
-    given = request.headers.get("content-type", "")
-    if given.partition(";")[0].strip().lower() not in NDJSON:
-        found = f"the content type is {given[:80]!a}" if given else "there is none"
-        message = f"{found}; send the header Content-Type: {NDJSON[0]}"
-        raise ProblemError(415, "unsupported_media_type", message)
 
 
 async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
@@ -197,15 +188,3 @@ async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
         lines.append(rest)
     if lines:
         yield lines
-
-
-async def _keep(request: Request, path: Path, about: str) -> str:
-    """Write a body to a file and return the sha256 of what was asked and of the body."""
-    digest = hashlib.sha256(about.encode())
-    with path.open("wb") as file:
-        async for chunk in request.stream():
-            digest.update(chunk)
-            await run_in_threadpool(file.write, chunk)
-        file.flush()
-        await run_in_threadpool(os.fsync, file.fileno())
-    return digest.hexdigest()

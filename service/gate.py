@@ -9,7 +9,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -132,39 +132,44 @@ class Deadline:
     """Answers for a request that takes too long: 408 if its body is not in yet, or else 503.
 
     A thread cannot be stopped, so the work goes on, and keeps its turn; what it would answer is
-    thrown away.
+    thrown away. Bodies for the paths `by_part` are as long as they are, so there every part of
+    them has its own time.
     """
 
-    def __init__(self, app: ASGIApp, seconds: float) -> None:
+    def __init__(self, app: ASGIApp, seconds: float, by_part: Container[str] = ()) -> None:
         self._app = app
         self._seconds = seconds
+        self._by_part = by_part
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and answer in its place at the deadline."""
         if scope["type"] != "http" or not self._seconds:
             await self._app(scope, receive, send)
             return
-        request = _Timed(scope, receive, send, self._seconds)
-        timer = asyncio.get_running_loop().call_later(self._seconds, request.expire)
+        by_part = scope["path"] in self._by_part
+        request = _Timed(scope, receive, send, self._seconds, by_part=by_part)
         try:
             await self._app(scope, request.receive, request.send)
         except Exception:
             if not request.expired:
                 raise
         finally:
-            timer.cancel()
             await request.finish()
 
 
 class _Timed:
     """One request with a deadline."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, seconds: float, *, by_part: bool
+    ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._seconds = seconds
+        self._by_part = by_part
         self._body_is_in = False
         self._started = False
         self._answer: asyncio.Task[None] | None = None
+        self._timer = self._new_timer()
 
     @property
     def expired(self) -> bool:
@@ -172,6 +177,9 @@ class _Timed:
 
     async def receive(self) -> Message:
         message = await self._receive()
+        if self._by_part and not self._body_is_in and not self.expired:
+            self._timer.cancel()
+            self._timer = self._new_timer()
         self._body_is_in = not message.get("more_body", False)
         return message
 
@@ -183,15 +191,19 @@ class _Timed:
 
     def expire(self) -> None:
         """Begin to answer, unless the application has."""
-        if not self._started:
+        if not self._started and not self.expired:
             self._scope["state"]["expired"] = True
             self._answer = asyncio.get_running_loop().create_task(self._answer_late())
 
     async def finish(self) -> None:
         """Wait until what was begun here is done."""
+        self._timer.cancel()
         if self._answer is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._answer
+
+    def _new_timer(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._seconds, self.expire)
 
     async def _answer_late(self) -> None:
         limit = f"within {self._seconds:g} s"

@@ -11,8 +11,9 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,10 +73,11 @@ class Jobs:
         *,
         workers: int = 1,
         kept: int = 1000,
+        keep_files: Container[str] = (),
     ) -> None:
         """Open the jobs in the folder `path`; those that were not finished are begun again.
 
-        The last `kept` finished jobs are remembered.
+        The last `kept` finished jobs are remembered, and of the kinds `keep_files` their files.
 
         Raises:
             JobStoreError: if the records cannot be opened.
@@ -85,6 +87,7 @@ class Jobs:
         self._kinds = kinds
         self._explain = explain
         self._kept = kept
+        self._keep_files = keep_files
         self._store = JobStore(path / "jobs.sqlite")
         self._lock = threading.Lock()
         self._running: dict[str, Progress] = {}
@@ -164,6 +167,7 @@ class Jobs:
                 running.cancelled.set()
             else:
                 self._store.finish(id_, "cancelled")
+                self._delete_files(id_)
         return self.get(id_)
 
     def close(self) -> None:
@@ -194,6 +198,15 @@ class Jobs:
             self._store.finish(id_, "failed", error=self._problem(error, id_))
         finally:
             del self._running[id_]
+        self._delete_files(id_)
+
+    def _delete_files(self, id_: str) -> None:
+        """Delete what a job needed, once it is finished."""
+        with suppress(LookupError, FileNotFoundError):  # it may be forgotten by now
+            job = self._store.get(id_)
+            if job.state in FINISHED and job.kind not in self._keep_files:
+                for path in (self._path / id_).iterdir():
+                    path.unlink()
 
     def _problem(self, error: Exception, id_: str) -> dict[str, Any]:
         problem = error if isinstance(error, ProblemError) else self._explain(error)

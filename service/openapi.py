@@ -24,15 +24,15 @@ SECURITY_SCHEMES = {
 """Where a service has keys; one without takes requests without."""
 
 REFUSALS = {
-    "400": "The body is not JSON, or cannot be read.",
+    "400": "The body cannot be read, as JSON or at all.",
     "401": "A key is needed, and there is none, or one that is not known.",
     "403": "The key may not do this, or the service only reads.",
     "404": "There is nothing of that name.",
     "408": "The body was not sent in time.",
     "409": "It is there already, as another one, or its state does not allow this.",
     "413": "The body has more bytes than the limit.",
-    "415": "The body does not say that it is JSON.",
-    "422": "The body is JSON, but not as it must be; `errors` points to what is wrong.",
+    "415": "The body does not say that it is of the type that is taken.",
+    "422": "The body is not as it must be; in JSON, `errors` points to what is wrong.",
     "429": "Too many requests are waiting; Retry-After says when to come back.",
     "503": "It cannot be served now; Retry-After says when to come back.",
 }

@@ -66,15 +66,20 @@ async def _write_slot_only(request: Request) -> AsyncIterator[None]:
         yield
 
 
-async def _long_read_slot(request: Request) -> AsyncIterator[None]:
+async def _long_read_slots(request: Request) -> Semaphore:
     slots: Semaphore = request.app.state.long_read_slots
-    async with slots:
+    return slots
+
+
+async def _long_read_slot(request: Request) -> AsyncIterator[None]:
+    async with await _long_read_slots(request):
         yield
 
 
 Folder = Annotated[DataFolder, Depends(_folder)]
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
 WriteSlots = Annotated[Semaphore, Depends(_write_slots)]
+LongReadSlots = Annotated[Semaphore, Depends(_long_read_slots)]
 GateOf = Annotated[WriteGate, Depends(_write_gate)]
 Limits = Annotated[Settings, Depends(_settings)]
 

@@ -88,6 +88,9 @@ class Settings(BaseSettings):
     max_bulk_body_bytes: Count = Field(
         default=16 << 20, description="of a body that carries documents or labelled queries"
     )
+    max_snapshot_bytes: Count = Field(
+        default=16 << 30, description="of a snapshot that is uploaded"
+    )
     max_json_depth: int = Field(
         default=96, ge=1, le=MAX_JSON_DEPTH, description="levels of objects and lists in a body"
     )

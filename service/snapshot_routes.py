@@ -1,21 +1,41 @@
-"""Snapshots over REST: made, listed, downloaded, restored and deleted."""
+"""Snapshots over REST: made, uploaded, listed, downloaded, restored and deleted."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
+from index.data_folder import DataFolder
 from index.errors import CollectionExists
 from index.names import check_name
-from service.background import local, snapshot_record
+from service.background import UPLOAD, local, snapshot_record
 from service.background_schemas import JobInfo, RestoreSnapshot, SnapshotInfo, SnapshotList
 from service.body import JSONRoute
+from service.errors import ProblemError
 from service.job_routes import JobsOf, accepted
-from service.requests import LONG_READ, CollectionOf, Folder, located, render, wants_async
+from service.received import check_media_type, keep_body
+from service.requests import (
+    LONG_READ,
+    CollectionOf,
+    Folder,
+    LongReadSlots,
+    located,
+    render,
+    wants_async,
+)
 from service.roles import ADMIN
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 TAR = "application/x-tar"
+_FILE = {
+    "required": True,
+    "content": {TAR: {"schema": {"type": "string", "format": "binary"}}},
+}
 
 
 @router.post(
@@ -39,6 +59,50 @@ def post_snapshot(
         return accepted(jobs.submit(jobs.draft(), "snapshot", name, {}))
     made = snapshot_record(folder.create_snapshot(name))
     return render(SnapshotInfo(**made), 201, {"Location": f"/v1/snapshots/{made['id']}"})
+
+
+@router.post(
+    "/snapshots:upload",
+    response_model=SnapshotInfo,
+    status_code=201,
+    openapi_extra={**ADMIN, "requestBody": _FILE},
+    responses={
+        200: {"model": SnapshotInfo, "description": "There was one with just this file."},
+        202: {"model": JobInfo, "description": "It is checked in the background."},
+    },
+    summary="Upload a snapshot",
+)
+async def post_upload(
+    request: Request,
+    folder: Folder,
+    jobs: JobsOf,
+    slots: LongReadSlots,
+    sha256: Annotated[
+        str | None,
+        Query(
+            pattern="^[0-9a-f]{64}$",
+            description="Of the file, in hexadecimal; a body that has another is refused.",
+        ),
+    ] = None,
+) -> Response:
+    """Take in the file of a snapshot that was downloaded, from this service or from another.
+
+    All of it is checked before it is accepted, as it is before it is restored. With the header
+    ``Prefer: respond-async`` that is done in the background, as a job.
+    """
+    check_media_type(request, [TAR])
+    draft = await run_in_threadpool(jobs.draft)
+    try:
+        digest = await keep_body(request, draft / UPLOAD)
+        if sha256 is not None and sha256 != digest:
+            message = f"the body has the sha256 {digest}, not {sha256}, which was given"
+            raise ProblemError(422, "invalid_snapshot", message)
+        if wants_async(request):
+            return accepted(await run_in_threadpool(jobs.submit, draft, "upload", "", {}))
+        async with slots:
+            return await run_in_threadpool(_added, folder, draft / UPLOAD, digest)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 @router.get(
@@ -107,3 +171,11 @@ def delete_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in 
     """Delete a snapshot and its file."""
     folder.snapshots().delete(id)
     return Response(status_code=204)
+
+
+def _added(folder: DataFolder, tar: Path, digest: str) -> Response:
+    snapshots = folder.snapshots()
+    there = snapshots.with_sha256(digest)
+    made = snapshots.add(tar, link=True) if there is None else there
+    location = {"Location": f"/v1/snapshots/{made.id}"}
+    return render(SnapshotInfo(**snapshot_record(made)), 201 if there is None else 200, location)

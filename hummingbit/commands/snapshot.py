@@ -1,10 +1,11 @@
-"""``hummingbit snapshot create|list|restore|delete``: copies of collections in one file each."""
+"""``hummingbit snapshot ACTION``: copies of collections in one file each."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = _add(actions, "list", run_list, "print the snapshots, the oldest first")
     listing.add_argument("collection", nargs="?", metavar="COLLECTION")
     restore = _add(actions, "restore", run_restore, "make a collection of a snapshot")
-    restore.add_argument("snapshot", metavar="SNAPSHOT", help="an id; without --url, also a file")
+    restore.add_argument("snapshot", metavar="SNAPSHOT", help="an id, or else a file")
     restore.add_argument("collection", metavar="COLLECTION", help="the name of the one to make")
+    download = _add(actions, "download", run_download, "write a snapshot to a file")
+    download.add_argument("snapshot", metavar="SNAPSHOT", help="its id")
+    download.add_argument("file", type=Path, metavar="FILE")
+    upload = _add(actions, "upload", run_upload, "take in the file of a snapshot from elsewhere")
+    upload.add_argument("file", type=Path, metavar="FILE")
     delete = _add(actions, "delete", run_delete, "delete a snapshot")
     delete.add_argument("snapshot", metavar="SNAPSHOT", help="its id")
 
@@ -39,15 +45,43 @@ def run_create(args: argparse.Namespace) -> int:
             job = client.wait_for(client.snapshot_job(args.collection))
             made = client.snapshot((job["result"] or {})["id"])
             if args.out is not None:
-                _written(args.out, lambda: client.download_snapshot(made["id"], args.out))
+                with _naming("--out", args.out):
+                    client.download_snapshot(made["id"], args.out)
         _print(made)
         return 0
     with open_folder(args, writable=True) as folder:
         snapshot = folder.create_snapshot(args.collection)
         if args.out is not None:
-            file = folder.snapshots().file(snapshot.id)
-            _written(args.out, lambda: shutil.copyfile(file, args.out))
+            with _naming("--out", args.out):
+                _copy(folder.snapshots().file(snapshot.id), args.out)
     _print(_record(snapshot))
+    return 0
+
+
+def run_download(args: argparse.Namespace) -> int:
+    """Write a snapshot to a file that appears once it is whole, and print what it holds."""
+    with _naming("FILE", args.file):
+        if args.url is not None:
+            with service_at(args) as client:
+                _print(client.download_snapshot(args.snapshot, args.file))
+            return 0
+        with open_folder(args, writable=False) as folder:
+            snapshot = folder.snapshots().get(args.snapshot)
+            _copy(folder.snapshots().file(snapshot.id), args.file)
+    _print(_record(snapshot))
+    return 0
+
+
+def run_upload(args: argparse.Namespace) -> int:
+    """Check a snapshot's file, take it in, and print what it holds."""
+    with _naming("FILE", args.file):
+        args.file.open("rb").close()
+        if args.url is not None:
+            with service_at(args) as client:
+                _print(_upload(client, args.file))
+            return 0
+        with open_folder(args, writable=True) as folder:
+            _print(_record(folder.snapshots().add(args.file)))
     return 0
 
 
@@ -100,24 +134,57 @@ def _add(
 
 
 def _restore_remotely(client: Client, args: argparse.Namespace) -> int:
-    job = client.wait_for(client.restore_snapshot(args.snapshot, args.collection))
+    known = [one["id"] for one in client.snapshots()]
+    if args.snapshot in known:
+        return _restore_from(client, args.snapshot, args.collection)
+    _check_file(args.snapshot, "the service")
+    with _naming("SNAPSHOT", args.snapshot):
+        uploaded = _upload(client, Path(args.snapshot))["id"]
+    try:
+        return _restore_from(client, uploaded, args.collection)
+    finally:
+        if uploaded not in known:
+            client.delete_snapshot(uploaded)
+
+
+def _restore_from(client: Client, snapshot_id: str, collection: str) -> int:
+    job = client.wait_for(client.restore_snapshot(snapshot_id, collection))
     return int((job["result"] or {})["documents"])
+
+
+def _upload(client: Client, file: Path) -> Mapping[str, Any]:
+    return client.wait_for(client.upload_snapshot_job(file))["result"] or {}
 
 
 def _file_of(folder: DataFolder, given: str) -> Path:
     """Return the file of the snapshot with the id that was given, or else the file of that name."""
     if given in [one.id for one in folder.snapshots().all()]:
         return folder.snapshots().file(given)
-    if not Path(given).is_file():
-        raise OptionError(f"SNAPSHOT: {given[:200]!a} is no snapshot of the folder, and no file")
+    _check_file(given, "the folder")
     return Path(given)
 
 
-def _written(out: Path, write: Callable[[], object]) -> None:
+def _check_file(given: str, place: str) -> None:
+    if not Path(given).is_file():
+        raise OptionError(f"SNAPSHOT: {given[:200]!a} is no snapshot of {place}, and no file")
+
+
+def _copy(file: Path, out: Path) -> None:
+    partial = out.with_name(f"{out.name}.partial")
     try:
-        write()
+        shutil.copyfile(file, partial)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(option: str, path: Path | str) -> Iterator[None]:
+    """Say which option it is whose file cannot be read or written."""
+    try:
+        yield
     except OSError as error:
-        raise OptionError(f"--out: {out}: {error.strerror or error}") from error
+        raise OptionError(f"{option}: {path}: {error.strerror or error}") from error
 
 
 def _record(snapshot: Snapshot) -> dict[str, Any]:

@@ -177,6 +177,35 @@ def test_snapshots(client: Client, name: str, tmp_path: Path) -> None:
         assert caught.value.code == "unknown_snapshot"
 
 
+def test_a_snapshot_is_moved_from_one_service_to_another(
+    client: Client, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    made = client.create_snapshot(name)
+    client.download_snapshot(made["id"], file)
+
+    async def again(url: str) -> None:
+        async with AsyncClient(url) as waiting:
+            assert await waiting.upload_snapshot(file) == first
+            job = await waiting.wait_for(await waiting.upload_snapshot_job(file), timeout=30)
+            assert job["result"] == first
+
+    with served(tmp_path / "elsewhere") as other, Client(str(other.base_url)) as moved:
+        first = moved.upload_snapshot(file)
+        assert first["sha256"] == made["sha256"]
+        job = moved.wait_for(moved.upload_snapshot_job(file), timeout=30)
+        assert job["result"] == first
+        asyncio.run(again(str(other.base_url)))
+        moved.wait_for(moved.restore_snapshot(first["id"], "moved"), timeout=30)
+        assert moved.count("moved") == N
+        file.write_bytes(b"no snapshot")
+        with pytest.raises(ServiceError) as caught:
+            moved.upload_snapshot(file)
+        assert (caught.value.status, caught.value.code) == (422, "invalid_snapshot")
+        with pytest.raises(FileNotFoundError):
+            moved.upload_snapshot(tmp_path / "absent")
+
+
 def test_the_asynchronous_client(url: str, client: Client, name: str, tmp_path: Path) -> None:
     async def session() -> None:
         async with AsyncClient(url) as waiting:

@@ -225,6 +225,29 @@ def test_snapshots(ask: Ask, corpus: Path, tmp_path: Path) -> None:
     ask("snapshot", "delete", id_, status=2)
 
 
+def test_a_snapshot_is_moved(ask: Ask, corpus: Path, tmp_path: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    made = ask("snapshot", "create", "c")
+    id_ = made.split("\t")[0]
+    file = tmp_path / "c.tar"
+    assert ask("snapshot", "download", id_, str(file)) == made
+    assert ask("snapshot", "upload", str(file)) == made
+    ask("snapshot", "delete", id_)
+    uploaded = ask("snapshot", "upload", str(file))
+    assert uploaded.split("\t")[1:] == made.split("\t")[1:]
+    assert ask("snapshot", "list") == uploaded
+    ask("snapshot", "delete", uploaded.split("\t")[0])
+    # A file is restored just as a snapshot that is there, and leaves none.
+    assert f"{N} documents restored" in ask("snapshot", "restore", str(file), "again")
+    assert ask("snapshot", "list") == ""
+    assert ask("index", "count", "again") == f"{N}\n"
+    file.write_bytes(b"no snapshot")
+    assert "the snapshot cannot be read" in ask("snapshot", "upload", str(file), status=2)
+    assert "FILE: " in ask("snapshot", "upload", str(tmp_path / "absent"), status=2)
+    assert "there is no snapshot" in ask("snapshot", "download", id_, str(file), status=2)
+    assert file.read_bytes() == b"no snapshot"
+
+
 def test_what_a_service_refuses_of_many_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

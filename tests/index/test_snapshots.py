@@ -5,6 +5,7 @@ import json
 import sqlite3
 import tarfile
 import threading
+import tracemalloc
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -20,12 +21,13 @@ from index.errors import (
     DataFolderError,
     EncoderMismatch,
     InputError,
+    InvalidSnapshot,
     SnapshotError,
     UnknownCollection,
     UnknownSnapshot,
 )
 from index.records import Query
-from index.snapshots import RECORD, STORE
+from index.snapshot_contents import RECORD, STORE, TAR
 from tests.support.encoders import random_texts, text_encoder
 
 
@@ -111,6 +113,37 @@ def test_what_a_crash_leaves_of_a_snapshot_is_deleted(data: Path) -> None:
     assert not left.exists()
 
 
+def test_the_file_of_a_snapshot_is_taken_in_elsewhere(data: Path, tmp_path: Path) -> None:
+    tar = snapshot_of(data)
+    with (
+        DataFolder(data, writable=False) as before,
+        DataFolder(tmp_path / "other", writable=True) as other,
+    ):
+        (made,) = before.snapshots().all()
+        added = other.snapshots().add(tar)
+        assert (added.contents, added.bytes, added.sha256) == (
+            made.contents,
+            made.bytes,
+            made.sha256,
+        )
+        assert other.snapshots().all() == [added]
+        assert other.snapshots().add(tar) == added
+        assert other.encoder_names() == []
+        restored = other.restore_snapshot(other.snapshots().file(added.id), "again")
+        assert held(restored) == held(before.collection("recipes"))
+        (folder,) = (tmp_path / "other" / "snapshots").iterdir()
+        assert sorted(path.name for path in folder.iterdir()) == [RECORD, TAR]
+
+
+def test_a_file_that_is_linked_takes_no_room(data: Path, tmp_path: Path) -> None:
+    tar = snapshot_of(data)
+    with DataFolder(tmp_path / "other", writable=True) as other:
+        added = other.snapshots().add(tar, link=True)
+        assert other.snapshots().file(added.id).samefile(tar)
+        other.snapshots().delete(added.id)
+        assert tar.exists()
+
+
 def test_a_snapshot_holds_one_moment_while_writes_go_on(data: Path) -> None:
     """Documents are written in pairs, so every moment has as many of the one kind as the other."""
     with DataFolder(data, writable=True) as folder:
@@ -194,6 +227,11 @@ def tar_of(path: Path, contents: dict[str, bytes], *others: tarfile.TarInfo) -> 
     return path
 
 
+def changed(whole: dict[str, bytes], **fields: object) -> dict[str, bytes]:
+    record = {**json.loads(whole[RECORD]), **fields}
+    return {**whole, RECORD: json.dumps(record).encode()}
+
+
 def link(name: str, target: str) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type, member.linkname = tarfile.SYMTYPE, target
@@ -214,7 +252,18 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         "'encoder/more.json' is not a plain file": tar_of(
             tmp_path / "d", whole, link("encoder/more.json", "/etc/passwd")
         ),
-        "File exists": tar_of(tmp_path / "e", whole, tarfile.TarInfo("encoder/encoder.json")),
+        "'encoder/encoder.json' comes twice": tar_of(
+            tmp_path / "e", whole, tarfile.TarInfo("encoder/encoder.json")
+        ),
+        "no more than 32 files": tar_of(
+            tmp_path / "l", whole | {f"encoder/e{at}.json": b"" for at in range(30)}
+        ),
+        "n_bits.* must be whole numbers": tar_of(tmp_path / "m", changed(whole, n_bits="16")),
+        "must be strings": tar_of(tmp_path / "n", changed(whole, encoder=None)),
+        "encoder is '../x'": tar_of(tmp_path / "o", changed(whole, encoder="../x")),
+        "collection is 'A'": tar_of(tmp_path / "p", changed(whole, collection="A")),
+        "Invalid isoformat": tar_of(tmp_path / "q", changed(whole, created="now")),
+        "holds 29 documents": tar_of(tmp_path / "r", changed(whole, documents=30)),
         "has changed since the snapshot was made": tar_of(
             tmp_path / "f", {**whole, STORE: whole[STORE][:-1] + b"\1"}
         ),
@@ -229,14 +278,20 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         "the snapshot's encoder": tar_of(tmp_path / "k", other_encoder),
         "cannot be read": tmp_path / "no such file",
     }
+    (tmp_path / "text").write_bytes(b"this is no archive" * 100)
+    attacks["cannot be read: .*"] = tmp_path / "text"
     (tmp_path / "half").write_bytes(tar.read_bytes()[: tar.stat().st_size // 2])
     attacks["unexpected end of data"] = tmp_path / "half"
     with DataFolder(tmp_path / "other", writable=True) as folder:
         for message, attack in attacks.items():
             with pytest.raises(SnapshotError, match=message):
                 folder.restore_snapshot(attack, "again")
+            with pytest.raises(SnapshotError):
+                folder.snapshots().add(attack)
         assert list(folder.collections()) == folder.encoder_names() == []
-    assert list((tmp_path / "other" / "collections").iterdir()) == []
+        assert folder.snapshots().all() == []
+    for name in ("collections", "snapshots"):
+        assert list((tmp_path / "other" / name).iterdir()) == []
     assert not (tmp_path / "evil").exists()
 
 
@@ -248,6 +303,16 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         ("UPDATE documents SET text = 'other' WHERE row = 5", "'d4' .* is not what was written"),
         ("DELETE FROM removed", "damaged"),
         ("DELETE FROM meta WHERE key = 'n_bits'", "damaged"),
+        ("UPDATE meta SET value = 'many' WHERE key = 'documents'", "damaged"),
+        ("DELETE FROM meta WHERE key = 'generation'", "damaged"),
+        ("UPDATE meta SET value = x'00' WHERE key = 'engine'", "damaged"),
+        ("UPDATE documents SET code = 7 WHERE row = 5", "damaged"),
+        ("UPDATE documents SET code = 'text' WHERE row = 5", "damaged"),
+        ("UPDATE documents SET id = x'ff' WHERE row = 5", "not what was written"),
+        ("UPDATE documents SET payload = 5 WHERE row = 5", "not what was written"),
+        ("UPDATE documents SET vector = 'text' WHERE row = 5", "damaged"),
+        ("UPDATE codes SET rows = 'text'", "damaged"),
+        ("UPDATE codes SET checksum = 'text'", "damaged"),
     ],
 )
 def test_a_store_that_was_tampered_with_is_refused(
@@ -266,4 +331,30 @@ def test_a_store_that_was_tampered_with_is_refused(
     with DataFolder(tmp_path / "other", writable=True) as folder:
         with pytest.raises(SnapshotError, match=message):
             folder.restore_snapshot(tar, "again")
+        with pytest.raises(InvalidSnapshot, match=message):
+            folder.snapshots().add(tar)
         assert list(folder.collections()) == []
+        assert folder.snapshots().all() == []
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K"])
+def test_headers_that_extend_others_are_not_read_into_memory(
+    data: Path, tmp_path: Path, kind: bytes
+) -> None:
+    """A header says that half a gigabyte of names follows, in a file that has holes."""
+    member = tarfile.TarInfo("encoder/more.json")
+    member.type, member.size = kind, 1 << 29
+    tar = tmp_path / "tar"
+    with tar.open("wb") as file:
+        file.write(member.tobuf(tarfile.USTAR_FORMAT))
+        file.truncate(1 << 29)
+    tracemalloc.start()
+    try:
+        with (
+            DataFolder(tmp_path / "other", writable=True) as folder,
+            pytest.raises(InvalidSnapshot, match="is not a plain file"),
+        ):
+            folder.restore_snapshot(tar, "again")
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()

@@ -29,6 +29,7 @@ WRITES = [
     ("POST", "/v1/collections/c/compact", None),
     ("POST", "/v1/collections/c/reindex", {"encoder": "words", "into": "x"}),
     ("POST", "/v1/aliases", {"actions": [{"remove": {"alias": "mine"}}]}),
+    ("POST", "/v1/snapshots:upload", None),
     ("POST", "/v1/snapshots/x/restore", {"collection": "x"}),
     ("DELETE", "/v1/snapshots/x", None),
     ("POST", "/v1/jobs/x/cancel", None),

@@ -1,0 +1,206 @@
+"""Snapshots that come to a service over REST."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import socket
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from corpus.document import Document
+from index.data_folder import DataFolder
+from service.settings import Settings
+from tests.support.encoders import random_texts
+from tests.support.service import check_problem, finished, make_data_folder, served
+
+N = 200
+TAR = {"content-type": "application/x-tar"}
+ASYNC = {**TAR, "prefer": "respond-async"}
+PATH = "/v1/snapshots:upload"
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the file of a snapshot, downloaded from a service that is gone by then."""
+    with DataFolder(make_data_folder(tmp_path_factory.mktemp("data")), writable=True) as folder:
+        texts = random_texts(N)
+        folder.create_collection("c", encoder="words").upsert(
+            Document(f"d{at}", text, payload={"at": at}) for at, text in enumerate(texts)
+        )
+        with served(folder) as client:
+            made = client.post("/v1/collections/c/snapshots").json()
+            return client.get(f"/v1/snapshots/{made['id']}/file").content
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[httpx.Client]:
+    with served(tmp_path / "other") as one:
+        yield one
+
+
+def upload(client: httpx.Client, raw: bytes, **query: Any) -> httpx.Response:
+    return client.post(PATH, content=raw, headers=TAR, params=query)
+
+
+def leftovers(data: Path) -> list[str]:
+    """Return what lies in the data folder but for records of jobs."""
+    return sorted(
+        str(path.relative_to(data))
+        for path in data.rglob("*")
+        if path.is_file() and not path.name.startswith(("jobs.sqlite", "aliases"))
+    )
+
+
+def test_a_snapshot_of_one_service_is_restored_by_another(
+    client: httpx.Client, snapshot: bytes
+) -> None:
+    digest = hashlib.sha256(snapshot).hexdigest()
+    response = upload(client, snapshot, sha256=digest)
+    assert response.status_code == 201, response.text
+    made = response.json()
+    assert (made["collection"], made["documents"], made["sha256"]) == ("c", N, digest)
+    assert made["bytes"] == len(snapshot)
+    assert client.get(response.headers["location"]).json() == made
+    assert client.get(f"/v1/snapshots/{made['id']}/file").content == snapshot
+    path = f"/v1/snapshots/{made['id']}/restore"
+    job = finished(client, client.post(path, json={"collection": "again"}))
+    assert job["result"] == {"collection": "again", "documents": N}
+    body = {"text": "apple", "limit": 3, "with_payload": True}
+    assert len(client.post("/v1/collections/again/search", json=body).json()["hits"]) == 3
+    assert [one["name"] for one in client.get("/v1/encoders").json()["encoders"]] == ["words"]
+    assert client.post("/v1/collections/again/verify").json()["problems"] == []
+
+
+def test_the_same_file_again_is_the_same_snapshot(client: httpx.Client, snapshot: bytes) -> None:
+    first = upload(client, snapshot)
+    second = upload(client, snapshot)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json() == second.json()
+    job = finished(client, client.post(PATH, content=snapshot, headers=ASYNC))
+    assert job["result"] == first.json()
+    assert client.get("/v1/snapshots").json()["snapshots"] == [first.json()]
+
+
+def test_an_upload_is_checked_in_the_background(
+    client: httpx.Client, snapshot: bytes, tmp_path: Path
+) -> None:
+    job = finished(client, client.post(PATH, content=snapshot, headers=ASYNC))
+    assert (job["kind"], job["state"], job["result"]["documents"]) == ("upload", "done", N)
+    assert client.get("/v1/snapshots").json()["snapshots"] == [job["result"]]
+    job = finished(client, client.post(PATH, content=snapshot[:20_000], headers=ASYNC))
+    assert (job["state"], job["error"]["code"]) == ("failed", "invalid_snapshot")
+    # What a finished job needed is gone.
+    folder = f"snapshots/{client.get('/v1/snapshots').json()['snapshots'][0]['id']}"
+    expected = [f"{folder}/snapshot.json", f"{folder}/snapshot.tar"]
+    deadline = time.monotonic() + 10
+    while leftovers(tmp_path / "other") != expected:
+        assert time.monotonic() < deadline, leftovers(tmp_path / "other")
+
+
+def archive_of(*names: str) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "cannot be read: empty file"),
+        (b"no archive", "cannot be read"),
+        (b"\x80\x04K\x01." * 500, "cannot be read"),
+        (archive_of("../../evil"), "a snapshot holds no '../../evil'"),
+        (archive_of("/etc/evil"), "a snapshot holds no '/etc/evil'"),
+        (archive_of("snapshot.json"), "holds no store.sqlite"),
+        (archive_of("store.sqlite", "snapshot.json"), "snapshot.json cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_snapshot_is_refused(
+    client: httpx.Client, tmp_path: Path, raw: bytes, said: str
+) -> None:
+    problem = check_problem(upload(client, raw), 422, "invalid_snapshot")
+    assert said in problem["detail"]
+    assert str(tmp_path) not in problem["detail"]
+    assert client.get("/v1/snapshots").json() == {"snapshots": []}
+    assert leftovers(tmp_path / "other") == []
+
+
+def test_a_file_that_changed_on_its_way_is_refused(
+    client: httpx.Client, tmp_path: Path, snapshot: bytes
+) -> None:
+    digest = hashlib.sha256(snapshot).hexdigest()
+    changed = bytearray(snapshot)
+    changed[len(changed) // 2] ^= 1
+    for headers in (TAR, ASYNC):
+        query = {"sha256": digest}
+        refused = client.post(PATH, content=bytes(changed), headers=headers, params=query)
+        problem = check_problem(refused, 422, "invalid_snapshot")
+        assert digest in problem["detail"]
+    check_problem(upload(client, bytes(changed)), 422, "invalid_snapshot")
+    check_problem(upload(client, snapshot, sha256="A" * 64), 422, "invalid_request")
+    assert leftovers(tmp_path / "other") == []
+
+
+def test_limits_of_an_upload(tmp_path: Path, snapshot: bytes) -> None:
+    limit = Settings(max_snapshot_bytes=len(snapshot) - 1, max_body_bytes=100)
+    with served(tmp_path / "data", limit) as client:
+        check_problem(upload(client, snapshot), 413, "body_too_large")
+        pieces = (snapshot[at : at + 4096] for at in range(0, len(snapshot), 4096))
+        refused = client.post(PATH, content=pieces, headers=TAR)
+        check_problem(refused, 413, "body_too_large")
+        assert leftovers(tmp_path / "data") == []
+        for headers in ({}, {"content-type": "application/json"}):
+            refused = client.post(PATH, content=b"{}", headers=headers)
+            check_problem(refused, 415, "unsupported_media_type")
+    with served(tmp_path / "data", Settings(max_snapshot_bytes=len(snapshot))) as client:
+        assert upload(client, snapshot).status_code == 201
+
+
+def test_an_upload_may_take_longer_than_an_answer(tmp_path: Path, snapshot: bytes) -> None:
+    """Every part of it has the time that an answer has."""
+    with served(tmp_path / "data", Settings(request_timeout=0.6)) as client:
+        assert client.base_url.port is not None
+        head = (
+            f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-tar\r\n"
+            f"Content-Length: {len(snapshot)}\r\nConnection: close\r\n\r\n"
+        )
+        address = ("127.0.0.1", client.base_url.port)
+        with socket.create_connection(address, timeout=10) as connection:
+            connection.sendall(head.encode())
+            for part in range(8):
+                time.sleep(0.2)
+                connection.sendall(snapshot[part * 1000 : part * 1000 + 1000])
+            connection.sendall(snapshot[8000:])
+            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert answer.startswith(b"HTTP/1.1 201 ")
+        with socket.create_connection(address, timeout=10) as connection:
+            connection.sendall(head.encode() + snapshot[:1000])
+            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(
+    client: httpx.Client, tmp_path: Path, snapshot: bytes
+) -> None:
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-tar\r\n"
+        f"Content-Length: {len(snapshot)}\r\n\r\n"
+    )
+    assert client.base_url.port is not None
+    with socket.create_connection(("127.0.0.1", client.base_url.port), timeout=10) as connection:
+        connection.sendall(head.encode() + snapshot[:50_000])
+    deadline = time.monotonic() + 10
+    while leftovers(tmp_path / "other") or any((tmp_path / "other" / "jobs").glob("*.partial")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert client.get("/v1/snapshots").json() == {"snapshots": []}
