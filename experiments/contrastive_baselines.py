@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from pytorch_metric_learning.distances import LpDistance
-from pytorch_metric_learning.losses import NTXentLoss, SupConLoss, TripletMarginLoss
+from pytorch_metric_learning.losses import SupConLoss, TripletMarginLoss
 from torch import Tensor
 
 
@@ -17,9 +17,11 @@ def info_nce_loss(first_ND: Tensor, second_ND: Tensor, temperature: float = 0.1)
     Each view is to find the other one by cosine among all 2 N − 1; InfoNCE both ways.
     """
     example_N = torch.arange(len(first_ND))
-    views = torch.cat([first_ND, second_ND])
-    loss: Tensor = NTXentLoss(temperature)(views, example_N.repeat(2))
-    return loss
+    # With one other of its class each, SupCon is InfoNCE. The library's NTXentLoss lists every
+    # positive with every negative pair, which grows with the third power of the batch.
+    return supervised_contrastive_loss(
+        torch.cat([first_ND, second_ND]), example_N.repeat(2), temperature
+    )
 
 
 def supervised_contrastive_loss(x_ND: Tensor, class_N: Tensor, temperature: float = 0.1) -> Tensor:

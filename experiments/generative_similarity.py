@@ -1,0 +1,23 @@
+"""Generative similarity: the experiments of the paper.
+
+Source: Marjieh, Kumar, Campbell et al., "Learning Human-Aligned Representations with Contrastive
+Learning and Generative Similarity" (2024). Each part is a module of its own with `configure` and
+`run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from experiments.parts import configure_parts
+
+SUMMARY = "generative similarity: embeddings of what is likely to have one source"
+
+PARTS = {
+    "gaussian": "experiments.gaussian_similarity",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    configure_parts(parser, PARTS, "results/generative-similarity")
