@@ -54,7 +54,7 @@ class BulkResult:
             "unchanged": self.unchanged,
             "failed": self.failed,
             "generation": self.generation,
-            "errors": self.errors,
+            "errors": sorted(self.errors, key=lambda error: error["line"]),
             "errors_left_out": self.failed - len(self.errors),
         }
 

@@ -54,6 +54,9 @@ TITLES = {
 }
 """Every code there is, and its title."""
 
+# What a path may hold as it is; RFC 3986, section 3.3.
+PATH_CHARACTERS = "/:@!$&'()*+,;="
+
 # Whoever is asked to come back later is told how much later, in seconds.
 RETRY_AFTER = {429: "1", 503: "5"}
 
@@ -100,7 +103,7 @@ def problem_response(
         "title": TITLES[problem.code],
         "status": problem.status_code,
         "detail": problem.detail,
-        "instance": quote(request.scope["path"], errors="replace"),
+        "instance": quote(request.scope["path"], safe=PATH_CHARACTERS, errors="replace"),
         "code": problem.code,
     }
     if request_id := request.scope.get("state", {}).get("request_id"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def field_errors(errors: Sequence[Mapping[str, Any]]) -> list[FieldError]:
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
-    message = str(error["msg"]).replace("Input should", "it should")
+    message = re.sub("^(Input|String) should", "it should", str(error["msg"]))
     sentence = SENTENCES.get(error["type"], message)
     if error["type"] in {"missing", "extra_forbidden", "string_unicode", "too_short", "too_long"}:
         return sentence

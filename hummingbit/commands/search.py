@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+import time
+from typing import Any
 
+from encoder.codes import code_to_hex
 from hummingbit.commands.opening import (
     add_filter,
     add_folder,
@@ -15,7 +17,9 @@ from hummingbit.commands.opening import (
     read_filter_as_json,
     service_at,
 )
+from index.backend import CollectionBackend
 from index.records import Hit, Query, SearchResult
+from service.answers import add_codes, search_answer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
     query = Query(text=args.text, code=args.code, id=args.id)
     filter_ = read_filter(args)
     with open_folder(args, writable=False) as folder:
-        found = folder.collection(args.collection).search(
+        collection = folder.collection(args.collection)
+        began = time.perf_counter()
+        found = collection.search(
             [query],
             args.limit,
             args.radius,
@@ -65,9 +71,13 @@ def run(args: argparse.Namespace) -> int:
             cursor=args.cursor,
             rerank=args.rerank,
         )
-    if args.json:
-        print(json.dumps(_as_object(found), indent=2, ensure_ascii=False))
-        return 0
+        if args.json:
+            answer = _as_object(args, collection, found, time.perf_counter() - began)
+            if args.with_code:
+                (code,) = collection.encode_queries([query])
+                add_codes(answer, found.hits[0], code_to_hex(code))
+            print(json.dumps(answer, indent=2, ensure_ascii=False))
+            return 0
     for hit in found.hits[0]:
         print(_line(hit))
     return 0
@@ -107,16 +117,19 @@ def _line(hit: Hit) -> str:
     return "  ".join(part for part in parts if part is not None)
 
 
-def _as_object(found: SearchResult) -> dict[str, object]:
-    hits = [
-        {name: value for name, value in asdict(hit).items() if value is not None}
-        for hit in found.hits[0]
-    ]
-    return {
-        "generation": found.generation,
-        "engine": found.engine,
-        "reranked": found.reranked,
-        "ties_cut": found.ties_cut[0],
-        "next_cursor": found.next_cursors[0],
-        "hits": hits,
-    }
+def _as_object(
+    args: argparse.Namespace, collection: CollectionBackend, found: SearchResult, seconds: float
+) -> dict[str, Any]:
+    """Return what a service answers."""
+    answer = search_answer(
+        collection,
+        found,
+        0,
+        args.limit,
+        args.radius,
+        with_payload=not args.no_payload,
+        seconds=seconds,
+    )
+    if args.rerank:
+        answer["reranked"] = True
+    return {**answer, "next_cursor": found.next_cursors[0]}

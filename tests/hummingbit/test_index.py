@@ -58,13 +58,13 @@ def test_pages_of_a_search(data: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = searched(capsys, "--rerank", "--with-code", "--radius", 20)
     assert found["reranked"] is True
-    scores = [hit["score"] for hit in found["hits"]]
+    scores = [hit["rerank_score"] for hit in found["hits"]]
     assert scores == sorted(scores)
     assert all(len(hit["code"]) == 8 for hit in found["hits"])
     assert hummingbit("search", "c", "apple jam", "--rerank", "--no-payload", "--limit", 1) == 0
     best = found["hits"][0]
     assert hummingbit("search", "c", "apple jam", "--limit", 1) == 0
-    assert f"{best['score']:.3f}" in capsys.readouterr().out
+    assert f"{best['rerank_score']:.3f}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

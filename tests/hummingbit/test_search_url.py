@@ -50,6 +50,13 @@ def test_a_service_answers_as_the_folder_does(
     assert main(["search", "c", *options, "--url", url]) == 0
     assert capsys.readouterr().out == expected
     assert expected
+    answers = []
+    for place in (["--data-dir", str(data)], ["--url", url]):
+        assert main(["search", "c", *options, "--json", *place]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+        assert answers[-1].pop("took_ms") >= 0
+    assert answers[0] == answers[1]
+    assert answers[0]["hits"]
 
 
 def test_pages_of_a_service(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,12 @@ def json_lines(_: Any, value: Any) -> bytes:
     return "\n".join(written).encode("utf-8", "surrogatepass")
 
 
+@schemathesis.serializer("application/x-tar")
+def file(_: Any, value: Any) -> bytes:
+    """Write a made-up body as it is, or as what can be made of it."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
 @dataclass
 class Tally:
     """What has been asked and how it went."""
