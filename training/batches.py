@@ -63,6 +63,19 @@ def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator)
     )
 
 
+def add_noise(x_ND: Tensor, mean_size: float, generator: torch.Generator) -> Tensor:
+    """Add Gaussian noise to each row, as long as u times the row, u from U(0, 2 · `mean_size`).
+
+    It is for vectors what :func:`drop_words` is for texts: a network sees every document from near
+    and from far off. The noise has that length in the root of its mean square.
+    """
+    if mean_size == 0:
+        return x_ND
+    size_N1 = 2 * mean_size * torch.rand((len(x_ND), 1), generator=generator)
+    entry_N1 = x_ND.square().mean(dim=1, keepdim=True).sqrt()
+    return x_ND + size_N1 * entry_N1 * torch.randn(x_ND.shape, generator=generator)
+
+
 def _squares(row: Tensor, values: Tensor, batch: SparseBatch) -> Tensor:
     """Return the squared Euclidean length of each row of `batch`, of these entries."""
     return torch.zeros(len(batch.lengths)).index_add_(0, row, values.square())

@@ -15,6 +15,7 @@ from scipy.special import softmax
 
 from encoder.features import Floats
 from training.data import Tags
+from training.label_spreading import spread_labels
 
 Scores = npt.NDArray[np.float64]
 
@@ -31,7 +32,8 @@ def guess_classes(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     The others have the classes that classifiers fitted to the labelled ones predict. For texts
     these are complement naive Bayes, ridge regression on the words, and ridge regression on their
     principal directions, which the unlabelled documents have a say in; their scores, standardised
-    over the classes, are added up. For vectors it is logistic regression.
+    over the classes, are added up. For vectors it is logistic regression, whose probabilities are
+    then spread along the nearest neighbours (:mod:`training.label_spreading`).
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
     known_NC = tags_NC.astype(np.float32)
@@ -73,9 +75,12 @@ def _predict_vectors(rows: Any, labelled: Any, classes: Floats, seed: int) -> Sc
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     scale = np.sqrt(np.square(rows).sum(axis=1).mean()) or 1.0
-    model = LogisticRegression(C=10.0, max_iter=1000, random_state=seed)
+    model = LogisticRegression(C=100.0, max_iter=1000, random_state=seed)
     model.fit(rows[labelled] / scale, classes.argmax(axis=1))
-    return np.asarray(model.predict_proba(rows / scale))
+    supposed = np.asarray(model.predict_proba(rows / scale), dtype=np.float64)
+    supposed[labelled] = classes
+    heard = spread_labels(rows, supposed)
+    return np.asarray(heard / heard.sum(axis=1, keepdims=True))
 
 
 def _standardised(scores: Any) -> Scores:

@@ -235,6 +235,8 @@ def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
         hidden=recipe.hidden,
         max_terms=recipe.max_terms,
         word_dropout=recipe.word_dropout,
+        # The objective sees vectors as they are.
+        vector_noise=0.0,
         # The teacher stands in for guesses, and for a heavier pull towards classes.
         guesses="none",
         code_class_weight=0.0,

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats
 from encoder.network import Activation, Layer
-from training.models import EncoderNetwork, SparseLinear
+from training.models import EncoderNetwork, ScaledLinear, SparseLinear
 
 
 def to_encoder(network: EncoderNetwork, features: Features, metadata: Mapping[str, Any]) -> Encoder:
     """Return `network` as an :class:`Encoder` whose bits are the signs of the logits.
 
-    The scale of a sparse first layer and batch normalisation are folded into the weights.
+    The scale of the first layer and batch normalisation are folded into the weights.
     """
     scale, shift = _as_scale_and_shift(network.first_norm)
     second_scale, second_shift = _as_scale_and_shift(network.second_norm)
@@ -45,14 +45,17 @@ def _as_scale_and_shift(norm: nn.BatchNorm1d | None) -> tuple[Tensor, Tensor]:
 
 
 def _layer(
-    module: SparseLinear | nn.Linear,
+    module: SparseLinear | ScaledLinear | nn.Linear,
     activation: Activation,
     scale: Tensor | None = None,
     shift: Tensor | None = None,
 ) -> Layer:
     """Return act((s x + t) W + b) as a layer: W is scaled by row, and t W joins b."""
     # torch keeps the weight of a Linear as (outputs, inputs).
-    weight = module.weight.T if isinstance(module, nn.Linear) else module.scaled_weight()
+    if isinstance(module, SparseLinear | ScaledLinear):
+        weight = module.scaled_weight()
+    else:
+        weight = module.weight.T
     bias: Tensor = module.bias
     if scale is not None and shift is not None:
         bias = bias + shift.expand(len(weight)) @ weight

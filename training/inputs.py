@@ -10,7 +10,7 @@ from torch import Tensor
 
 from encoder.encoder import Inputs
 from encoder.features import Features, SpdFeatures, TextFeatures
-from training.batches import SparseBatch, drop_words, word_distribution
+from training.batches import SparseBatch, add_noise, drop_words, word_distribution
 from training.data import Rows
 
 
@@ -35,11 +35,18 @@ class TrainingInputs:
             self.x = self._targets = features.transform(np.asarray(inputs))
 
     def batch(
-        self, rows: Rows, word_dropout: float, generator: torch.Generator
+        self,
+        rows: Rows,
+        word_dropout: float,
+        generator: torch.Generator,
+        vector_noise: float = 0.0,
     ) -> tuple[SparseBatch | Tensor, SparseBatch | Tensor]:
-        """Return the features of `rows`, texts with words left out, and their targets."""
+        """Return the features of `rows`, texts with words left out, and their targets.
+
+        With `vector_noise`, a mean size, vectors are shown through noise.
+        """
         if isinstance(self.x, np.ndarray):
             x_ND = torch.from_numpy(self.x[rows])
-            return x_ND, x_ND
+            return add_noise(x_ND, vector_noise, generator), x_ND
         x = drop_words(SparseBatch.of_rows(self.x, rows), word_dropout, generator)
         return x, SparseBatch.of_rows(self._targets, rows)

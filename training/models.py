@@ -38,6 +38,22 @@ class SparseLinear(nn.Module):
         return self.scale * self.weight
 
 
+class ScaledLinear(nn.Linear):
+    """s x W + b for dense x; s does for vectors what it does for rows in :class:`SparseLinear`."""
+
+    def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
+        super().__init__(inputs, outputs)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``(N, outputs)``."""
+        return functional.linear(self.scale * x, self.weight, self.bias)
+
+    def scaled_weight(self) -> Tensor:
+        """Return s W, shape ``(inputs, outputs)``, the weight of the same layer without a scale."""
+        return self.scale * self.weight.T
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector."""
@@ -57,11 +73,8 @@ class EncoderNetwork(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         hidden = shape.hidden
-        self.first = (
-            SparseLinear(shape.inputs, hidden, shape.input_scale)
-            if shape.text
-            else nn.Linear(shape.inputs, hidden)
-        )
+        first = SparseLinear if shape.text else ScaledLinear
+        self.first = first(shape.inputs, hidden, shape.input_scale)
         self.first_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
         self.second = nn.Linear(hidden, hidden)
         self.second_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None

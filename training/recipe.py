@@ -103,6 +103,8 @@ class Recipe:
         "predicted",
     )
     word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
+    vector_noise: float = setting(1.0, "mean length of the noise on a vector, beside its own")
+    scale_vectors: bool = setting(True, "bring the entries of vectors to a mean square of 1")
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     idf_target: bool = setting(True, "weigh the words to rebuild by their idf")
     batch_norm: bool = setting(False, "normalise the hidden layers over a batch")
@@ -115,15 +117,17 @@ class Recipe:
     def as_in_the_paper(self) -> Recipe:
         """Return the recipe with the settings of the authors' code in place of ours.
 
-        Hidden layers are ReLU → BatchNorm, the input is ln(1 + tf) without dropout, the target
-        tf / Σ tf; the pair loss weighs 10⁻⁴ of the class loss from the start, and takes predicted
-        classes for certain.
+        Hidden layers are ReLU → BatchNorm, the input is ln(1 + tf) without dropout or the vector as
+        it is, the target tf / Σ tf; the pair loss weighs 10⁻⁴ of the class loss from the start, and
+        takes predicted classes for certain.
         """
         return replace(
             self,
             features="log-tf",
             idf_target=False,
             word_dropout=0.0,
+            vector_noise=0.0,
+            scale_vectors=False,
             batch_norm=True,
             guesses="none",
             code_class_weight=0.0,
@@ -149,6 +153,7 @@ class Recipe:
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "pairwise_warmup": (0 <= self.pairwise_warmup <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
+            "vector_noise": (0 <= self.vector_noise <= 100, "from 0 to 100"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
         }

@@ -3,9 +3,9 @@
 Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
 Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length instead of
 ln(1 + tf); word dropout on it, so that the decoder must rebuild the words that the encoder was not
-shown; idf in the target, so that telling words count for more than frequent ones; classes of
-unlabelled documents guessed by linear classifiers; a second class head, on the bits; and pairs that
-are alike as probably as labels or guesses tell, with a weight that grows.
+shown, and noise on vectors; idf in the target, so that telling words count for more than frequent
+ones; classes of unlabelled documents guessed by linear classifiers; a second class head, on the
+bits; and pairs that are alike as probably as labels or guesses tell, with a weight that grows.
 :meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -80,8 +81,9 @@ def train(
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts)
     features = choose_features(data, parts.training, recipe.max_terms, recipe.features)
-    model = build_model(recipe, features, len(data.classes)).to(place)
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
+    scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
+    model = build_model(recipe, features, len(data.classes), scale).to(place)
     loss = AutoencoderLoss(
         model, recipe, features, inputs, tags, multi_label=data.is_multi_label, amp=amp
     )
@@ -114,8 +116,21 @@ def train(
     return trained
 
 
-def build_model(recipe: Recipe, features: Features, classes: int) -> Autoencoder:
-    """Return the network of a recipe, its weights drawn from the recipe's seed."""
+def vector_scale(features: Features, inputs: Inputs) -> float:
+    """Return what brings the entries of vectors to a mean square of 1; 1 for texts."""
+    if isinstance(features, TextFeatures):
+        return 1.0
+    rows = features.transform(np.asarray(inputs))
+    return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0
+
+
+def build_model(
+    recipe: Recipe, features: Features, classes: int, vector_scale: float = 1.0
+) -> Autoencoder:
+    """Return the network of a recipe, its weights drawn from the recipe's seed.
+
+    `vector_scale` is what vectors are multiplied by on their way into the first layer.
+    """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     shape = Shape(
         inputs=features.dimension,
@@ -125,7 +140,7 @@ def build_model(recipe: Recipe, features: Features, classes: int) -> Autoencoder
         classes=max(1, classes),
         text=isinstance(features, TextFeatures),
         batch_norm=recipe.batch_norm,
-        input_scale=UNIT_ROW_SCALE if unit_rows else 1.0,
+        input_scale=UNIT_ROW_SCALE if unit_rows else vector_scale,
     )
     torch.manual_seed(recipe.seed)
     if METHODS[recipe.method].latent == "gaussian":
@@ -167,12 +182,12 @@ class AutoencoderLoss:
         self, rows: Rows, generator: torch.Generator, progress: float
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`."""
-        parts = self._inputs.batch(rows, self._recipe.word_dropout, generator)
+        recipe = self._recipe
+        parts = self._inputs.batch(rows, recipe.word_dropout, generator, recipe.vector_noise)
         x, targets = (part.to(self._device) for part in parts)
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._amp):
             out = self._model(x, generator)
             reconstruction_N = self._model.decoder(out.b_NB, targets)
-        recipe = self._recipe
         terms = {
             "reconstruction_loss": reconstruction_N.mean(),
             "kl_loss": recipe.kl_weight * out.kl_loss,

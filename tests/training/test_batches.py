@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from training.batches import SparseBatch, drop_words, shuffled_batches, word_distribution
+from training.batches import (
+    SparseBatch,
+    add_noise,
+    drop_words,
+    shuffled_batches,
+    word_distribution,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -52,6 +58,21 @@ def test_every_document_loses_words_at_a_rate_of_its_own() -> None:
     # Rates are uniform on [0, 1]: so are their deciles, within five standard errors.
     deciles = np.quantile(lengths, np.arange(1, 10) / 10)
     np.testing.assert_allclose(deciles, np.arange(1, 10) / 10, atol=5 * 0.5 / np.sqrt(400))
+
+
+def test_the_noise_on_a_vector_is_in_proportion_to_it() -> None:
+    x = torch.randn((400, 500), generator=torch.Generator().manual_seed(1))
+    x *= torch.logspace(-2, 2, 400)[:, None]
+    noise = add_noise(x, 0.75, torch.Generator().manual_seed(0)) - x
+    shares = (noise.norm(dim=1) / x.norm(dim=1)).numpy()
+    # Uniform on [0, 1.5]: so are their deciles, within five standard errors.
+    deciles = np.quantile(shares, np.arange(1, 10) / 10)
+    np.testing.assert_allclose(deciles, 0.15 * np.arange(1, 10), atol=5 * 0.75 / np.sqrt(400))
+    assert add_noise(x, 0.0, torch.Generator()) is x
+
+
+def test_a_vector_of_zeros_stays_one() -> None:
+    assert not add_noise(torch.zeros(3, 4), 1.0, torch.Generator().manual_seed(0)).any()
 
 
 def test_no_dropout_leaves_a_batch_as_it_is() -> None:

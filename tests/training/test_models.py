@@ -9,6 +9,7 @@ from training.batches import SparseBatch, word_distribution
 from training.models import (
     BernoulliAutoencoder,
     GaussianAutoencoder,
+    ScaledLinear,
     Shape,
     TextDecoder,
     VectorDecoder,
@@ -89,6 +90,15 @@ def test_gaussian_codes_scatter_around_the_logits() -> None:
     # Five standard errors of means and deviations over 2,000 draws.
     torch.testing.assert_close(draws.mean(dim=0), mean_NB, atol=0.2, rtol=0)
     torch.testing.assert_close(draws.std(dim=0), deviation, atol=0, rtol=0.1)
+
+
+def test_the_first_layer_for_vectors_equals_the_scaled_product() -> None:
+    torch.manual_seed(0)
+    first = BernoulliAutoencoder(shape(text=False), temperature=0.67).encoder.first
+    x = torch.from_numpy(random_counts().toarray())
+    assert isinstance(first, ScaledLinear)
+    torch.testing.assert_close(first(x), 5 * x @ first.weight.T + first.bias)
+    torch.testing.assert_close(first(x), x @ first.scaled_weight() + first.bias)
 
 
 def test_the_sparse_first_layer_equals_the_scaled_dense_product() -> None:

@@ -17,6 +17,7 @@ from training.recipe import Recipe, RecipeError
         ("supervision", 1.5),
         ("supervision", float("nan")),
         ("word_dropout", 0.6),
+        ("vector_noise", -0.5),
         ("pairwise_warmup", 1.1),
         ("epochs", 0),
         ("batch_size", 1),

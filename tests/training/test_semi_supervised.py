@@ -11,6 +11,7 @@ import torch
 from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
 from encoder.codes import unpack_codes
+from encoder.features import VectorFeatures
 from evaluation.evaluate import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
@@ -18,7 +19,7 @@ from training.batches import SparseBatch
 from training.data import TrainingDataError, gather
 from training.export import to_encoder
 from training.recipe import Recipe
-from training.semi_supervised import build_model, train
+from training.semi_supervised import build_model, train, vector_scale
 
 RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
@@ -121,6 +122,19 @@ def test_the_exported_forward_pass_equals_the_networks(batch_norm: bool) -> None
     with torch.no_grad():
         expected = model.encoder(x)[1].numpy()
     found = to_encoder(model.encoder, features, {}).logits(random_texts(50))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_scale_of_vectors_is_folded_into_the_export() -> None:
+    vectors = 0.01 * np.array(gather(topic_vectors(50)).inputs, dtype=np.float32)
+    features = VectorFeatures(dimension=8)
+    scale = vector_scale(features, vectors)
+    assert np.square(scale * vectors).mean() == pytest.approx(1)
+    assert vector_scale(features, np.zeros((3, 8), np.float32)) == 1
+    model = build_model(RECIPE, features, 3, scale).eval()
+    with torch.no_grad():
+        expected = model.encoder(torch.from_numpy(vectors))[1].numpy()
+    found = to_encoder(model.encoder, features, {}).logits(vectors)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
