@@ -34,19 +34,17 @@ class TreeHierarchy:
     def __init__(self, tree: LabelTree, labels: Sequence[str]) -> None:
         if len(set(labels)) < max(2, len(labels)):
             raise ValueError(f"labels: are {len(labels)}; they must be two or more, all different")
-        whole = [tree.path(label) for label in labels]
+        paths = [tree.path(label) for label in labels]
+        depth = max(map(len, paths))
+        whole = [path + path[-1:] * (depth - len(path)) for path in paths]
         shared = _shared(whole)
-        paths = [path[shared:] for path in whole]
         self.labels = tuple(labels)
-        self.levels = max(map(len, paths))
-        self._paths = [path + path[-1:] * (self.levels - len(path)) for path in paths]
-        self._leaves: dict[tuple[str, ...], list[int]] = {}
+        self.levels = depth - shared
+        self._paths = [path[shared:] for path in whole]
         children: dict[tuple[str, ...], set[str]] = {}
-        for leaf, path in enumerate(self._paths):
-            for level in range(self.levels + 1):
-                self._leaves.setdefault(path[:level], []).append(leaf)
-                if level < self.levels:
-                    children.setdefault(path[:level], set()).add(path[level])
+        for path in self._paths:
+            for level in range(self.levels):
+                children.setdefault(path[:level], set()).add(path[level])
         steps_CK = [
             [1 / len(children[path[:level]]) for level in range(self.levels)]
             for path in self._paths
@@ -56,18 +54,21 @@ class TreeHierarchy:
     @property
     def prior(self) -> Numbers:
         """How often the walk ends at each label, ``float64[C]``, of sum 1."""
-        return np.asarray(self._reach_CK[:, -1])
+        return np.asarray(self._reach_CK[:, -1], dtype=np.float64)
 
     def table(self) -> Numbers:
         """Return s_gen of every two labels, ``float64[C, C]``."""
-        # Two paths share a node at a level if they share one at every level above.
-        shared_CCK = np.array(
+        number: dict[tuple[str, ...], int] = {}
+        node_CK = np.array(
             [
-                [[a[: k + 1] == b[: k + 1] for k in range(self.levels)] for b in self._paths]
-                for a in self._paths
+                [number.setdefault(path[: level + 1], len(number)) for level in range(self.levels)]
+                for path in self._paths
             ]
         )
-        return np.asarray((shared_CCK / self._reach_CK[:, None]).mean(axis=2))
+        table_CC = np.zeros((len(self.labels), len(self.labels)))
+        for node_C, reach_C in zip(node_CK.T, self._reach_CK.T, strict=True):
+            table_CC += (node_C[:, None] == node_C) / reach_C
+        return np.asarray(table_CC / self.levels, dtype=np.float64)
 
     def log_similarity(self, first: Examples, second: Examples) -> Numbers:
         """See :class:`GenerativeModel`; examples are numbers of labels."""
@@ -81,19 +82,15 @@ class TreeHierarchy:
         anchor, other = rng.choice(len(self.labels), size=(2, count), p=self.prior)
         # The node above a leaf is drawn as often as the walk comes by it, so the leaf may come
         # first; the second leaf is then drawn from those below the node.
-        same = np.array(
-            [
-                self._below(self._paths[leaf][:k], rng)
-                for leaf, k in zip(anchor, level, strict=True)
-            ],
-            dtype=np.int64,
-        )
-        return Triplets(anchor, same, other)
+        same = [
+            self._below(self._paths[leaf][:k], rng) for leaf, k in zip(anchor, level, strict=True)
+        ]
+        return Triplets(anchor, np.array(same, dtype=np.int64), other)
 
     def _below(self, node: tuple[str, ...], rng: np.random.Generator) -> int:
-        leaves = self._leaves[node]
-        weights = self.prior[leaves]
-        return int(rng.choice(leaves, p=weights / weights.sum()))
+        below_C = np.array([path[: len(node)] == node for path in self._paths])
+        weight_C = np.where(below_C, self.prior, 0)
+        return int(rng.choice(len(weight_C), p=weight_C / weight_C.sum()))
 
 
 def _shared(paths: Sequence[tuple[str, ...]]) -> int:
