@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_place
-from encoder.features import Features, SpdFeatures, TextFeatures
+from encoder.features import Features, InputError, SpdFeatures, TextFeatures
 from training.batches import SparseBatch
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.export import to_encoder
 from training.inputs import TrainingInputs
-from training.label_tree import dotted_tree, read_tree
+from training.label_tree import LabelTree, Table, dotted_tree, read_tree
 from training.loop import Schedule, fit
 from training.metric_objectives import DISTANCES, OBJECTIVES, MetricBatch
 from training.metric_recipe import MetricRecipe
@@ -48,6 +48,7 @@ from training.similarity import (
     graded_classes,
     read_pairs,
 )
+from training.tree_hierarchy import TreeHierarchy
 
 if TYPE_CHECKING:
     from training.spd_layers import SpdNetwork
@@ -82,7 +83,7 @@ def train_metric(
         parts = replace(parts, shown=np.zeros_like(parts.shown))
     source = pair_source(data, parts, recipe, similarity_file)
     torch.manual_seed(recipe.seed)
-    spd = spd_network(data, parts.training, recipe) if data.are_matrices else None
+    spd = build_spd_network(data, parts.training, recipe) if data.are_matrices else None
     features = (
         choose_features(data, parts.training, recipe.max_terms, recipe.features)
         if spd is None
@@ -146,12 +147,25 @@ def pair_source(
     elif recipe.similarity == "graded":
         table = graded_classes(data.classes)
     elif similarity_file is None:
-        table = dotted_tree(data.classes).similarities(data.classes)
+        table = tree_similarities(dotted_tree(data.classes), data.classes, recipe.objective)
     else:
         tree = read_tree(similarity_file)
         tree.check_holds(data.classes)
-        table = tree.similarities(data.classes)
+        table = tree_similarities(tree, data.classes, recipe.objective)
     return LabelledPairs(parts.shown, table)
+
+
+def tree_similarities(tree: LabelTree, classes: Sequence[str], objective: str) -> Table:
+    """Return how alike classes are by a tree, ``float32[C, C]`` from 0 to 1, as an objective asks.
+
+    To generative-similarity two classes are s_gen alike, over the greatest there is; to any other
+    by the share of levels that they have in common.
+    """
+    if objective != "generative-similarity":
+        return tree.similarities(classes)
+    table_CC = TreeHierarchy(tree, classes).table()
+    scaled_CC: Table = (table_CC / table_CC.max()).astype(np.float32)
+    return scaled_CC
 
 
 class MetricNetwork(nn.Module):
@@ -171,18 +185,19 @@ class MetricNetwork(nn.Module):
         return logits_NB
 
 
-def spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) -> SpdNetwork:
+def build_spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) -> SpdNetwork:
     """Return SPD layers for documents that are matrices, centred at the mean of those trained on.
 
-    They halve the way to `spd_order` rows: first to twice as many, where there are more.
+    Raises:
+        TrainingDataError: if a matrix is not positive definite.
     """
-    from training.spd_layers import FLOOR, SpdNetwork, whitening  # noqa: PLC0415 - takes seconds
+    from training.spd_layers import matrices_of, spd_network, whitening  # noqa: PLC0415 - slow
 
-    vectors = np.asarray(data.take(training))
-    rows = (math.isqrt(8 * vectors.shape[1] + 1) - 1) // 2
-    flat = SpdFeatures([np.eye(rows, dtype=np.float32)], floor=FLOOR)
-    order = min(recipe.spd_order, rows)
-    return SpdNetwork(whitening(flat.matrices(vectors)), (min(2 * order, rows), order))
+    try:
+        matrices = matrices_of(np.asarray(data.take(training)))
+    except InputError as error:
+        raise TrainingDataError(str(error)) from None
+    return spd_network(whitening(matrices), recipe.spd_order)
 
 
 def build_network(

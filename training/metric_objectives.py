@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from training.metric_recipe import MetricRecipe
 from training.objectives.continuous_histogram import continuous_histogram_loss
+from training.objectives.generative_similarity import kernel_pair_loss, kernel_triplet_loss
 from training.objectives.pair_distance import cosine_distance, relaxed_hamming_distance
 from training.objectives.riemannian_potato import EUCLIDEAN, Ranking, RiemannianPotato
 
@@ -72,6 +73,30 @@ class ContinuousHistogram(nn.Module):
         )
 
 
+class GenerativeSimilarity(nn.Module):
+    """Triplets of a batch weighed by similarities, S being −distance / temperature.
+
+    Where the batch has all pairs of its documents it is :func:`kernel_triplet_loss`, else
+    :func:`kernel_pair_loss` of those it has.
+    """
+
+    def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
+        super().__init__()
+        self._contrast, self._temperature = recipe.contrast, recipe.temperature
+
+    def forward(self, batch: MetricBatch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        n = len(batch.u_NB)
+        if len(batch.first_M) < n * (n - 1) // 2 or n < 3:
+            s_M = -batch.distances() / self._temperature
+            return kernel_pair_loss(s_M, batch.similarity_M, contrast=self._contrast)
+        kernel_NN = batch.similarity_M.new_zeros((n, n))
+        kernel_NN[batch.first_M, batch.second_M] = batch.similarity_M
+        kernel_NN[batch.second_M, batch.first_M] = batch.similarity_M
+        s_NN = -batch.distance(batch.u_NB) / self._temperature
+        return kernel_triplet_loss(s_NN, kernel_NN, contrast=self._contrast)
+
+
 class PotatoRanking(nn.Module):
     """:class:`RiemannianPotato` of relaxed codes at distances ‖u − v‖ / √(4 B).
 
@@ -102,6 +127,7 @@ class PotatoRanking(nn.Module):
 
 OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int], nn.Module]] = {
     "continuous-histogram": ContinuousHistogram,
+    "generative-similarity": GenerativeSimilarity,
     "riemannian-potato": PotatoRanking,
 }
 """What makes each objective of :data:`training.metric_recipe.OBJECTIVES`, for so many classes."""

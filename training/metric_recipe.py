@@ -9,6 +9,7 @@ from training.recipe import check_settings, setting
 
 OBJECTIVES: Mapping[str, str] = {
     "continuous-histogram": "pairs in the order of their similarity, by histograms",
+    "generative-similarity": "pairs as near as they are likely to be of one source",
     "riemannian-potato": "classes within so many deviations of their means, others beyond",
 }
 """What each objective asks of codes, by name; :mod:`training.metric_objectives` has the code."""
@@ -26,9 +27,9 @@ SIMILARITIES: Mapping[str, str] = {
 class MetricRecipe:
     """All that decides the outcome of metric learning besides the documents.
 
-    `bins`, `similarity_bins` and `balance` are for the objectives that have histograms, the
-    `potato` settings for riemannian-potato, which asks for labels and not for similarities.
-    `spd_order` is for documents that are matrices.
+    `bins`, `similarity_bins` and `balance` are for the objectives that have histograms, `contrast`
+    and `temperature` for generative-similarity, the `potato` settings for riemannian-potato, which
+    asks for labels and not for similarities. `spd_order` is for documents that are matrices.
 
     Raises:
         RecipeError: naming the setting that is out of its range.
@@ -49,6 +50,8 @@ class MetricRecipe:
     bins: int = setting(100, "nodes over distances of the histogram")
     similarity_bins: int = setting(100, "nodes over similarities of the histogram")
     balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")
+    contrast: str = setting("softplus", "what a triplet costs", "softplus", "quadratic")
+    temperature: float = setting(0.1, "distance that makes a triplet e times as sure")
     potato_threshold: float = setting(1.0, "deviations from the mean that a class should keep to")
     potato_margin: float = setting(2.0, "deviations beyond these that other classes should keep")
     potato_rate: float = setting(0.1, "how fast means and deviations follow the batches")
@@ -73,6 +76,7 @@ class MetricRecipe:
             "bins": (2 <= self.bins <= 10_000, "from 2 to 10,000"),
             "similarity_bins": (2 <= self.similarity_bins <= 10_000, "from 2 to 10,000"),
             "balance": (0 <= self.balance <= 1, "from 0 to 1"),
+            "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "potato_threshold": (abs(self.potato_threshold) <= 100, "from −100 to 100"),
             "potato_margin": (0 <= self.potato_margin <= 100, "from 0 to 100"),
             "potato_rate": (0 < self.potato_rate <= 1, "above 0 and at most 1"),

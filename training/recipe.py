@@ -84,6 +84,12 @@ class Recipe:
     learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
     hidden: int = setting(500, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
+    terms: str = setting(
+        "telling",
+        "which terms (ssb-vae): those that tell most about guessed classes, or the most frequent",
+        "telling",
+        "frequent",
+    )
     temperature: float = setting(0.67, "temperature of the relaxed bits")
     kl_weight: float = setting(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = setting(1.0, "weight of the class loss on labelled documents")
@@ -123,6 +129,7 @@ class Recipe:
         """
         return replace(
             self,
+            terms="frequent",
             features="log-tf",
             idf_target=False,
             word_dropout=0.0,

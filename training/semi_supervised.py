@@ -24,10 +24,10 @@ from encoder.artifact import check_place
 from encoder.encoder import Inputs
 from encoder.features import Features, Floats, TextFeatures
 from training.checkpoint import Checkpoint
-from training.class_guesses import guess_classes
 from training.data import Rows, Tags, TrainingData
 from training.device import choose_device
 from training.export import to_encoder
+from training.guided_features import choose_and_guess
 from training.inputs import TrainingInputs
 from training.loop import Schedule, fit
 from training.models import Autoencoder, BernoulliAutoencoder, GaussianAutoencoder, Shape
@@ -42,7 +42,6 @@ from training.objectives.pointwise import guessed_loss, pointwise_loss
 from training.pipeline import (
     Trained,
     check_labels,
-    choose_features,
     split,
     with_median_thresholds,
     write_encoder,
@@ -80,12 +79,19 @@ def train(
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts)
-    features = choose_features(data, parts.training, recipe.max_terms, recipe.features)
+    features, guesses = choose_and_guess(data, parts, recipe)
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
     model = build_model(recipe, features, len(data.classes), scale).to(place)
     loss = AutoencoderLoss(
-        model, recipe, features, inputs, tags, multi_label=data.is_multi_label, amp=amp
+        model,
+        recipe,
+        features,
+        inputs,
+        tags,
+        multi_label=data.is_multi_label,
+        guesses=guesses,
+        amp=amp,
     )
     schedule = Schedule(
         recipe.epochs,
@@ -149,7 +155,10 @@ def build_model(
 
 
 class AutoencoderLoss:
-    """The loss terms of a recipe for batches of the documents trained on."""
+    """The loss terms of a recipe for batches of the documents trained on.
+
+    With `guesses`, distributions over the classes, ``[N, C]``, these stand for the labels.
+    """
 
     def __init__(
         self,
@@ -160,6 +169,7 @@ class AutoencoderLoss:
         tags: Tags,
         *,
         multi_label: bool,
+        guesses: Floats | None = None,
         amp: bool = False,
     ) -> None:
         self._model = model
@@ -170,13 +180,7 @@ class AutoencoderLoss:
         self._tags = tags
         self._multi_label = multi_label
         self._inputs = TrainingInputs(features, inputs, idf_target=recipe.idf_target)
-        self._guesses = self._guess_classes()
-
-    def _guess_classes(self) -> Floats | None:
-        wanted = self._method.pairs == "all" and self._recipe.guesses == "linear"
-        if not wanted or self._multi_label:
-            return None
-        return guess_classes(self._inputs.x, self._tags, self._recipe.seed)
+        self._guesses = guesses
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float

@@ -6,6 +6,7 @@ float64: their eigenvalues may lie many powers of ten apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ from pyriemann.geometry.base import invsqrtm
 from pyriemann.geometry.mean import mean_riemann
 from torch import Tensor, nn
 
-from encoder.features import Matrices, SpdFeatures
+from encoder.features import Floats, Matrices, SpdFeatures
 from training.spd_geometry import half_vectors, matrix_logarithm, rectify_eigenvalues
 
 # Matrices are centred, so that this is a share of what the training documents have on average.
@@ -94,3 +95,22 @@ def whitening(matrices: Matrices) -> Matrices:
     scale = float(np.trace(matrices, axis1=1, axis2=2).mean()) / matrices.shape[1]
     inverse: Matrices = invsqrtm(mean_riemann(matrices / scale, tol=1e-6)) / np.sqrt(scale)
     return (inverse + inverse.T) / 2
+
+
+def matrices_of(vectors: Floats) -> Matrices:
+    """Return the matrices whose upper triangles vectors hold, ``(N, n, n)``.
+
+    Raises:
+        InputError: unless they are of n (n + 1) / 2 finite numbers each and positive definite.
+    """
+    order = (math.isqrt(8 * vectors.shape[1] + 1) - 1) // 2
+    return SpdFeatures([np.eye(order, dtype=np.float32)], FLOOR).matrices(vectors)
+
+
+def spd_network(center_nn: Matrices, order: int) -> SpdNetwork:
+    """Return a network from n to `order` rows, its weights drawn from torch's generator.
+
+    It goes by way of twice as many rows; n rows or fewer stay as they are.
+    """
+    rows = len(center_nn)
+    return SpdNetwork(center_nn, (min(2 * order, rows), min(order, rows)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from encoder.features import Floats, TextFeatures, split_terms
-from training.data import TrainingDataError
+from training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
 
@@ -50,6 +51,16 @@ def fit_text_features(
         return TextFeatures(vocabulary, weighting="log")
     idf = inverse_document_frequency(TextFeatures(vocabulary), texts)
     return TextFeatures(vocabulary, weighting="log", idf=idf, l2_normalize=True)
+
+
+def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:
+    """Return `features` with the terms of `columns` alone, in the order they were in."""
+    kept = np.sort(columns)
+    return replace(
+        features,
+        vocabulary=[features.vocabulary[column] for column in kept],
+        idf=None if features.idf is None else features.idf[kept],
+    )
 
 
 def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> Floats:

@@ -54,8 +54,8 @@ class Ranking:
     `balance` is λ, the weight of the others.
     """
 
-    threshold: float = 1.0
-    margin: float = 2.0
+    threshold: float = -1.0
+    margin: float = 6.0
     balance: float = 1.0
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class RiemannianPotato(nn.Module):
         geometry: Geometry,
         ranking: Ranking,
         *,
-        rate: float = 0.1,
+        rate: float = 0.5,
         softness: float = 0.0,
     ) -> None:
         """Begin with no potatoes, for embeddings of `shape`, ``(n, n)`` or ``(D,)``.

@@ -1,0 +1,124 @@
+"""Riemannian potato ranking loss beside other losses, on matrices of motion and of brain waves.
+
+Every method trains the same network of SPD layers from the same draw for as many steps, and is
+judged by the distance it was trained with: R@1 and R@3 search the training matrices for each test
+matrix, NMI and F1 compare k-means clusters of the test matrices with their classes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+
+if TYPE_CHECKING:
+    from experiments.spd_corpora import SpdCorpus
+
+SUMMARY = "Riemannian potato ranking loss beside other losses on SPD matrices"
+
+DATASETS = ("hdm05", "erp", "wishart")
+FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3"}
+LEARNING_RATE = 0.03
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--dataset", required=True, choices=DATASETS)
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs of each method")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="(default: all)")
+    parser.add_argument("--epochs", type=int, default=30, metavar="N")
+    parser.add_argument("--batch-size", type=int, default=48, metavar="N")
+    parser.add_argument(
+        "--order", type=int, default=8, metavar="N", help="rows of the matrices that are learned"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
+    parser.add_argument("--data-root", type=Path, metavar="DIR")
+    parser.add_argument(
+        "--work-dir",
+        type=Path,
+        default=Path("results/riemannian-potato"),
+        metavar="DIR",
+        help="where results are kept; a run that was made there already is not made again",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train every method and seed, print the table and draw it.
+
+    Raises:
+        ValueError: if `--methods` names one that there is not.
+    """
+    from experiments.spd_corpora import read_corpus  # noqa: PLC0415 - takes seconds
+    from experiments.spd_training import METHODS  # noqa: PLC0415
+
+    methods = args.methods or list(METHODS)
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        raise ValueError(f"methods: {unknown[0]!a} is not one; they are {', '.join(METHODS)}")
+    records: list[Record] = []
+    for seed in range(args.seeds):
+        corpus = read_corpus(args.dataset, seed, args.data_root)
+        records += [_measure(args, method, seed, corpus) for method in methods]
+    records.sort(key=lambda one: methods.index(one["method"]))
+    if args.json:
+        write_records(args.json, records)
+    rows = [
+        [METHODS[method], *(mean_and_deviation(runs, figure) for figure in FIGURES)]
+        for (method,), runs in group(records, "method").items()
+    ]
+    print_table(("trained with", *FIGURES.values()), rows)
+    if args.plot:
+        _plot(args.plot, args.dataset, records)
+    return 0
+
+
+def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Record:
+    """Return the record of one run, from the work folder if it was made there."""
+    from experiments.kept import kept  # noqa: PLC0415 - torch takes a second
+    from experiments.spd_training import settings_of, train_and_judge  # noqa: PLC0415
+    from training.loop import Schedule  # noqa: PLC0415
+
+    schedule = Schedule(args.epochs, args.batch_size, LEARNING_RATE, seed)
+    settings = {
+        "dataset": args.dataset,
+        "matrices": len(corpus.training),
+        "order": args.order,
+        **settings_of(method),
+        **asdict(schedule),
+    }
+    name = f"{args.dataset}-{method}-{seed}.safetensors"
+    judge = partial(train_and_judge, method, corpus, args.order, schedule)
+    found = kept(args.work_dir / name, settings, judge)
+    figures = {figure: float(found[figure]) for figure in FIGURES}
+    return {"dataset": args.dataset, "method": method, "seed": seed, **figures}
+
+
+def _plot(path: Path, dataset: str, records: list[Record]) -> None:
+    """Draw the mean and deviation of every figure, methods side by side."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    drawing = Figure(figsize=(9, 4), layout="constrained")
+    FigureCanvasAgg(drawing)
+    axes: Any = drawing.subplots()
+    groups = group(records, "method")
+    width = 0.8 / len(groups)
+    for place, ((method,), runs) in enumerate(groups.items()):
+        means = [mean(run[figure] for run in runs) for figure in FIGURES]
+        spread = [
+            stdev([run[figure] for run in runs] + [means[i]]) for i, figure in enumerate(FIGURES)
+        ]
+        left = [group_place + place * width for group_place in range(len(FIGURES))]
+        axes.bar(left, means, width, yerr=spread, label=method)
+    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(FIGURES))], FIGURES.values())
+    axes.set(title=dataset, ylim=(0, 1))
+    axes.legend(fontsize="small", ncols=4, loc="lower center")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -1,0 +1,107 @@
+"""Labelled symmetric positive definite matrices, split into those to train on and the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.readers import read_documents
+from encoder.features import Matrices
+from training.data import gather
+from training.spd_layers import matrices_of, whitening
+
+Labels = npt.NDArray[np.int64]
+
+# The Wishart classes.
+CLASSES = 6
+ORDER = 16
+SIGNAL = 4
+DEGREES_OF_FREEDOM = 32
+PER_CLASS = 60
+SPREAD = 0.35
+NUISANCE = 1.0
+
+
+@dataclass(frozen=True)
+class SpdCorpus:
+    """Matrices ``[N, n, n]`` with class numbers, for training and for the test."""
+
+    training: Matrices
+    training_labels: Labels
+    test: Matrices
+    test_labels: Labels
+
+    @cached_property
+    def center(self) -> Matrices:
+        """What centres the training matrices (:func:`training.spd_layers.whitening`)."""
+        return whitening(self.training)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return int(max(self.training_labels.max(), self.test_labels.max())) + 1
+
+
+def read_corpus(dataset: str, seed: int, data_root: Path | None) -> SpdCorpus:
+    """Return `hdm05`, `erp` or `wishart`; `seed` decides what is drawn at random.
+
+    HDM05 is split by people, and so always in the same way. Of the others half of each class is
+    for the test.
+
+    Raises:
+        ReadError: if the data is not in `data_root`.
+    """
+    if dataset == "wishart":
+        return draw_wishart(seed)
+    if dataset == "hdm05":
+        training = gather(read_documents("hdm05:train", data_root=data_root))
+        test = gather(read_documents("hdm05:test", data_root=data_root))
+        return SpdCorpus(
+            matrices_of(np.asarray(training.inputs)),
+            training.tags.argmax(axis=1),
+            matrices_of(np.asarray(test.inputs)),
+            test.tags.argmax(axis=1),
+        )
+    data = gather(read_documents("eeg-erp", data_root=data_root))
+    return _halves(matrices_of(np.asarray(data.inputs)), data.tags.argmax(axis=1), seed)
+
+
+def draw_wishart(seed: int) -> SpdCorpus:
+    """Return 6 classes of 60 matrices, half of them for the test.
+
+    X = Q Aᵀ W A Qᵀ / ν with W ~ Wishart(I, ν). Q is a rotation that all share. A is made of two
+    blocks: a 4 × 4 one of the class, the symmetric exponential of a Gaussian matrix; and one of the
+    example, a diagonal of log-normal scales, which has nothing to do with the class and is larger.
+    A network must find the subspace in which the classes differ.
+    """
+    rng = np.random.default_rng(seed)
+    rotation, _ = np.linalg.qr(rng.standard_normal((ORDER, ORDER)))
+    blocks = [_exponential(SPREAD * rng.standard_normal((SIGNAL, SIGNAL))) for _ in range(CLASSES)]
+    labels = np.repeat(np.arange(CLASSES), PER_CLASS)
+    drawn = np.empty((len(labels), ORDER, ORDER))
+    for place, label in enumerate(labels):
+        a = np.diag(np.exp(NUISANCE * rng.standard_normal(ORDER)))
+        a[:SIGNAL, :SIGNAL] = blocks[label]
+        rows = rng.standard_normal((DEGREES_OF_FREEDOM, ORDER)) @ a @ rotation.T
+        drawn[place] = rows.T @ rows / DEGREES_OF_FREEDOM
+    return _halves(drawn, labels, seed)
+
+
+def _exponential(matrix: Matrices) -> Matrices:
+    """Return the exponential of the symmetric part of a matrix."""
+    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.exp(eigenvalues)) @ vectors.T)
+
+
+def _halves(matrices: Matrices, labels: Labels, seed: int) -> SpdCorpus:
+    """Put a random half of each class into the test."""
+    rng = np.random.default_rng(seed)
+    tested = np.zeros(len(labels), dtype=np.bool_)
+    for label in np.unique(labels):
+        own = rng.permutation(np.flatnonzero(labels == label))
+        tested[own[: len(own) // 2]] = True
+    return SpdCorpus(matrices[~tested], labels[~tested], matrices[tested], labels[tested])
