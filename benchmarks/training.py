@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from corpus.readers import ReadError, read_documents
 from training.batches import SparseBatch
+from training.class_guesses import guess_classes
 from training.data import TrainingData, gather
 from training.loop import Schedule, fit
 from training.models import SparseLinear
@@ -97,7 +98,10 @@ def epoch_of(data: TrainingData, recipe: Recipe, *, dense: bool = False) -> Epoc
     model = build_model(recipe, features, len(data.classes))
     if dense and isinstance(model.encoder.first, SparseLinear):
         model.encoder.add_module("first", DenseGradient(model.encoder.first))
-    loss = AutoencoderLoss(model, recipe, features, texts, data.tags, multi_label=False)
+    guesses = guess_classes(features.transform(texts), data.tags, recipe.seed)
+    loss = AutoencoderLoss(
+        model, recipe, features, texts, data.tags, multi_label=False, guesses=guesses
+    )
     schedule = Schedule(1, recipe.batch_size, recipe.learning_rate, recipe.seed)
     return lambda: fit(model, loss, len(data), schedule, progress=False)
 

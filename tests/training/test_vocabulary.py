@@ -6,7 +6,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoder.features import TextFeatures
 from tests.support.encoders import WORDS, random_texts
-from training.vocabulary import frequent_terms, inverse_document_frequency
+from training.vocabulary import (
+    fit_text_features,
+    frequent_terms,
+    inverse_document_frequency,
+    keep_terms,
+)
 
 
 def test_terms_come_by_count_and_then_alphabet() -> None:
@@ -31,3 +36,12 @@ def test_idf_equals_scikit_learns() -> None:
     reference = TfidfVectorizer(vocabulary=WORDS).fit(texts).idf_
     idf = inverse_document_frequency(TextFeatures(vocabulary=WORDS), texts)
     np.testing.assert_allclose(idf, reference, rtol=1e-6)
+
+
+def test_kept_terms_stay_in_order_with_their_idf() -> None:
+    features = fit_text_features(["aa bb cc", "bb cc", "cc aa", "bb"], 10)
+    kept = keep_terms(features, np.array([2, 0]))
+    assert list(kept.vocabulary) == [features.vocabulary[0], features.vocabulary[2]]
+    assert np.array_equal(kept.idf, features.idf[[0, 2]])  # type: ignore[arg-type, index]
+    assert kept.transform(["bb aa"]).shape == (1, 2)
+    assert (kept.weighting, kept.l2_normalize) == (features.weighting, features.l2_normalize)
