@@ -88,6 +88,13 @@ class DocumentPage(TypedDict):
     next_cursor: str | None
 
 
+class FoundDocuments(TypedDict):
+    """Those of the documents that are there, in the order asked for, and the ids of the others."""
+
+    documents: list[StoredDocument]
+    missing: list[str]
+
+
 class Deleted(TypedDict):
     """How many documents there were to delete; they are gone from disk."""
 

@@ -146,6 +146,10 @@ class AsyncClient(AsyncOperations):
         """See :meth:`hummingbit.Client.get`."""
         return await self._call(calls.get(name, document_id))
 
+    async def get_many(self, name: str, ids: Sequence[str]) -> answers.FoundDocuments:
+        """See :meth:`hummingbit.Client.get_many`."""
+        return await self._call(document_calls.get_many(name, ids))
+
     async def delete(self, name: str, document_id: str) -> None:
         """See :meth:`hummingbit.Client.delete`."""
         await self._call(calls.delete(name, document_id))

@@ -167,6 +167,10 @@ class Client(Operations):
         """Get a document as it is stored."""
         return self._call(calls.get(name, document_id))
 
+    def get_many(self, name: str, ids: Sequence[str]) -> answers.FoundDocuments:
+        """Get documents, up to a thousand, and the ids of those that are not there."""
+        return self._call(document_calls.get_many(name, ids))
+
     def delete(self, name: str, document_id: str) -> None:
         """Delete a document."""
         self._call(calls.delete(name, document_id))

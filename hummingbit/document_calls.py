@@ -22,6 +22,11 @@ def scroll(
     return Call("POST", f"{collection_path(name)}/documents:scroll", body)
 
 
+def get_many(name: str, ids: Sequence[str]) -> Call[answers.FoundDocuments]:
+    """Get documents by their ids."""
+    return Call("POST", f"{collection_path(name)}/documents:get", {"ids": list(ids)})
+
+
 def count(name: str, filter_: Mapping[str, Any] | None) -> Call[dict[str, int]]:
     """Count documents."""
     return Call("POST", f"{collection_path(name)}/documents:count", given(filter=filter_))

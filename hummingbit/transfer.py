@@ -12,10 +12,13 @@ from encoder.codes import Codes, code_to_hex
 from hummingbit import answers
 from hummingbit.calls import ServiceError
 from index.records import StoredDocument
-from index.transfer import PAGE, Header, check_same_encoder, encoder_of_export
+from index.transfer import Header, check_same_encoder, encoder_of_export
 
 if TYPE_CHECKING:
     from hummingbit.client import Client
+
+# Documents may be large, and a page of them is one answer.
+PAGE = 200
 
 
 def header_of(client: Client, name: str) -> Header:

@@ -22,6 +22,19 @@ class DocumentPage(ResponseModel):
     next_cursor: str | None
 
 
+class GetRequest(RequestModel):
+    """Which documents to get."""
+
+    ids: list[str] = Field(min_length=1, max_length=1000)
+
+
+class FoundDocuments(ResponseModel):
+    """Those of the documents that are there, in the order asked for, and the ids of the others."""
+
+    documents: list[StoredDocument]
+    missing: list[str]
+
+
 class CountRequest(RequestModel):
     """Which documents to count: all, or those for which a filter holds."""
 

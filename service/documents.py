@@ -1,4 +1,4 @@
-"""Many documents at a time: scroll, count, delete and bulk."""
+"""Many documents at a time: get, scroll, count, delete and bulk."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from service.document_schemas import (
     Deleted,
     DeleteRequest,
     DocumentPage,
+    FoundDocuments,
+    GetRequest,
     ScrollRequest,
 )
 from service.errors import ProblemError, invalid_field
@@ -60,6 +62,23 @@ _BULK_BODY = {
         }
     },
 }
+
+
+@router.post(
+    "/documents:get",
+    response_model=FoundDocuments,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Get documents",
+)
+def post_get(collection: CollectionOf, body: GetRequest) -> Response:
+    """Get documents by their ids, each as it is stored; an id that comes twice is answered once."""
+    found = {id_: collection.get(id_) for id_ in dict.fromkeys(body.ids)}
+    answer = {
+        "documents": [stored_document(one) for one in found.values() if one is not None],
+        "missing": [id_ for id_, one in found.items() if one is None],
+    }
+    return Response(to_json(answer), media_type="application/json")
 
 
 @router.post(

@@ -56,6 +56,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "SearchBatch": {"searches": [{"text": "eigenvalues"}, {"id": "numpy.linalg.eigh", "limit": 3}]},
     "ScrollRequest": {"limit": 100, "filter": {"field": "label", "eq": "numpy.linalg"}},
+    "GetRequest": {"ids": ["numpy.linalg.eigh", "numpy.linalg.svd"]},
     "CountRequest": {"filter": {"field": "label", "eq": "numpy.linalg"}},
     "DeleteRequest": {"ids": ["numpy.linalg.eigh"]},
     "ChangeAliases": {

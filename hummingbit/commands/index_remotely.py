@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hummingbit.commands.opening import service_at
 from hummingbit.commands.options import OptionError
-from hummingbit.commands.sending import send_sources
+from hummingbit.commands.sending import BATCH, send_sources
+from index.batches import batches
+from index.errors import UnknownDocument
 
 if TYPE_CHECKING:
     from hummingbit.client import Client
@@ -47,12 +49,17 @@ def add(args: argparse.Namespace) -> int:
 
 def get(args: argparse.Namespace) -> int:
     """Print documents as they are stored, one a line."""
+    names = ("id", "text", "vector", "payload", "code")
     with service_at(args) as client:
-        for id_ in args.ids:
-            found: dict[str, Any] = {**client.get(args.collection, id_)}
-            names = ("id", "text", "vector", "payload", "code")
-            shown = {name: found[name] for name in names if found[name] is not None}
-            print(json.dumps(shown, ensure_ascii=False))
+        for ids in batches(args.ids, BATCH):
+            found = client.get_many(args.collection, ids)
+            held: dict[str, Any] = {one["id"]: one for one in found["documents"]}
+            for id_ in ids:
+                if id_ not in held:
+                    missing = f"collection {args.collection!a} has no document {id_[:80]!a}"
+                    raise UnknownDocument(missing)
+                shown = {name: held[id_][name] for name in names if held[id_][name] is not None}
+                print(json.dumps(shown, ensure_ascii=False))
     return 0
 
 

@@ -58,6 +58,9 @@ def test_many_documents(client: Client, name: str) -> None:
     assert [len(page["documents"]) for page in pages] == [10, 10, 5]
     assert [one["id"] for page in pages for one in page["documents"]] == [f"d{i}" for i in range(N)]
     assert len(client.scroll(name, filter=YEARS)["documents"]) == 5
+    found = client.get_many(name, ["d2", "absent", "d1"])
+    assert found["documents"] == [client.get(name, "d2"), client.get(name, "d1")]
+    assert found["missing"] == ["absent"]
     assert client.delete_many(name, filter=YEARS)["deleted"] == 5
     assert client.delete_many(name, ids=["d0", "absent"])["deleted"] == 1
     assert client.count(name) == N - 6
@@ -213,6 +216,7 @@ def test_the_asynchronous_client(url: str, client: Client, name: str, tmp_path: 
             assert (await waiting.wait_for(job, timeout=30))["state"] == "done"
             assert (await waiting.job(job["id"]))["state"] == "done"
             assert await waiting.count(name) == N + 1
+            assert (await waiting.get_many(name, ["absent"]))["missing"] == ["absent"]
             page = await waiting.scroll(name, limit=1)
             assert page["documents"][0]["id"] == "d0"
             assert (await waiting.delete_many(name, ids=["more"]))["deleted"] == 1

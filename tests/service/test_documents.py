@@ -216,3 +216,18 @@ def test_documents_are_scrolled_counted_and_deleted_by_filter(
     bad_cursor = send(client, "POST", f"{path}/documents:scroll", {"cursor": "x"})
     assert check_problem(bad_cursor, 422, "invalid_request")["errors"][0]["pointer"] == "/cursor"
     assert send(client, "POST", count, {}).json() == {"count": 44}
+
+
+def test_many_documents_are_got_by_their_ids(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection(code_documents(5), n_bits=16)
+    known = [f"{path}/documents/{one['id']}" for one in code_documents(5)]
+    first, second = (client.get(known[at]).json() for at in (3, 1))
+    ids = [first["id"], "absent", second["id"], first["id"], "☃ / \0"]
+    found = send(client, "POST", f"{path}/documents:get", {"ids": ids}).json()
+    assert found == {"documents": [first, second], "missing": ["absent", "☃ / \0"]}
+    for refused in ([], [1], ["x"] * 1001, None):
+        response = send(client, "POST", f"{path}/documents:get", {"ids": refused})
+        problem = check_problem(response, 422, "invalid_request")
+        assert problem["errors"][0]["pointer"].startswith("/ids")

@@ -18,7 +18,14 @@ from corpus.document import Document
 from index.data_folder import DataFolder
 from service.settings import Settings
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, finished, make_data_folder, served
+from tests.support.service import (
+    check_problem,
+    client_of,
+    finished,
+    make_data_folder,
+    served,
+    serving_process,
+)
 
 N = 200
 TAR = {"content-type": "application/x-tar"}
@@ -102,6 +109,20 @@ def test_an_upload_is_checked_in_the_background(
     deadline = time.monotonic() + 10
     while leftovers(tmp_path / "other") != expected:
         assert time.monotonic() < deadline, leftovers(tmp_path / "other")
+
+
+def test_an_upload_that_a_kill_interrupted_is_done_by_the_next_start(
+    tmp_path: Path, snapshot: bytes
+) -> None:
+    with serving_process(tmp_path / "data") as (process, address):
+        with client_of(address) as client:
+            accepted = client.post(PATH, content=snapshot, headers=ASYNC)
+        process.kill()
+        process.wait()
+    with served(tmp_path / "data") as client:
+        job = finished(client, accepted)
+        assert job["state"] == "done", job
+        assert client.get("/v1/snapshots").json()["snapshots"] == [job["result"]]
 
 
 def archive_of(*names: str) -> bytes:
