@@ -49,7 +49,7 @@ def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
 )
 def post_cancel(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Stop a job that waits or runs. What it has written stays; a reindexing takes it back."""
-    return render(job_info(jobs.cancel(id)), 202)
+    return accepted(jobs.cancel(id))
 
 
 def accepted(job: JobRecord) -> Response:

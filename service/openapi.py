@@ -76,6 +76,22 @@ EXAMPLES: dict[str, Any] = {
 }
 """A request of each kind, by the name of its schema."""
 
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`respond-async`: answer 202 at once, and do it in the background; RFC 7240.",
+    "schema": {"type": "string", "examples": ["respond-async"]},
+}
+HEADERS: dict[str, dict[str, Any]] = {
+    "202": {
+        "Location": {"description": "Where to ask how far it is.", "schema": {"type": "string"}}
+    },
+    "401": {"WWW-Authenticate": {"description": "How.", "schema": {"type": "string"}}},
+    "429": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
+    "503": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
+}
+"""What answers carry besides their bodies, by status; ``X-Request-ID`` is in all of them."""
+
 WITH_BODY = {"408", "413", "415", "422"}
 
 
@@ -88,6 +104,7 @@ def describe(app: FastAPI) -> None:
             title=app.title, version=app.version, summary=app.summary, routes=app.routes
         )
         _describe_problems(schema)
+        _describe_headers(schema)
         _group(schema)
         _add_examples(schema)
         schema["components"]["securitySchemes"] = SECURITY_SCHEMES
@@ -111,6 +128,17 @@ def _describe_problems(schema: dict[str, Any]) -> None:
                 refusal = {"description": REFUSALS[status], "content": content}
                 responses.setdefault(status, refusal)
             responses["default"] = {"description": "The request failed.", "content": content}
+
+
+def _describe_headers(schema: dict[str, Any]) -> None:
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            if "202" in responses and {"200", "201"} & set(responses):
+                operation.setdefault("parameters", []).append(PREFER)
+            for status, headers in HEADERS.items():
+                if status in responses:
+                    responses[status]["headers"] = headers
 
 
 def _group(schema: dict[str, Any]) -> None:

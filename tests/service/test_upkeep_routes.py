@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from corpus.document import Document
 from index.data_folder import DataFolder
 from service.settings import Settings
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, finished, make_data_folder, served
+from tests.support.service import check_problem, client_of, finished, make_data_folder, served
 
 N = 300
 ASYNC = {"Prefer": "respond-async"}
@@ -75,6 +77,34 @@ def test_a_collection_is_compacted(client: httpx.Client) -> None:
     assert after["hits"] == before["hits"]
     assert client.post("/v1/collections/c/verify").json()["problems"] == []
     check_problem(client.post("/v1/collections/absent/compact"), 404, "unknown_collection")
+
+
+def test_upkeep_while_writes_go_on(client: httpx.Client) -> None:
+    done = threading.Event()
+    failed = []
+
+    def write() -> None:
+        with client_of(str(client.base_url)) as other:
+            for at in itertools.count():
+                documents = [{"id": f"{kind}{at % 40}", "text": "apple"} for kind in "xy"]
+                body = {"documents": documents}
+                response = other.put("/v1/collections/c/documents", json=body)
+                if response.status_code != 200:
+                    failed.append(response.text)
+                if done.is_set():
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(4):
+            assert client.post("/v1/collections/c/compact").status_code == 200
+            assert client.post("/v1/collections/c/verify").json()["problems"] == []
+    finally:
+        done.set()
+        writer.join()
+    assert failed == []
+    assert client.post("/v1/collections/c/verify").json()["problems"] == []
 
 
 def test_an_alias_is_verified_as_what_it_means(client: httpx.Client) -> None:
