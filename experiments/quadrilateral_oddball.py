@@ -74,6 +74,9 @@ def configure(group: Any) -> None:
         default="all",
         help="train on the shapes and their variants, or on the shapes alone",
     )
+    group.add_argument(
+        "--oddball-methods", nargs="+", choices=COMPARED, default=list(COMPARED), metavar="NAME"
+    )
     group.add_argument("--oddball-epochs", type=int, default=30, metavar="N")
     group.add_argument(
         "--oddball-pictures", type=int, default=80, metavar="N", help="to train on, of each kind"
@@ -85,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     rates = read_error_rates(args.data_root)
     drawn = _drawn(args.work_dir, args.oddball_pictures)
     records: list[Record] = []
-    for method in COMPARED:
+    for method in args.oddball_methods:
         for seed in range(args.seeds):
             schedule = Schedule(args.oddball_epochs, 64, 2e-3, seed, decay=True)
             sample = {"train": args.oddball_train, "pictures": args.oddball_pictures}
