@@ -49,7 +49,8 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
         assert hummingbit(*arguments) == 0
         return capsys.readouterr().out
 
-    said("index", "build", "moving", data / "corpus.jsonl", "--encoder", "plain", *here)
+    made = ["--encoder", "plain", "--search-by", "distinct"]
+    said("index", "build", "moving", data / "corpus.jsonl", *made, *here)
     said("index", "export", "moving", data / "moving.jsonl.gz", *here)
     assert "80 documents" in said("index", "import", "moving", data / "moving.jsonl.gz", *there)
     for command in (
@@ -65,6 +66,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
         assert on_milvus == local, command
     stats = json.loads(said("index", "stats", "moving", *there))
     assert (stats["documents"], stats["engine"], stats["encoder"]) == (80, "milvus", "plain")
+    assert stats["engine_setting"] == "auto"
     # Unchanged documents are passed over, as in the data folder.
     assert "80" in said("index", "add", "moving", data / "corpus.jsonl", *there)
     said("index", "export", "moving", data / "back.jsonl", *there)
@@ -80,7 +82,9 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
     said("index", "drop", "moving", *here)
 
 
-def test_the_service_serves_collections_on_milvus(data: Path, milvus_uri: str) -> None:
+def test_the_service_serves_collections_on_milvus(
+    data: Path, milvus_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = Settings(data_dir=data, engine="milvus", milvus_uri=milvus_uri)
     with served(data, settings) as client:
         path = "/v1/collections/served"
@@ -95,6 +99,21 @@ def test_the_service_serves_collections_on_milvus(data: Path, milvus_uri: str) -
         assert client.get(f"{path}/documents/{documents[0]['id']}").status_code == 200
         check_problem(client.get(f"{path}/documents/nobody"), 404, "unknown_document")
         assert "served" in client.get("/readyz").json()["collections"]
+        assert client.post(f"{path}/verify").json() == {"documents": 10, "problems": []}
+        assert client.post(f"{path}/compact").json() == {"bytes_before": 0, "bytes_after": 0}
+        ids = [documents[3]["id"], "nobody"]
+        got = client.post(f"{path}/documents:get", json={"ids": ids}).json()
+        assert ([one["id"] for one in got["documents"]], got["missing"]) == (ids[:1], ids[1:])
+        # An export of an engine that Milvus has not is taken all the same.
+        url = ["--url", client.base_url]
+        assert hummingbit("index", "export", "served", data / "e", *url) == 0
+        engine = (data / "e").read_text().replace('"engine": "auto"', '"engine": "flat"')
+        (data / "e").write_text(engine)
+        assert hummingbit("index", "import", "again", data / "e", *url) == 0
+        assert hummingbit("index", "import", "again", data / "e", *url) == 0
+        assert "10 of them unchanged, 10 in all" in capsys.readouterr().out
+        assert client.get("/v1/collections/again").json()["engine_setting"] == "auto"
+        assert client.delete("/v1/collections/again").status_code == 204
         assert client.delete(path).status_code == 204
         check_problem(client.get(path), 404, "unknown_collection")
 
