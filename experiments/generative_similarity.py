@@ -15,6 +15,8 @@ SUMMARY = "generative similarity: embeddings of what is likely to have one sourc
 
 PARTS = {
     "gaussian": "experiments.gaussian_similarity",
+    "quadrilaterals": "experiments.quadrilateral_oddball",
+    "geoclidean": "experiments.geoclidean_concepts",
 }
 
 

@@ -91,18 +91,22 @@ def _point(name: str, inside: str, made: set[str], line: str) -> Point:
 def parse_tree(program: Program) -> ParseTree:
     """Return the program as a tree in which every name is replaced by what it stands for.
 
-    A point has below it the objects on which it lies, a statement its points; helping objects are
-    labelled with a star. Programs that differ in names alone have the same tree.
+    A statement is labelled with its kind, a star if it only helps, and its two points: one that is
+    ``new``, one ``on`` objects or one that is ``old``. Below it are the trees of those objects, and
+    below the root the statements. Programs that differ in names alone have the same tree.
     """
     objects: dict[str, ParseTree] = {}
-    points: dict[str, ParseTree] = {}
+    known: set[str] = set()
     for statement in program:
+        points: list[str] = []
+        below: list[ParseTree] = []
         for point in statement.points:
-            on = tuple(objects[name] for name in point.on)
-            points.setdefault(point.name, ParseTree("point", on))
-        label = statement.kind if statement.drawn else f"{statement.kind}*"
-        ends = tuple(points[point.name] for point in statement.points)
-        objects[statement.name] = ParseTree(label, ends)
+            old = point.name in known
+            points.append("old" if old else "on" if point.on else "new")
+            below += [] if old else [objects[name] for name in point.on]
+            known.add(point.name)
+        kind = statement.kind if statement.drawn else f"{statement.kind}*"
+        objects[statement.name] = ParseTree(f"{kind}({', '.join(points)})", tuple(below))
     return ParseTree("program", tuple(objects.values()))
 
 
