@@ -27,8 +27,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from corpus.columns import load_arrays
+from corpus.rows import ReadError
+from experiments.data_files import data_file
 from experiments.geoclidean_drawing import draw_program
-from experiments.geoclidean_language import Program, data_folder, parse_tree, read_concepts
+from experiments.geoclidean_language import Program, parse_tree, read_concepts
 from experiments.kept import Tensors, kept
 from experiments.picture_encoders import METHODS, Pictures, cosine, embed, train_encoder
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
@@ -163,18 +166,15 @@ def draw_concepts(programs: list[Program], count: int, test_count: int) -> Tenso
     return {name: torch.stack(pictures) for name, pictures in drawn.items()}
 
 
-def read_published(folder: Path, names: list[str]) -> Tensor:
+def read_published(path: Path, names: list[str]) -> Tensor:
     """Return the published pictures by concept, ``uint8[C, 10, 64, 64]``, the references first.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if a concept has not five references and five questions.
+        ReadError: if the file is not what it should be, or a concept has not five references and
+            five questions.
     """
-    path = folder / "images64.npz"
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
-    with np.load(path, allow_pickle=False) as arrays:
-        images, meta = arrays["images"], arrays["meta"]
+    arrays = load_arrays(path, ("images", "meta"))
+    images, meta = arrays["images"], arrays["meta"]
     questions = np.char.startswith(meta[:, 3], "in_")
     chosen = []
     for name in names:
@@ -183,17 +183,18 @@ def read_published(folder: Path, names: list[str]) -> Tensor:
         counts = [len(part) for part in parts]
         if counts != [REFERENCES, REFERENCES]:
             given = f"{counts[0]} pictures to train and {counts[1]} to test"
-            raise ValueError(f"{path}: {name} has {given}; it must have {REFERENCES} of each")
+            raise ReadError(f"{path}: {name} has {given}; it must have {REFERENCES} of each")
         chosen.append(np.concatenate(parts))
     return torch.from_numpy(np.stack(chosen))
 
 
 def _read(args: argparse.Namespace) -> Concepts:
-    folder = data_folder(args.data_root)
-    programs = read_concepts(folder)
+    path = data_file("geoclidean/concepts.json", args.data_root)
+    programs = read_concepts(path)
     if len(programs) <= HELD_OUT + 1:
         problem = f"holds {len(programs)} concepts; there must be more than {HELD_OUT + 1}"
-        raise ValueError(f"{folder / 'concepts.json'}: {problem}")
+        raise ReadError(f"{path}: {problem}")
+    pictures = data_file("geoclidean/images64.npz", args.data_root)
     kernel = ProgramKernel([parse_tree(program) for program in programs.values()])
     count = args.concept_pictures
     settings = {"concepts": list(programs), "pictures": count, "test": _TEST_PICTURES}
@@ -205,7 +206,7 @@ def _read(args: argparse.Namespace) -> Concepts:
     return Concepts(
         names=list(programs),
         kernel_CC=torch.from_numpy(kernel.kernel_NN),
-        published_CTHW=read_published(folder, list(programs)),
+        published_CTHW=read_published(pictures, list(programs)),
         **drawn,
     )
 

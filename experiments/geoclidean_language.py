@@ -15,13 +15,12 @@ object with a star only helps and is not drawn.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus.datasets import VARIABLE
+from corpus.rows import ReadError
 from training.program_kernel import ParseTree
 
 KINDS = ("line", "circle")
@@ -110,34 +109,28 @@ def parse_tree(program: Program) -> ParseTree:
     return ParseTree("program", tuple(objects.values()))
 
 
-def data_folder(data_root: Path | None) -> Path:
-    """Return the folder of the published concepts.
-
-    Raises:
-        FileNotFoundError: if no folder of data is named, or it holds no concepts.
-    """
-    root = data_root or os.environ.get(VARIABLE)
-    if not root:
-        raise FileNotFoundError(f"geoclidean: needs --data-root or {VARIABLE}")
-    folder = Path(root) / "geoclidean"
-    if not (folder / "concepts.json").is_file():
-        raise FileNotFoundError(f"{folder / 'concepts.json'}: there is no such file")
-    return folder
-
-
-def read_concepts(folder: Path) -> dict[str, Program]:
+def read_concepts(path: Path) -> dict[str, Program]:
     """Return the programs of the published concepts by name, in the order of names.
 
     Raises:
-        ValueError: naming the concept, if a program cannot be read.
+        ReadError: naming the concept, if a program cannot be read, or if the file is none of
+            concepts by group.
     """
-    groups = json.loads((folder / "concepts.json").read_text())
+    try:
+        groups = json.loads(path.read_text())
+        pairs = sorted(
+            (name, programs["concept"])
+            for group in groups.values()
+            for name, programs in group.items()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReadError(f"{path}: holds no concepts by group: {error!r}") from error
     concepts: dict[str, Program] = {}
-    for name, programs in sorted(pair for group in groups.values() for pair in group.items()):
+    for name, lines in pairs:
         try:
-            concepts[name] = parse_program([_plain(line) for line in programs["concept"]])
+            concepts[name] = parse_program([_plain(line) for line in lines])
         except ValueError as error:
-            raise ValueError(f"{folder / 'concepts.json'}: {name}: {error}") from error
+            raise ReadError(f"{path}: {name}: {error}") from error
     return concepts
 
 

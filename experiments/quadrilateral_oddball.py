@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 from functools import partial
 from math import radians
 from pathlib import Path
@@ -33,7 +32,8 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from corpus.datasets import VARIABLE
+from corpus.rows import ReadError
+from experiments.data_files import data_file
 from experiments.kept import Tensors, kept
 from experiments.picture_encoders import METHODS, Pictures, embed, minus_distance, train_encoder
 from experiments.quadrilateral_shapes import (
@@ -169,26 +169,25 @@ def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
     """Return the published rates of errors by group and shape.
 
     Raises:
-        FileNotFoundError: if no folder of data is named, or it holds no such rates.
-        ValueError: if a group lacks a shape, or a rate is not from 0 to 1.
+        ReadError: if there is no such file, a column or a shape of a group is missing, or a rate is
+            not from 0 to 1.
     """
-    root = data_root or os.environ.get(VARIABLE)
-    if not root:
-        raise FileNotFoundError(f"quadrilaterals: needs --data-root or {VARIABLE}")
-    path = Path(root) / "quadrilaterals" / "oddball_error_rates.csv"
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
+    path = data_file("quadrilaterals/oddball_error_rates.csv", data_root)
     rates: dict[str, dict[str, float]] = {}
     with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            rate = float(row["error_rate"])
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            try:
+                name, shape, rate = row["group"], row["shape"], float(row["error_rate"])
+            except (KeyError, TypeError, ValueError):
+                must = "must have a group, a shape and an error_rate"
+                raise ReadError(f"{path}:{number}: {must}, a number") from None
             if not 0 <= rate <= 1:
-                raise ValueError(f"{path}: error_rate is {rate:g}; it must be from 0 to 1")
-            rates.setdefault(row["group"], {})[row["shape"]] = rate
+                raise ReadError(f"{path}:{number}: error_rate is {rate:g}; it must be from 0 to 1")
+            rates.setdefault(name, {})[shape] = rate
     for name, of_shape in rates.items():
         missing = ", ".join(sorted(set(SHAPES) - set(of_shape)))
         if missing:
-            raise ValueError(f"{path}: group {name} has no rate for {missing}")
+            raise ReadError(f"{path}: group {name} has no rate for {missing}")
     return rates
 
 
