@@ -252,8 +252,12 @@ JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 class JobProgress(TypedDict):
-    """How far a job is; `total` and `percent` are None while that is not known."""
+    """How far a job is; `total` and `percent` are None while that is not known.
 
+    `step` is what it is at, None where it does not run.
+    """
+
+    step: str | None
     done: int
     total: int | None
     percent: float | None

@@ -70,8 +70,8 @@ def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "snapshot": lambda progress: _snapshot(folder, progress),
         "upload": lambda progress: _upload(folder, progress),
         "restore": lambda progress: _restore(folder, progress),
-        "verify": lambda progress: _at_once(folder, progress, verify),
-        "compact": lambda progress: _at_once(folder, progress, compact),
+        "verify": lambda progress: _at_once(folder, progress, "checking", verify),
+        "compact": lambda progress: _at_once(folder, progress, "compacting", compact),
     }
 
 
@@ -95,9 +95,13 @@ def compact(collection: CollectionBackend) -> dict[str, Any]:
 
 
 def _at_once(
-    folder: DataFolder, progress: Progress, work: Callable[[CollectionBackend], dict[str, Any]]
+    folder: DataFolder,
+    progress: Progress,
+    step: str,
+    work: Callable[[CollectionBackend], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Do what cannot be stopped between its steps."""
+    """Do what cannot be stopped once it is begun."""
+    progress.step = step
     collection = folder.collection(progress.job.collection)
     progress.advance(total=len(collection))
     done = work(collection)
@@ -112,8 +116,10 @@ def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[st
         raise CollectionExists(f"collection {spec['into']!a} exists already")
     target = folder.create_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
     try:
+        progress.step = "encoding"
         progress.advance(total=len(source))
         row = copy_following(source, target, 0, progress.advance)
+        progress.step = "catching up"
         # What is written during one round is copied in the next, which is shorter.
         while source.following(row, 1000)[999:]:
             row = copy_following(source, target, row, progress.advance)
@@ -131,10 +137,12 @@ def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[st
 
 
 def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    progress.step = "copying"
     return snapshot_record(folder.create_snapshot(progress.job.collection))
 
 
 def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    progress.step = "checking"
     # The job keeps its file until it is done, so that it can be done again.
     return snapshot_record(folder.snapshots().add(progress.folder / UPLOAD, link=True))
 
@@ -144,6 +152,7 @@ def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     if progress.job.attempts > 1 and name in folder.collections():
         # The service ended between the last step and the record of it.
         return {"collection": name, "documents": len(folder.collection(name))}
+    progress.step = "checking"
     tar = folder.snapshots().file(progress.job.spec["snapshot"])
     restored = folder.restore_snapshot(tar, name)
     return {"collection": restored.name, "documents": len(restored)}

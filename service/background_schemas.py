@@ -117,8 +117,12 @@ class CompactionInfo(ResponseModel):
 
 
 class JobProgress(ResponseModel):
-    """How far a job is; `total` and `percent` are null while that is not known."""
+    """How far a job is; `total` and `percent` are null while that is not known.
 
+    `step` is what it is at: copying, encoding, catching up, …; null where it does not run.
+    """
+
+    step: str | None
     done: int
     total: int | None
     percent: float | None

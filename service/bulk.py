@@ -167,6 +167,7 @@ class BulkWriter:
 
 def write_file(path: Path, writer: BulkWriter, progress: Progress) -> dict[str, Any]:
     """Write the lines of a file, as a job."""
+    progress.step = "writing"
     with path.open("rb") as file:
         progress.advance(total=sum(1 for _ in file))
         file.seek(0)

@@ -128,6 +128,7 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     raw = (progress.folder / REQUEST_FILE).read_bytes()
     body = EvaluateRequest.model_validate_json(raw)
     queries, settings = _parse_evaluation(body, limits)
+    progress.step = "searching"
     progress.advance(total=len(queries))
     collection = folder.collection(progress.job.collection)
     done = run_job(collection, queries, body.metrics, settings, shown_ids(folder, collection))

@@ -66,7 +66,12 @@ def job_info(job: JobRecord) -> JobInfo:
             "kind": job.kind,
             "collection": job.collection,
             "state": job.state,
-            "progress": {"done": job.done, "total": job.total, "percent": percent},
+            "progress": {
+                "step": job.step,
+                "done": job.done,
+                "total": job.total,
+                "percent": percent,
+            },
             "attempts": job.attempts,
             "created": job.created,
             "started": job.started,

@@ -52,7 +52,10 @@ class JobStoreError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job; times are UTC, ISO 8601. `attempts` counts how often it was begun."""
+    """A job; times are UTC, ISO 8601. `attempts` counts how often it was begun.
+
+    `step` is what it is at; it is not on disk, so it is None of a job that does not run.
+    """
 
     id: str
     kind: str
@@ -69,6 +72,7 @@ class JobRecord:
     error: dict[str, Any] | None
     idempotency_key: str | None
     digest: str | None
+    step: str | None = None
 
 
 class JobStore:

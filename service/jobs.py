@@ -39,6 +39,7 @@ class Progress:
         self.folder = folder
         self.done = 0
         self.total = job.total
+        self.step: str | None = None
         self.cancelled = threading.Event()
         self.ending = threading.Event()
         self._store = store
@@ -220,7 +221,8 @@ class Jobs:
         running = self._running.get(job.id)
         if running is None:
             return job
-        return replace(job, done=running.done, total=running.total)
+        step = None if job.state in FINISHED else running.step
+        return replace(job, done=running.done, total=running.total, step=step)
 
     def _forget(self) -> None:
         for id_ in self._store.forget(self._kept):

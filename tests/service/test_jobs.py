@@ -25,6 +25,7 @@ def explain(error: Exception) -> ProblemError | None:
 
 def count_lines(progress: Progress) -> dict[str, Any]:
     """Counts the lines of its input, slowly enough to be seen at it where the spec says so."""
+    progress.step = "counting"
     lines = (progress.folder / "input").read_text().splitlines()
     progress.advance(total=len(lines))
     for line in lines:
@@ -69,7 +70,7 @@ def test_a_job_is_done_and_its_result_stays(tmp_path: Path) -> None:
         assert (job.state, job.kind, job.collection) == ("queued", "count", "words")
         done = wait(jobs, job.id, finished)
         assert (done.state, done.result, done.error) == ("done", {"lines": 3}, None)
-        assert (done.done, done.total, done.attempts) == (3, 3, 1)
+        assert (done.done, done.total, done.attempts, done.step) == (3, 3, 1, None)
         assert done.created <= str(done.started) <= str(done.finished)
     with closing(opened(tmp_path)) as jobs:
         assert jobs.get(job.id) == done
@@ -116,7 +117,8 @@ def test_jobs_are_cancelled_while_they_wait_and_while_they_run(tmp_path: Path) -
     with closing(opened(tmp_path)) as jobs:
         running = submit(jobs, "a\n" * 1000, seconds=0.02)
         waiting = submit(jobs, "a\n" * 1000)
-        wait(jobs, running.id, begun)
+        assert wait(jobs, running.id, begun).step == "counting"
+        assert jobs.get(waiting.id).step is None
         assert jobs.cancel(waiting.id).state == "cancelled"
         jobs.cancel(running.id)
         stopped = wait(jobs, running.id, finished)

@@ -51,7 +51,12 @@ def test_a_whole_collection_is_verified(client: httpx.Client) -> None:
     assert client.post("/v1/collections/c/verify").json() == whole
     job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
     assert (job["kind"], job["state"], job["result"]) == ("verify", "done", whole)
-    assert job["progress"] == {"done": N, "total": N, "percent": 100.0}
+    assert job["progress"] == {
+        "step": None,
+        "done": N,
+        "total": N,
+        "percent": 100.0,
+    }
     check_problem(client.post("/v1/collections/absent/verify"), 404, "unknown_collection")
 
 
