@@ -61,7 +61,12 @@ def test_every_answer_carries_a_request_id(client: httpx.Client) -> None:
         assert response.json()["request_id"] == named
 
 
-WITHOUT_BODY = {"/v1/collections/{name}/snapshots", "/v1/jobs/{id}/cancel"}
+WITHOUT_BODY = {
+    "/v1/collections/{name}/snapshots",
+    "/v1/collections/{name}/verify",
+    "/v1/collections/{name}/compact",
+    "/v1/jobs/{id}/cancel",
+}
 
 
 def references(value: Any) -> list[str]:
@@ -84,7 +89,7 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
-    assert len(operations) == 36
+    assert len(operations) == 40
     for method, path, operation in operations:
         assert operation["summary"]
         assert "application/problem+json" in operation["responses"]["default"]["content"]
@@ -111,6 +116,8 @@ def test_every_body_has_an_example(client: httpx.Client) -> None:
     for methods in description["paths"].values():
         for operation in methods.values():
             for content in operation.get("requestBody", {}).get("content", {}).values():
+                if content["schema"].get("format") == "binary":
+                    continue
                 schema = content["schema"].get("$ref", "").rpartition("/")[2]
                 assert (
                     "example" in content or description["components"]["schemas"][schema]["examples"]
