@@ -1,11 +1,12 @@
 """Does knowing that hockey is nearer to baseball than to cryptography give better rankings?
 
 Codes of the same number of bits, trained on the same labelled posts: with the hierarchy of their
-newsgroups, by objectives that order pairs; by the same objective with the groups as mere names; and
-by ``ssb-vae``, which knows names only. The database is every training document, the queries are the
-test documents. nDCG@100 takes the number of shared levels as its gain
-(:func:`evaluation.relevance.relevance_by_hierarchy`), p@100 counts the same group. Both are in
-expectation over the order of ties, beside the figures as served.
+newsgroups, by objectives of metric learning; by the same objectives with the groups as mere names,
+which makes generative similarity supervised contrastive learning; and by ``ssb-vae``, which knows
+names only. The database is every training document, the queries are the test documents. nDCG@100
+takes the number of shared levels as its gain (:func:`evaluation.relevance.relevance_by_hierarchy`),
+p@100 counts the same group. Both are in expectation over the order of ties, beside the figures as
+served.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ SUMMARY = "codes trained with a hierarchy of labels beside codes trained without
 METHODS: Mapping[str, Recipe | MetricRecipe] = {
     "chl": MetricRecipe(objective="continuous-histogram", similarity="hierarchy"),
     "chl-names": MetricRecipe(objective="continuous-histogram", similarity="labels"),
+    "generative": MetricRecipe(objective="generative-similarity", similarity="hierarchy"),
+    "generative-names": MetricRecipe(objective="generative-similarity", similarity="labels"),
     "ssb-vae": Recipe(method="ssb-vae"),
 }
 """Each method's recipe; bits, seed and epochs are those of the run."""
@@ -137,4 +140,4 @@ def _print_significance(ndcg: Mapping[str, Any]) -> None:
     raw = [permutation_test(ndcg[method], ndcg[BASELINE]) for method in others]
     for method, p_value in zip(others, holm(raw), strict=True):
         difference = float((ndcg[method] - ndcg[BASELINE]).mean())
-        print(f"  {method:<12} {difference:+.3f}  p = {p_value:.2g} (permutation, Holm)")
+        print(f"  {method:<16} {difference:+.3f}  p = {p_value:.2g} (permutation, Holm)")

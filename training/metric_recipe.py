@@ -50,7 +50,7 @@ class MetricRecipe:
     bins: int = setting(100, "nodes over distances of the histogram")
     similarity_bins: int = setting(100, "nodes over similarities of the histogram")
     balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")
-    contrast: str = setting("softplus", "what a triplet costs", "softplus", "quadratic")
+    contrast: str = setting("softmax", "how pairs are compared", "softmax", "softplus", "quadratic")
     temperature: float = setting(0.1, "distance that makes a triplet e times as sure")
     potato_threshold: float = setting(1.0, "deviations from the mean that a class should keep to")
     potato_margin: float = setting(2.0, "deviations beyond these that other classes should keep")

@@ -17,6 +17,10 @@ costs p(x) p(a) p(b) [s(x, a) φ(−δ) + s(x, b) φ(δ)]. For the softplus this
 s_gen ever having been computed. For the quadratic it is least at δ = (s(x, a) − s(x, b)) /
 (s(x, a) + s(x, b)), bounded by the margin of 1; it has the same order, but only a least-squares
 compromise satisfies all pairs.
+
+Triplets of one x and y may be told all at once, as in InfoNCE (Oord et al. 2018): the softmax
+contrast asks for y among all others, −ln(e^S(x, y) / Σ_z e^S(x, z)). It too is least at ln s_gen up
+to a constant of each x, and learns most from those z that are hardest to tell from y.
 """
 
 from __future__ import annotations
@@ -35,6 +39,9 @@ CONTRASTS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 The square is cut where it would fall again, for a triplet that is right by more than the margin.
 """
+
+SOFTMAX = "softmax"
+"""The contrast of an example with all others of a batch; no function of two."""
 
 
 def regression_loss(similarity_M: Tensor, target_M: Tensor) -> Tensor:
@@ -71,6 +78,9 @@ def kernel_triplet_loss(
     the model, for p(x, y | same) = s_gen(x, y) p(x) p(y); another kernel, 0 or more, stands for it.
     The scale of k is of no consequence, nor are the diagonals.
 
+    With the contrast softmax it is the mean over i of Σ_j q_ij (ln Σ_{l≠i} e^S_il − S_ij), where
+    q_ij = k_ij / Σ_{l≠i} k_il; examples that are like no other are left out.
+
     Raises:
         ValueError: unless both are ``[N, N]`` with N ≥ 3 and finite, k is 0 or more and not the
             same for all pairs, and there is such a contrast.
@@ -84,6 +94,10 @@ def kernel_triplet_loss(
     _check_kernel(kernel_NN[off_NN])
     i_P, j_P = torch.nonzero((kernel_NN > 0) & off_NN, as_tuple=True)
     weight_P = kernel_NN[i_P, j_P].to(similarity_NN.dtype)
+    if contrast == SOFTMAX:
+        log_NN = similarity_NN.masked_fill(~off_NN, -torch.inf).log_softmax(dim=1)
+        sum_N = weight_P.new_zeros(n).index_add(0, i_P, weight_P)
+        return -(weight_P / sum_N[i_P] * log_NN[i_P, j_P]).sum() / (sum_N > 0).sum()
     phi_PN = _phi(contrast)(similarity_NN[i_P] - similarity_NN[i_P, j_P][:, None])
     mean_P = (phi_PN * off_NN[i_P]).sum(dim=1) / (n - 1)
     return (weight_P * mean_P).sum() / weight_P.sum()
@@ -95,7 +109,8 @@ def kernel_pair_loss(
     """Return Σ_m k_m mean_n φ(S_n − S_m) / Σ_m k_m over pairs m and n, a scalar.
 
     The same for M pairs that need not have an example in common: one is drawn in proportion to its
-    kernel, another from all. With the softplus, S = ln k up to one constant is its least.
+    kernel, another from all. With the softplus, S = ln k up to one constant is its least, as it is
+    with the softmax, Σ_m q_m (ln Σ_n e^S_n − S_m) with q_m = k_m / Σ k.
 
     Raises:
         ValueError: unless both are ``[M]`` with M ≥ 2 and finite, k is 0 or more and not the same
@@ -105,6 +120,8 @@ def kernel_pair_loss(
     _check_kernel(kernel_M)
     positive_P = torch.nonzero(kernel_M > 0).squeeze(1)
     weight_P = kernel_M[positive_P].to(similarity_M.dtype)
+    if contrast == SOFTMAX:
+        return -(weight_P * similarity_M.log_softmax(dim=0)[positive_P]).sum() / weight_P.sum()
     phi_PM = _phi(contrast)(similarity_M - similarity_M[positive_P][:, None])
     return (weight_P * phi_PM.mean(dim=1)).sum() / weight_P.sum()
 

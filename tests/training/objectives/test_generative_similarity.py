@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, log1p
+from math import exp, log, log1p
 
 import numpy as np
 import pytest
 import torch
+from pytorch_metric_learning.losses import SupConLoss
 from torch import Tensor
 
 from training.objectives.generative_similarity import (
@@ -16,6 +17,7 @@ from training.objectives.generative_similarity import (
     triplet_loss,
 )
 
+ALL = ["softmax", *CONTRASTS]
 CONTRAST = {"softplus": lambda t: log1p(exp(t)), "quadratic": lambda t: max(0.0, 1 + t) ** 2}
 
 
@@ -67,17 +69,52 @@ def test_pairs_weighed_by_a_kernel_equal_their_formula(contrast: str) -> None:
     assert float(found) == pytest.approx(sum(terms) / float(k.sum()))
 
 
+def test_the_softmax_equals_its_formula() -> None:
+    s, k = draw(6, 6), kernel(6)
+    k[4], k[:, 4] = 0, 0
+    rows = []
+    for i in (0, 1, 2, 3, 5):
+        others = [j for j in range(6) if j != i]
+        total = sum(exp(float(s[i, j])) for j in others)
+        terms = [float(k[i, j]) * -log(exp(float(s[i, j])) / total) for j in others]
+        rows.append(sum(terms) / float(k[i, others].sum()))
+    found = kernel_triplet_loss(s, k, contrast="softmax")
+    assert float(found) == pytest.approx(np.mean(rows))
+    own = torch.eye(6, dtype=torch.float64)
+    assert float(kernel_triplet_loss(s + own, 3 * k + own, contrast="softmax")) == pytest.approx(
+        float(found)
+    )
+    a, b = s[0], k[0]
+    expected = -sum(float(w) * log(float(p)) for w, p in zip(b, a.softmax(0), strict=True))
+    assert float(kernel_pair_loss(a, b, contrast="softmax")) == pytest.approx(
+        expected / float(b.sum())
+    )
+
+
+def test_the_softmax_of_classes_is_supervised_contrastive_learning() -> None:
+    x, classes = draw(8, 4), torch.tensor([0, 0, 0, 1, 1, 2, 2, 2])
+    x = torch.nn.functional.normalize(x, dim=1)
+    expected = SupConLoss(temperature=0.3)(x, classes)
+    same = (classes[:, None] == classes).double()
+    found = kernel_triplet_loss(x @ x.T / 0.3, same, contrast="softmax")
+    torch.testing.assert_close(found, expected)
+
+
 def test_regression_is_the_mean_square() -> None:
     s, t = draw(2, 20)
     assert float(regression_loss(s, t)) == pytest.approx(float(((s - t) ** 2).mean()))
 
 
-@pytest.mark.parametrize("contrast", CONTRASTS)
-def test_gradients_are_the_slopes(contrast: str) -> None:
+@pytest.mark.parametrize("contrast", ALL)
+def test_gradients_with_a_kernel_are_the_slopes(contrast: str) -> None:
     s, k = draw(5, 5).requires_grad_(), kernel(5)
     assert torch.autograd.gradcheck(lambda x: kernel_triplet_loss(x, k, contrast=contrast), s)
     flat, weights = draw(8).requires_grad_(), kernel(4).ravel()[:8]
     assert torch.autograd.gradcheck(lambda x: kernel_pair_loss(x, weights, contrast=contrast), flat)
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_gradients_of_triplets_are_the_slopes(contrast: str) -> None:
     same, different = (draw(8, seed=seed).requires_grad_() for seed in (3, 4))
     assert torch.autograd.gradcheck(
         lambda x, y: triplet_loss(x, y, contrast=contrast), (same, different)
@@ -85,7 +122,7 @@ def test_gradients_are_the_slopes(contrast: str) -> None:
     assert torch.autograd.gradcheck(regression_loss, (same, different))
 
 
-@pytest.mark.parametrize("contrast", CONTRASTS)
+@pytest.mark.parametrize("contrast", ALL)
 def test_the_order_of_examples_is_of_no_consequence(contrast: str) -> None:
     s, k = draw(7, 7), kernel(7)
     order = torch.randperm(7, generator=torch.Generator().manual_seed(0))
@@ -93,7 +130,7 @@ def test_the_order_of_examples_is_of_no_consequence(contrast: str) -> None:
     moved = kernel_triplet_loss(s[order][:, order], k[order][:, order], contrast=contrast)
     torch.testing.assert_close(whole, moved)
     a, b = s[0], k[0]
-    for loss in (triplet_loss, kernel_pair_loss):
+    for loss in (kernel_pair_loss, *([triplet_loss] if contrast in CONTRASTS else [])):
         torch.testing.assert_close(
             loss(a, b, contrast=contrast), loss(a[order], b[order], contrast=contrast)
         )
@@ -114,19 +151,21 @@ def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
     return free.detach()
 
 
-def test_softplus_triplets_learn_the_logarithm_up_to_a_constant_of_each_anchor() -> None:
+@pytest.mark.parametrize("contrast", ["softmax", "softplus"])
+def test_the_logarithm_is_learned_up_to_a_constant_of_each_anchor(contrast: str) -> None:
     k = draw(6, 6, seed=2).exp()
     k = k + k.T
-    found = minimise(lambda s: kernel_triplet_loss(s, k), draw(6, 6))
+    found = minimise(lambda s: kernel_triplet_loss(s, k, contrast=contrast), draw(6, 6))
     gap = found - k.log()
     for i in range(6):
         others = gap[i, torch.arange(6) != i]
         torch.testing.assert_close(others - others[0], torch.zeros(5).double(), atol=1e-3, rtol=0)
 
 
-def test_softplus_pairs_learn_the_logarithm_up_to_one_constant() -> None:
+@pytest.mark.parametrize("contrast", ["softmax", "softplus"])
+def test_pairs_learn_the_logarithm_up_to_one_constant(contrast: str) -> None:
     k = draw(12, seed=2).exp()
-    found = minimise(lambda s: kernel_pair_loss(s, k), draw(12)) - k.log()
+    found = minimise(lambda s: kernel_pair_loss(s, k, contrast=contrast), draw(12)) - k.log()
     torch.testing.assert_close(found, found[0].expand(12), atol=1e-3, rtol=0)
 
 
