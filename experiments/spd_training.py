@@ -48,17 +48,6 @@ LIBRARY: Mapping[str, Callable[[int, int], nn.Module]] = {
 }
 """Losses by name, made for so many classes and entries of a vector."""
 
-METHODS: Mapping[str, str] = {
-    "untrained": "the network as it is drawn",
-    "rpl": "Riemannian potato ranking loss, affine-invariant",
-    "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
-    "triplet": "triplet margin loss",
-    "n-pair": "N-pair loss",
-    "lifted-structure": "lifted structure loss",
-    "proxy-nca": "proxy-NCA",
-    "ranked-list": "ranked list loss",
-}
-
 
 def settings_of(method: str) -> dict[str, Any]:
     """Return what the outcome of a method depends on besides its schedule, as JSON values."""
@@ -76,7 +65,7 @@ class _Model(nn.Module):
 def train_and_judge(
     method: str, corpus: SpdCorpus, order: int, schedule: Schedule, *, progress: bool = True
 ) -> Tensors:
-    """Train one of :data:`METHODS` and judge it on the test matrices.
+    """Train one of :data:`experiments.riemannian_potato.METHODS` and judge it on the test matrices.
 
     The figures are `f1`, `nmi`, `r1` and `r3`, all from 0 to 1.
     """

@@ -60,9 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in {"torch", "geoopt", "pyriemann"}:
             raise
-        print("hummingbit: training needs torch: pip install 'hummingbit[train]'", file=sys.stderr)
+        cure = f"training needs {error.name}: pip install 'hummingbit[train]'"
+        print(f"hummingbit: {cure}", file=sys.stderr)
         return 2
     except Exception as error:
         # An error that one of our packages names says what is wrong in a sentence; any other is a

@@ -91,3 +91,6 @@ def _unflatten(
             states[int(i)].setdefault(int(parameter), {})[key] = value
     for optimizer, state in zip(optimizers, states, strict=True):
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+        # Adam makes a float32 of a whole number, with which geoopt's, derived from it, would count.
+        for loaded, saved in zip(optimizer.state.values(), state.values(), strict=True):
+            loaded.update({key: value for key, value in saved.items() if isinstance(value, int)})

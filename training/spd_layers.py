@@ -30,7 +30,8 @@ class BiMap(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         start, _ = torch.linalg.qr(torch.randn(inputs, outputs, dtype=torch.float64))
-        self.weight = ManifoldParameter(start, manifold=EuclideanStiefel())
+        # Row by row, as checkpoints restore it: products round by the order in memory.
+        self.weight = ManifoldParameter(start.contiguous(), manifold=EuclideanStiefel())
 
     def forward(self, x_Nnn: Tensor) -> Tensor:
         """Return ``(N, m, m)``."""

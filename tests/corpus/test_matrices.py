@@ -24,7 +24,7 @@ def test_a_matrix_is_read_as_its_upper_triangle(tmp_path: Path) -> None:
     for matrix, document in zip(matrices, documents, strict=True):
         (a, b, c), (_, d, e), (_, _, f) = matrix
         assert document.vector is not None
-        assert document.vector.tolist() == np.float32([a, b, c, d, e, f]).tolist()
+        assert document.vector.tolist() == np.array([a, b, c, d, e, f], dtype=np.float32).tolist()
 
 
 def test_rows_of_a_json_document_are_a_matrix() -> None:
@@ -84,6 +84,8 @@ def test_an_archive_names_the_matrix_at_fault(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"m.npz:2: vector: is not symmetric"):
         list(read_documents(tmp_path / "m.npz"))
     np.savez(tmp_path / "m.npz", matrices=np.ones((2, 3)))
-    with pytest.raises(ReadError, match=r"matrices is float64 of shape \[2, 3\]; it must be numbers"):
+    with pytest.raises(
+        ReadError, match=r"matrices is float64 of shape \[2, 3\]; it must be numbers"
+    ):
         list(read_documents(tmp_path / "m.npz"))
     assert "matrices" in NPZ_CONTENT

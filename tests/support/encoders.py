@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from encoder.encoder import Encoder
-from encoder.features import TextFeatures, VectorFeatures
+from encoder.features import SpdFeatures, TextFeatures, VectorFeatures
 from encoder.network import Layer
 
 WORDS = (
@@ -54,3 +54,15 @@ def random_texts(count: int, seed: int = 0) -> list[str]:
     """Texts of 1 to 8 words of :data:`WORDS`."""
     rng = np.random.default_rng(seed)
     return [" ".join(rng.choice(WORDS, size=rng.integers(1, 9))) for _ in range(count)]
+
+
+def spd_encoder(order: int = 4, n_bits: int = 16, seed: int = 0) -> Encoder:
+    """An encoder of `order` × `order` matrices, by way of three rows to two."""
+    rng = np.random.default_rng(seed)
+    shapes = [(order, 3), (3, 2)]
+    return Encoder(
+        features=SpdFeatures([rng.normal(size=s).astype(np.float32) for s in shapes], floor=1e-4),
+        layers=random_layers(rng, 3, 8, n_bits),
+        thresholds=np.zeros(n_bits, dtype=np.float32),
+        metadata={"trained_on": "nothing"},
+    )

@@ -11,8 +11,10 @@ import torch
 
 from corpus.document import Document
 from encoder.artifact import load_encoder, read_labelled_ids
+from encoder.features import SpdFeatures
 from evaluation.evaluate import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
+from tests.support.matrices import matrix_documents
 from training import metric_objectives, metric_recipe
 from training.data import TrainingData, TrainingDataError, gather
 from training.metric_learning import run_settings, train_metric
@@ -63,6 +65,49 @@ def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
     assert epochs[-1]["continuous_histogram_loss"] < epochs[0]["continuous_histogram_loss"]
     assert is_trained_on(encoder, dotted(topic_documents(400)), run_settings(RECIPE))
     assert not trained.with_name("topics.checkpoint").exists()
+
+
+@pytest.mark.parametrize("objective", metric_recipe.OBJECTIVES)
+def test_codes_of_matrices_find_their_class(objective: str, tmp_path: Path) -> None:
+    data, queries = gather(matrix_documents(200)), gather(matrix_documents(60, seed=1))
+    recipe = replace(RECIPE, objective=objective, spd_order=3)
+    encoder = train_metric(data, recipe, tmp_path / "e", progress=False).encoder
+    assert isinstance(encoder.features, SpdFeatures)
+    assert [weight.shape for weight in encoder.features.weights] == [(6, 6), (6, 3)]
+    found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@10"])
+    assert found.expected["P@10"] > 0.85
+
+
+def test_an_interrupted_run_on_matrices_ends_in_the_same_artifact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = gather(matrix_documents(60))
+    recipe = replace(RECIPE, objective="riemannian-potato", epochs=4, hidden=8)
+    whole = train_metric(data, recipe, tmp_path / "whole", progress=False)
+    monkeypatch.setattr("training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("training.pipeline.validate", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train_metric(data, recipe, tmp_path / "again", progress=False)
+    monkeypatch.undo()
+    resumed = train_metric(data, recipe, tmp_path / "again", progress=False)
+    assert resumed.encoder.fingerprint == whole.encoder.fingerprint
+
+
+def test_matrices_and_vectors_do_not_mix() -> None:
+    with pytest.raises(TrainingDataError, match=r"^vector: some documents are matrices and some"):
+        gather([*matrix_documents(5), *topic_vectors(5)])
+
+
+def test_potatoes_need_labels(tmp_path: Path) -> None:
+    documents = [replace(d, labels=()) for d in topic_vectors(40)]
+    lines = [
+        {"a": documents[i].id, "b": documents[i + 1].id, "similarity": i % 2} for i in range(39)
+    ]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    recipe = replace(RECIPE, objective="riemannian-potato", similarity="pairs")
+    with pytest.raises(TrainingDataError, match="riemannian-potato: label: no document of the"):
+        train_metric(gather(documents), recipe, tmp_path / "e", similarity_file=path)
 
 
 def test_an_interrupted_run_ends_in_the_same_artifact(

@@ -47,7 +47,7 @@ def test_maps_stay_on_the_stiefel_manifold_while_they_are_trained() -> None:
     before = [weight.copy() for weight in network.features().weights]
     x_Nnn, own_N = torch.from_numpy(matrices), torch.tensor([label == "a" for label in labels])
 
-    def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
+    def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:
         taken = torch.from_numpy(rows)
         traces_N = network(x_Nnn[taken]).diagonal(dim1=1, dim2=2).sum(dim=1)
         return {"loss": torch.where(own_N[taken], -traces_N, traces_N).mean()}
@@ -73,7 +73,7 @@ def test_small_matrices_keep_their_size() -> None:
 
 
 def test_vectors_that_hold_no_matrix_are_an_error() -> None:
-    with pytest.raises(InputError, match="^vector: has 5 numbers"):
+    with pytest.raises(InputError, match=r"^vector: has 5 numbers"):
         matrices_of(np.ones((2, 5), dtype=np.float32))
-    with pytest.raises(InputError, match="least eigenvalue is -1; every one must be above 0"):
+    with pytest.raises(InputError, match=r"least eigenvalue is -1; every one must be above 0"):
         matrices_of(np.array([[1, 2, 1]], dtype=np.float32))

@@ -94,12 +94,12 @@ def test_a_potato_is_that_of_pyriemann_and_follows_one_example_as_it_does() -> N
 def test_gradients_of_embeddings_equal_finite_differences() -> None:
     x, labels = class_matrices(8, seed=1)
     tags = one_hot(*("abc".index(label) for label in labels), classes=3)
-    for shape, geometry, given in (
+    for shape, geometry, points in (
         ((6, 6), AFFINE_INVARIANT, torch.from_numpy(x)),
         ((36,), EUCLIDEAN, torch.from_numpy(x).flatten(1)),
     ):
         potato = RiemannianPotato(3, shape, geometry, Ranking(-1, 4))
-        potato(given, tags)
+        potato(points, tags)
         kept = {name: value.clone() for name, value in potato.state_dict().items()}
 
         def loss(
@@ -110,7 +110,7 @@ def test_gradients_of_embeddings_equal_finite_differences() -> None:
             found: Tensor = potato(symmetric, tags)
             return found
 
-        assert gradcheck(loss, given.clone().requires_grad_(), eps=1e-6, fast_mode=True)
+        assert gradcheck(loss, points.clone().requires_grad_(), eps=1e-6, fast_mode=True)
 
 
 def test_descent_gathers_classes_and_parts_them() -> None:
@@ -161,8 +161,16 @@ def test_statistics_are_kept_in_the_state() -> None:
     [
         (torch.zeros(3, 2), one_hot(0, 0, 0), "^label: the 3 examples of the batch are of 1 class"),
         (torch.zeros(3, 2), one_hot(0, 1), "^tags: 3 embeddings and 2 rows of tags were given"),
-        (torch.tensor([[0.0, 0.0], [0.0, torch.nan]]), one_hot(0, 1), "^embedding: row 1 holds NaN"),
-        (torch.tensor([[torch.inf, 0.0], [0.0, 0.0]]), one_hot(0, 1), "^embedding: row 0 holds NaN"),
+        (
+            torch.tensor([[0.0, 0.0], [0.0, torch.nan]]),
+            one_hot(0, 1),
+            "^embedding: row 1 holds NaN",
+        ),
+        (
+            torch.tensor([[torch.inf, 0.0], [0.0, 0.0]]),
+            one_hot(0, 1),
+            "^embedding: row 0 holds NaN",
+        ),
     ],
 )
 def test_a_batch_that_is_not_right_is_an_error(
