@@ -65,6 +65,7 @@ class Shape:
     text: bool
     batch_norm: bool = False
     input_scale: float = 1.0
+    dropout: float = 0.0
 
 
 class EncoderNetwork(nn.Module):
@@ -72,6 +73,7 @@ class EncoderNetwork(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
+        self.dropout = shape.dropout
         hidden = shape.hidden
         first = SparseLinear if shape.text else ScaledLinear
         self.first = first(shape.inputs, hidden, shape.input_scale)
@@ -80,16 +82,32 @@ class EncoderNetwork(nn.Module):
         self.second_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
         self.logits = nn.Linear(hidden, shape.n_bits)
 
-    def forward(self, x: SparseBatch | Tensor) -> tuple[Tensor, Tensor]:
-        """Return the second hidden layer ``(N, H)`` and the logits ``(N, B)``."""
+    def forward(
+        self, x: SparseBatch | Tensor, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the second hidden layer ``(N, H)`` and the logits ``(N, B)``.
+
+        In training, given a `generator`, hidden units drop out at the rate of the shape.
+        """
+        rate = self.dropout if self.training and generator is not None else 0.0
         h_NH = _normalized(functional.relu(self.first(x)), self.first_norm)
-        h_NH = _normalized(functional.relu(self.second(h_NH)), self.second_norm)
+        h_NH = functional.relu(self.second(_drop_units(h_NH, rate, generator)))
+        h_NH = _drop_units(_normalized(h_NH, self.second_norm), rate, generator)
         return h_NH, self.logits(h_NH)
 
 
 def _normalized(h_NH: Tensor, norm: nn.BatchNorm1d | None) -> Tensor:
     normalized: Tensor = h_NH if norm is None else norm(h_NH)
     return normalized
+
+
+def _drop_units(h_NH: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Set units to 0 at this rate and scale the others up, so that each keeps its expectation."""
+    if rate == 0:
+        return h_NH
+    # Drawn on the processor, so that the draws are the same on every device.
+    kept_NH = torch.rand(h_NH.shape, generator=generator) >= rate
+    return h_NH * kept_NH.to(h_NH.device) / (1 - rate)
 
 
 class TextDecoder(nn.Module):
@@ -192,7 +210,7 @@ class BernoulliAutoencoder(nn.Module):
 
     def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
         """Encode a batch and draw one relaxed code for each row."""
-        h_NH, logits_NB = self.encoder(x)
+        h_NH, logits_NB = self.encoder(x, generator)
         b_NB, kl = self.latent(logits_NB, generator)
         return Output(b_NB, kl, self.class_head(h_NH), self.code_head(b_NB))
 
@@ -213,7 +231,7 @@ class GaussianAutoencoder(nn.Module):
 
     def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
         """Encode a batch and draw one code for each row."""
-        h_NH, mean_NB = self.encoder(x)
+        h_NH, mean_NB = self.encoder(x, generator)
         z_NB, kl = self.latent(h_NH, mean_NB, generator)
         class_logits_NC = self.class_head(z_NB)
         return Output(z_NB, kl, class_logits_NC, class_logits_NC)

@@ -83,6 +83,9 @@ class Recipe:
     learning_rate: float = setting(4e-3, "step size of Adam")
     learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
     hidden: int = setting(500, "units in each of the two hidden layers")
+    hidden_dropout: float = setting(
+        0.5, "share of hidden units left out where all labels are shown (ssb-vae, texts)"
+    )
     max_terms: int = setting(10_000, "terms in the vocabulary")
     terms: str = setting(
         "telling",
@@ -133,6 +136,7 @@ class Recipe:
             features="log-tf",
             idf_target=False,
             word_dropout=0.0,
+            hidden_dropout=0.0,
             vector_noise=0.0,
             scale_vectors=False,
             batch_norm=True,
@@ -160,6 +164,7 @@ class Recipe:
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "pairwise_warmup": (0 <= self.pairwise_warmup <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
+            "hidden_dropout": (0 <= self.hidden_dropout < 1, "from 0 to below 1"),
             "vector_noise": (0 <= self.vector_noise <= 100, "from 0 to 100"),
             "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},

@@ -2,10 +2,11 @@
 
 Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
 Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length instead of
-ln(1 + tf); word dropout on it, so that the decoder must rebuild the words that the encoder was not
-shown, and noise on vectors; idf in the target, so that telling words count for more than frequent
-ones; classes of unlabelled documents guessed by linear classifiers; a second class head, on the
-bits; and pairs that are alike as probably as labels or guesses tell, with a weight that grows.
+ln(1 + tf), over the terms that tell classes apart; word dropout on it, so that the decoder must
+rebuild the words that the encoder was not shown, and noise on vectors; idf in the target, so that
+telling words count for more than frequent ones; classes of unlabelled documents guessed by linear
+classifiers; a second class head, on the bits; hidden units dropping out as labels abound; and pairs
+that are alike as probably as labels or guesses tell, with a weight that grows.
 :meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
 """
 
@@ -82,7 +83,8 @@ def train(
     features, guesses = choose_and_guess(data, parts, recipe)
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
-    model = build_model(recipe, features, len(data.classes), scale).to(place)
+    dropout = hidden_dropout(recipe, features, tags)
+    model = build_model(recipe, features, len(data.classes), scale, dropout).to(place)
     loss = AutoencoderLoss(
         model,
         recipe,
@@ -130,12 +132,28 @@ def vector_scale(features: Features, inputs: Inputs) -> float:
     return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0
 
 
+def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:
+    """Return the share of hidden units left out.
+
+    It grows with the share of documents whose labels are shown. Labels are certain, and a network
+    learns them by heart; guesses are soft, and keep it from that by themselves.
+    """
+    if METHODS[recipe.method].pairs != "all" or not isinstance(features, TextFeatures):
+        return 0.0
+    return recipe.hidden_dropout * float(tags.any(axis=1).mean())
+
+
 def build_model(
-    recipe: Recipe, features: Features, classes: int, vector_scale: float = 1.0
+    recipe: Recipe,
+    features: Features,
+    classes: int,
+    vector_scale: float = 1.0,
+    dropout: float = 0.0,
 ) -> Autoencoder:
     """Return the network of a recipe, its weights drawn from the recipe's seed.
 
-    `vector_scale` is what vectors are multiplied by on their way into the first layer.
+    `vector_scale` is what vectors are multiplied by on their way into the first layer; `dropout`
+    is the share of hidden units left out.
     """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     shape = Shape(
@@ -146,6 +164,7 @@ def build_model(
         classes=max(1, classes),
         text=isinstance(features, TextFeatures),
         batch_norm=recipe.batch_norm,
+        dropout=dropout,
         input_scale=UNIT_ROW_SCALE if unit_rows else vector_scale,
     )
     torch.manual_seed(recipe.seed)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from scipy import sparse
 from training.batches import SparseBatch, word_distribution
 from training.models import (
     BernoulliAutoencoder,
+    EncoderNetwork,
     GaussianAutoencoder,
     ScaledLinear,
     Shape,
@@ -78,6 +81,19 @@ def test_a_forward_pass_gives_a_relaxed_code_and_class_logits(text: bool, batch_
     assert out.class_logits_NC.shape == (5, 3)
     assert ((out.b_NB > 0) & (out.b_NB < 1)).all()
     assert out.kl_loss.item() > 0
+
+
+def test_hidden_units_drop_out_in_training_alone() -> None:
+    torch.manual_seed(0)
+    encoder, x = EncoderNetwork(replace(shape(), dropout=0.25)), batch_of(random_counts())
+    found, _ = encoder(x, torch.Generator().manual_seed(3))
+    draws = torch.Generator().manual_seed(3)
+    first, second = (torch.rand((5, 7), generator=draws) >= 0.25 for _ in range(2))
+    hidden = torch.relu(encoder.first(x)) * first / 0.75
+    expected = torch.relu(encoder.second(hidden)) * second / 0.75
+    torch.testing.assert_close(found, expected)
+    encoder.eval()
+    torch.testing.assert_close(encoder(x, draws), encoder(x))
 
 
 def test_gaussian_codes_scatter_around_the_logits() -> None:

@@ -17,6 +17,7 @@ from training.recipe import Recipe, RecipeError
         ("supervision", 1.5),
         ("supervision", float("nan")),
         ("word_dropout", 0.6),
+        ("hidden_dropout", 1.0),
         ("vector_noise", -0.5),
         ("pairwise_warmup", 1.1),
         ("epochs", 0),
@@ -31,7 +32,7 @@ def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
         replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("setting", ["method", "features", "threshold", "likeness"])
+@pytest.mark.parametrize("setting", ["method", "features", "terms", "threshold", "likeness"])
 def test_a_setting_that_is_not_one_of_its_choices(setting: str) -> None:
     with pytest.raises(RecipeError, match=f"{setting} is 'other'; it must be one of "):
         replace(Recipe(), **{setting: "other"})  # type: ignore[arg-type]

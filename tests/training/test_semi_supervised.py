@@ -19,7 +19,7 @@ from training.batches import SparseBatch
 from training.data import TrainingDataError, gather
 from training.export import to_encoder
 from training.recipe import Recipe
-from training.semi_supervised import build_model, train, vector_scale
+from training.semi_supervised import build_model, hidden_dropout, train, vector_scale
 
 RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
@@ -136,6 +136,16 @@ def test_the_scale_of_vectors_is_folded_into_the_export() -> None:
         expected = model.encoder(torch.from_numpy(vectors))[1].numpy()
     found = to_encoder(model.encoder, features, {}).logits(vectors)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_hidden_units_drop_out_by_the_share_of_labels() -> None:
+    tags = np.eye(3, dtype=np.bool_)[np.arange(10) % 3]
+    tags[4:] = False
+    text, recipe = text_encoder().features, Recipe(hidden_dropout=0.5)
+    assert hidden_dropout(recipe, text, tags) == pytest.approx(0.2)
+    assert hidden_dropout(recipe.as_in_the_paper(), text, tags) == 0
+    assert hidden_dropout(replace(recipe, method="psh-gs"), text, tags) == 0
+    assert hidden_dropout(recipe, VectorFeatures(4), tags) == 0
 
 
 @pytest.mark.parametrize("method", ["psh-gs", "vdsh-s"])
