@@ -15,6 +15,7 @@ SUMMARY = "generative similarity: embeddings of what is likely to have one sourc
 
 PARTS = {
     "gaussian": "experiments.gaussian_similarity",
+    "hierarchy": "experiments.hierarchy_similarity",
     "quadrilaterals": "experiments.quadrilateral_oddball",
     "geoclidean": "experiments.geoclidean_concepts",
 }

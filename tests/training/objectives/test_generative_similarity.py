@@ -18,7 +18,10 @@ from training.objectives.generative_similarity import (
 )
 
 ALL = ["softmax", *CONTRASTS]
-CONTRAST = {"softplus": lambda t: log1p(exp(t)), "quadratic": lambda t: max(0.0, 1 + t) ** 2}
+CONTRAST: dict[str, Callable[[float], float]] = {
+    "softplus": lambda t: log1p(exp(t)),
+    "quadratic": lambda t: max(0.0, 1 + t) ** 2,
+}
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
