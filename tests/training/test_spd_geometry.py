@@ -32,7 +32,8 @@ def turned(*eigenvalues: float) -> Tensor:
     """A matrix with these eigenvalues that is not diagonal."""
     rotation, _ = torch.linalg.qr(torch.from_numpy(spd_matrices(1, len(eigenvalues))[0]))
     diagonal = torch.tensor(eigenvalues, dtype=torch.float64).diag()
-    return rotation @ diagonal @ rotation.transpose(0, 1)
+    whole: Tensor = rotation @ diagonal @ rotation.T
+    return whole
 
 
 REPEATED = {
