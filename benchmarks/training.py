@@ -28,7 +28,7 @@ from training.data import TrainingData, gather
 from training.loop import Schedule, fit
 from training.models import SparseLinear
 from training.recipe import Recipe
-from training.semi_supervised import AutoencoderLoss, build_model
+from training.semi_supervised import AutoencoderLoss, build_model, hidden_dropout
 from training.vocabulary import fit_text_features
 
 Epoch = Callable[[], object]
@@ -95,7 +95,8 @@ def epoch_of(data: TrainingData, recipe: Recipe, *, dense: bool = False) -> Epoc
     """Return a function that trains for one epoch more."""
     texts = [str(text) for text in data.inputs]
     features = fit_text_features(texts, recipe.max_terms)
-    model = build_model(recipe, features, len(data.classes))
+    dropout = hidden_dropout(recipe, features, data.tags)
+    model = build_model(recipe, features, len(data.classes), dropout=dropout)
     if dense and isinstance(model.encoder.first, SparseLinear):
         model.encoder.add_module("first", DenseGradient(model.encoder.first))
     guesses = guess_classes(features.transform(texts), data.tags, recipe.seed)
