@@ -27,7 +27,7 @@ def header_of(client: Client, name: str) -> Header:
     Raises:
         ServiceError: if there is none of that name, or the service refuses.
     """
-    found = client.collection(name)
+    found = summary_of(client, name)
     encoder = found["encoder"]
     return Header(
         name=found["name"],
@@ -37,6 +37,19 @@ def header_of(client: Client, name: str) -> Header:
         engine=found["engine_setting"],
         documents=found["documents"],
     )
+
+
+def summary_of(client: Client, name: str) -> answers.CollectionSummary:
+    """Return what a service says of a collection, or of what an alias means, without statistics.
+
+    Raises:
+        ServiceError: if there is none of that name, or the service refuses.
+    """
+    meant = client.aliases().get(name, name)
+    for one in client.collections()["collections"]:
+        if one["name"] == meant:
+            return one
+    return client.collection(name)  # which says why there is none
 
 
 def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
