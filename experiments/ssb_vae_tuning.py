@@ -29,6 +29,8 @@ GRID: Mapping[str, tuple[Any, ...]] = {
     "epochs": (15, 30),
     "batch_size": (100, 200),
     "word_dropout": (0.0, 0.25, 0.5),
+    "vector_noise": (0.0, 0.5, 1.0),
+    "hidden_dropout": (0.0, 0.25, 0.5),
     "batch_norm": (False, True),
     "kl_weight": (1 / 256, 1 / 64, 1 / 16),
     "pairwise_weight": (5e-4, 1.5e-3, 5e-3),
@@ -43,7 +45,10 @@ def tune(args: argparse.Namespace) -> int:
     Every run is written down in ``--work-dir``, and none is made twice.
     """
     kind = kind_of(args.dataset, args.vectors)
-    for method in (one for one in args.methods if one in METHODS):
+    for method in args.methods:
+        if method not in METHODS:
+            print(f"{method} has no settings to choose\n")
+            continue
         path = args.work_dir / f"tuning-{kind}-{method}.json"
         data, _ = read_split(args.dataset, args.data_root, args.vectors)
         steps = dict(_steps(METHODS[method].pairs, is_text=data.is_text, only=args.tuned))
@@ -58,9 +63,9 @@ def _steps(
     pairs: str, *, is_text: bool, only: list[str] | None
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the settings that mean something to a method, with the values to try."""
-    idle = {"code_class_weight"} if pairs != "all" else set()
+    idle = {"vector_noise"} if is_text else {"word_dropout", "hidden_dropout"}
+    idle |= {"code_class_weight", "hidden_dropout"} if pairs != "all" else set()
     idle |= {"pairwise_weight"} if pairs == "none" else set()
-    idle |= set() if is_text else {"word_dropout"}
     for name, values in GRID.items():
         if name not in idle and (only is None or name in only):
             yield name, values

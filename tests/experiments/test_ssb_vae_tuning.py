@@ -81,6 +81,36 @@ def test_the_figure_is_that_of_the_documents_held_out(options: list[str], tmp_pa
     assert trials[0]["p100"] == trained.validation["expected"]["P@100"]
 
 
+def test_a_linear_method_has_nothing_to_choose(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*options, "--tune", "--methods", "itq"]) == 0
+    assert "itq has no settings to choose" in capsys.readouterr().out
+    assert not (tmp_path / "presets.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "is_text", "without"),
+    [
+        ("all", True, {"vector_noise"}),
+        ("all", False, {"word_dropout", "hidden_dropout"}),
+        ("labelled", True, {"vector_noise", "code_class_weight", "hidden_dropout"}),
+        (
+            "none",
+            False,
+            {"word_dropout", "code_class_weight", "hidden_dropout", "pairwise_weight"},
+        ),
+    ],
+)
+def test_only_settings_that_a_method_has_are_tried(
+    pairs: str, is_text: bool, without: set[str]
+) -> None:
+    tried = dict(ssb_vae_tuning._steps(pairs, is_text=is_text, only=None))
+    assert tried.keys() == ssb_vae_tuning.GRID.keys() - without
+    for name, values in tried.items():
+        assert getattr(Recipe(), name) in values
+
+
 def test_a_rerun_takes_the_preset_and_searches_nothing(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
