@@ -46,6 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--order", type=int, default=8, metavar="N", help="rows of the matrices that are learned"
     )
+    potato = parser.add_argument_group("the Riemannian potato ranking loss")
+    potato.add_argument("--threshold", type=float, default=-1.0, metavar="Z", help="z_th")
+    potato.add_argument("--margin", type=float, default=6.0, metavar="M")
+    potato.add_argument("--balance", type=float, default=1.0, metavar="LAMBDA")
+    potato.add_argument("--rate", type=float, default=0.5, metavar="BETA")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
@@ -83,19 +88,22 @@ def run(args: argparse.Namespace) -> int:
 def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Record:
     """Return the record of one run, from the work folder if it was made there."""
     from experiments.kept import kept  # noqa: PLC0415 - torch takes a second
-    from experiments.spd_training import settings_of, train_and_judge  # noqa: PLC0415
+    from experiments.spd_training import Potato, train_and_judge  # noqa: PLC0415
     from training.loop import Schedule  # noqa: PLC0415
+    from training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
 
     schedule = Schedule(args.epochs, args.batch_size, LEARNING_RATE, seed)
+    potato = Potato(Ranking(args.threshold, args.margin, args.balance), args.rate)
     settings = {
         "dataset": args.dataset,
         "matrices": len(corpus.training),
         "order": args.order,
-        **settings_of(method),
+        "method": method,
         **asdict(schedule),
+        **(asdict(potato) if method in {"rpl", "rpl-log"} else {}),
     }
     name = f"{args.dataset}-{method}-{seed}.safetensors"
-    judge = partial(train_and_judge, method, corpus, args.order, schedule)
+    judge = partial(train_and_judge, method, corpus, args.order, schedule, potato)
     found = kept(args.work_dir / name, settings, judge)
     figures = {figure: float(found[figure]) for figure in FIGURES}
     return {"dataset": args.dataset, "method": method, "seed": seed, **figures}

@@ -8,8 +8,7 @@ the library does, and are judged by the same distances.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -30,10 +29,14 @@ from training.objectives.riemannian_potato import EUCLIDEAN, Ranking, Riemannian
 from training.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
 from training.spd_layers import SpdNetwork, spd_network
 
-# The best of some forty settings on halves of the training matrices of `erp` and other draws of
-# `wishart`.
-RANKING = Ranking(threshold=-1.0, margin=6.0, balance=1.0)
-RATE = 0.5
+
+@dataclass(frozen=True)
+class Potato:
+    """The settings of the Riemannian potato ranking loss: what it asks, and β."""
+
+    ranking: Ranking
+    rate: float
+
 
 # RLL-Simpler of its paper: the negatives beyond α = 1.2, the positives within α − m = 0.8. Its
 # temperature is 10; the library warns above 5.
@@ -49,13 +52,6 @@ LIBRARY: Mapping[str, Callable[[int, int], nn.Module]] = {
 """Losses by name, made for so many classes and entries of a vector."""
 
 
-def settings_of(method: str) -> dict[str, Any]:
-    """Return what the outcome of a method depends on besides its schedule, as JSON values."""
-    if method in {"rpl", "rpl-log"}:
-        return {"method": method, "rate": RATE, **asdict(RANKING)}
-    return {"method": method}
-
-
 class _Model(nn.Module):
     def __init__(self, network: SpdNetwork, loss: nn.Module) -> None:
         super().__init__()
@@ -63,7 +59,13 @@ class _Model(nn.Module):
 
 
 def train_and_judge(
-    method: str, corpus: SpdCorpus, order: int, schedule: Schedule, *, progress: bool = True
+    method: str,
+    corpus: SpdCorpus,
+    order: int,
+    schedule: Schedule,
+    potato: Potato,
+    *,
+    progress: bool = True,
 ) -> Tensors:
     """Train one of :data:`experiments.riemannian_potato.METHODS` and judge it on the test matrices.
 
@@ -73,7 +75,7 @@ def train_and_judge(
     network = spd_network(corpus.center, order)
     width = len(network.features().weights[-1].T)
     if method != "untrained":
-        loss = make_loss(method, corpus.n_classes, width)
+        loss = make_loss(method, corpus.n_classes, width, potato)
         _train(method, network, loss, corpus, schedule, progress=progress)
     with torch.no_grad():
         database, queries = (torch.from_numpy(x) for x in (corpus.training, corpus.test))
@@ -85,13 +87,15 @@ def train_and_judge(
     return judge_vectors(*embedded, corpus, schedule.seed)
 
 
-def make_loss(method: str, classes: int, order: int) -> nn.Module:
+def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Module:
     """Return the loss of a method for matrices of `order` rows."""
     width = order * (order + 1) // 2
     if method == "rpl":
-        return RiemannianPotato(classes, (order, order), AFFINE_INVARIANT, RANKING, rate=RATE)
+        return RiemannianPotato(
+            classes, (order, order), AFFINE_INVARIANT, potato.ranking, rate=potato.rate
+        )
     if method == "rpl-log":
-        return RiemannianPotato(classes, (width,), EUCLIDEAN, RANKING, rate=RATE)
+        return RiemannianPotato(classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate)
     return LIBRARY[method](classes, width)
 
 
