@@ -62,9 +62,18 @@ def check_snapshot(tar: Path, store: Path, artifact: Path) -> tuple[Contents, De
     try:
         found = _check_store(store, contents)
     except _DAMAGE as error:
-        raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from error
+        reason = _without(store, error)
+        raise InvalidSnapshot(f"the snapshot's store is damaged: {reason}") from error
     _check_encoder(artifact, contents)
     return contents, found
+
+
+def _without(place: Path, error: Exception) -> str:
+    """Say what is wrong without telling where it was unpacked."""
+    reason = str(error)
+    for path in (place.resolve(), place.absolute(), place):
+        reason = reason.replace(f"{path}: ", "").replace(f"{path}/", "")
+    return reason
 
 
 def _check_store(path: Path, contents: Contents) -> Description:
@@ -97,7 +106,8 @@ def _check_encoder(artifact: Path, contents: Contents) -> None:
     try:
         found = load_encoder(artifact).fingerprint
     except ArtifactError as error:
-        raise InvalidSnapshot(f"the snapshot's encoder: {error}") from error
+        reason = _without(artifact, error)
+        raise InvalidSnapshot(f"the snapshot's encoder: {reason}") from error
     if found != contents.encoder_fingerprint:
         message = f"has the fingerprint {found}, not {contents.encoder_fingerprint}"
         raise InvalidSnapshot(f"the snapshot's encoder {message}")

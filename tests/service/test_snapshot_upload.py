@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import socket
 import tarfile
 import time
@@ -153,6 +154,45 @@ def test_a_file_that_is_no_snapshot_is_refused(
     assert str(tmp_path) not in problem["detail"]
     assert client.get("/v1/snapshots").json() == {"snapshots": []}
     assert leftovers(tmp_path / "other") == []
+
+
+def repacked(snapshot: bytes, name: str, content: bytes) -> bytes:
+    """Return a snapshot with another file of that name, and the sha256 of the store made right."""
+    with tarfile.open(fileobj=io.BytesIO(snapshot)) as archive:
+        files = {one.name: archive.extractfile(one) for one in archive}
+        held = {key: file.read() for key, file in files.items() if file is not None}
+    held[name] = content
+    record = json.loads(held["snapshot.json"])
+    record["store_sha256"] = hashlib.sha256(held["store.sqlite"]).hexdigest()
+    held["snapshot.json"] = json.dumps(record).encode()
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for key, raw in held.items():
+            member = tarfile.TarInfo(key)
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("store.sqlite", b"no database" * 1000, "the snapshot's store is damaged: file is not a"),
+        ("store.sqlite", b"", "has other tables than a store of this version"),
+        ("encoder/weights.safetensors", b"\x80\x04K\x01.", "the snapshot's encoder: weights"),
+        ("encoder/encoder.json", b"[" * 100_000, "the snapshot's encoder: encoder.json"),
+    ],
+)
+def test_a_snapshot_that_was_tampered_with_is_refused_without_naming_places(
+    *, client: httpx.Client, tmp_path: Path, snapshot: bytes, name: str, content: bytes, said: str
+) -> None:
+    raw = repacked(snapshot, name, content)
+    detail = check_problem(upload(client, raw), 422, "invalid_snapshot")["detail"]
+    assert said in detail
+    job = finished(client, client.post(PATH, content=raw, headers=ASYNC))
+    assert job["error"]["detail"] == detail
+    assert str(tmp_path) not in detail
+    assert client.get("/v1/snapshots").json() == {"snapshots": []}
 
 
 def test_a_file_that_changed_on_its_way_is_refused(
