@@ -73,8 +73,8 @@ def test_a_tree_with_two_children_everywhere() -> None:
 
 def test_levels_that_all_share_are_left_out() -> None:
     short, long = ["x.a", "x.b", "y"], ["top.x.a", "top.x.b", "top.y"]
-    tables = [TreeHierarchy(dotted_tree(one), one).table() for one in (short, long)]
-    np.testing.assert_allclose(*tables)
+    one, other = (TreeHierarchy(dotted_tree(names), names).table() for names in (short, long))
+    np.testing.assert_allclose(one, other)
 
 
 def test_triplets_come_as_often_as_the_table_says() -> None:
