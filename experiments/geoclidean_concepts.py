@@ -250,9 +250,10 @@ def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
     axes = below.subplots()
     for i, ((method,), runs) in enumerate(group(records, "method").items()):
         axes.plot([run["accuracy"] for run in runs], [-i] * len(runs), "o", color="C0", alpha=0.6)
-        axes.text(0.01, -i + 0.25, METHODS[method], fontsize="small")
+        axes.text(0.01, -i, METHODS[method], fontsize="small", va="center")
     axes.axvline(1 / HELD_OUT, ls=":", color="grey")
     axes.set(xlabel=f"accuracy on {HELD_OUT} concepts that were not trained on", xlim=(0, 1))
     axes.set_yticks([])
+    axes.margins(y=0.1)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

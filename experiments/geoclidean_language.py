@@ -88,25 +88,21 @@ def _point(name: str, inside: str, made: set[str], line: str) -> Point:
 
 
 def parse_tree(program: Program) -> ParseTree:
-    """Return the program as a tree in which every name is replaced by what it stands for.
+    """Return the tree of a program as it is written: statements, their points, what these lie on.
 
-    A statement is labelled with its kind, a star if it only helps, and its two points: one that is
-    ``new``, one ``on`` objects or one that is ``old``. Below it are the trees of those objects, and
-    below the root the statements. Programs that differ in names alone have the same tree.
+    A statement is labelled with its kind, and a star if it only helps; points and objects with
+    their names, which the published programs give in the order of use.
     """
-    objects: dict[str, ParseTree] = {}
-    known: set[str] = set()
-    for statement in program:
-        points: list[str] = []
-        below: list[ParseTree] = []
-        for point in statement.points:
-            old = point.name in known
-            points.append("old" if old else "on" if point.on else "new")
-            below += [] if old else [objects[name] for name in point.on]
-            known.add(point.name)
-        kind = statement.kind if statement.drawn else f"{statement.kind}*"
-        objects[statement.name] = ParseTree(f"{kind}({', '.join(points)})", tuple(below))
-    return ParseTree("program", tuple(objects.values()))
+    return ParseTree("program", tuple(map(_statement_tree, program)))
+
+
+def _statement_tree(statement: Statement) -> ParseTree:
+    points = (
+        ParseTree(point.name, tuple(ParseTree(name) for name in point.on))
+        for point in statement.points
+    )
+    kind = statement.kind if statement.drawn else f"{statement.kind}*"
+    return ParseTree(kind, tuple(points))
 
 
 def read_concepts(path: Path) -> dict[str, Program]:
