@@ -64,5 +64,5 @@ def test_what_is_not_positive_definite_is_refused_and_changes_nothing(client: ht
         problem = check_problem(response, 422, "invalid_request")
         (error,) = problem["errors"]
         assert error["pointer"] == pointer
-        assert "is not the upper triangle of a positive definite 4 × 4 matrix" in error["detail"]
+        assert "is not the upper triangle of a positive definite 4 × 4 matrix" in error["message"]
     assert client.get("/v1/collections/c/documents/bad").status_code == 404
