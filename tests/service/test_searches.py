@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from corpus.document import Document
+from corpus.document import FIELDS, Document
 from encoder.codes import Codes, code_from_hex, code_to_hex
 from evaluation.evaluate import evaluate_codes
 from index.brute_force import BruteForceIndex
@@ -207,7 +207,7 @@ def test_a_document_is_what_the_corpus_calls_one() -> None:
     """The names that a document has here are those it has everywhere."""
     from service.schemas import NewDocument  # noqa: PLC0415
 
-    assert set(NewDocument.model_fields) == set(Document.__dataclass_fields__) | {"label"}
+    assert set(NewDocument.model_fields) == set(FIELDS)
 
 
 def asked(client: httpx.Client, path: str, **body: Any) -> dict[str, Any]:
