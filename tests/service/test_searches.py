@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from corpus.document import FIELDS, Document
+from corpus.document import FIELDS
 from encoder.codes import Codes, code_from_hex, code_to_hex
 from evaluation.evaluate import evaluate_codes
 from index.brute_force import BruteForceIndex
