@@ -108,7 +108,14 @@ classes off the first two of the 32 numbers, the others being no class."""
 
 def configure(group: Any) -> None:
     """Add the options."""
-    group.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    group.add_argument(
+        "--gaussian-methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        metavar="NAME",
+        help=", ".join(METHODS),
+    )
     group.add_argument("--triplets", type=int, default=10_000, metavar="N")
     group.add_argument("--passes", type=int, default=300, metavar="N", help="over the triplets")
 
@@ -118,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     records: list[Record] = []
     embeddings: dict[str, Tensors] = {}
     for seed in range(args.seeds):
-        for method in args.methods:
+        for method in args.gaussian_methods:
             schedule = Schedule(args.passes, 256, 1e-4, seed)
             settings = {"method": method, "triplets": args.triplets, **vars(schedule)}
             name = f"gaussian-{method}-{args.triplets}-{args.passes}-{seed}.safetensors"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,14 @@ METHODS: Mapping[str, Loss] = {
 def configure(group: Any) -> None:
     """Add the options."""
     group.add_argument("--dataset", default="20news-bydate", metavar="NAME")
-    group.add_argument("--tree-methods", nargs="+", default=list(METHODS), choices=METHODS)
+    group.add_argument(
+        "--tree-methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        metavar="NAME",
+        help=", ".join(METHODS),
+    )
     group.add_argument("--tree-epochs", type=int, default=20, metavar="N", help="of each method")
 
 
@@ -87,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     name = f"hierarchy-vectors-{args.dataset}.safetensors"
     vectors = kept(args.work_dir / name, settings, partial(reduce_texts, data, queries))
     records: list[Record] = []
+    embeddings: dict[str, Tensors] = {}
     for seed in range(args.seeds):
         for method in args.tree_methods:
             schedule = Schedule(args.tree_epochs, 100, 1e-3, seed)
@@ -94,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
             made_with = {**settings, "method": method, **vars(schedule)}
             compute = partial(embed, method, vectors, data, schedule)
             found = kept(args.work_dir / name, made_with, compute)
+            embeddings.setdefault(method, found)
             measured = measure(found, data, queries)
             records.append({"part": "hierarchy", "method": method, "seed": seed, **measured})
     if args.json:
@@ -105,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
     ]
     titles = [figure.replace("svm_level", "SVM over chance, level ") for figure in figures]
     print_table(("trained with", *titles), rows)
+    if args.plot:
+        _plot(args.plot, embeddings, queries)
     return 0
 
 
@@ -202,3 +214,22 @@ def _shared(one: str, other: str) -> int:
 
 def _cut(labels: Sequence[str], level: int) -> Any:
     return np.array([".".join(label.split(".")[:level]) for label in labels])
+
+
+def _plot(path: Path, embeddings: dict[str, Tensors], queries: TrainingData) -> None:
+    """Draw the cosines of the groups' mean embeddings, for the first seed of each method."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    drawing = Figure(figsize=(3 * len(embeddings) + 2, 4), layout="constrained")
+    FigureCanvasAgg(drawing)
+    grid = drawing.subplots(1, len(embeddings), squeeze=False, sharey=True)[0]
+    tags_CQ = torch.from_numpy(queries.tags.T).float()
+    for axes, (method, found) in zip(grid, embeddings.items(), strict=True):
+        mean_CD = functional.normalize(tags_CQ @ found["query_QD"], dim=1)
+        axes.imshow((mean_CD @ mean_CD.T).numpy(), vmin=-1, vmax=1, cmap="RdBu_r")
+        axes.set_title(method, fontsize="small")
+        axes.set_xticks([])
+    grid[0].set_yticks(range(len(queries.classes)), queries.classes, fontsize="x-small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

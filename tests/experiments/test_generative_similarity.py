@@ -62,7 +62,8 @@ def data_root(tmp_path: Path) -> Path:
 def test_a_tree_of_topics(data_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--part", "hierarchy", "--dataset", "snippets", "--seeds", 1, "--tree-epochs", 25]
     options += ["--data-root", data_root, "--work-dir", data_root / "w"]
-    run(*options, "--json", data_root / "r.json")
+    run(*options, "--json", data_root / "r.json", "--plot", data_root / "groups.svg")
+    assert "<svg" in (data_root / "groups.svg").read_text()
     records = json.loads((data_root / "r.json").read_text())
     assert [one["method"] for one in records] == list(hierarchy_similarity.METHODS)
     for one in records:
