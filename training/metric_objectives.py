@@ -30,8 +30,8 @@ made up its mind.
 """
 
 
-# A root of a hundredth of the bits: what a class shrinks beyond this counts for less and less.
-SOFTNESS = 0.1
+# The root of a share of bits: what a class shrinks beyond a tenth of them counts less and less.
+SOFTNESS = 0.3
 
 
 @dataclass(frozen=True)

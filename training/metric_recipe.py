@@ -54,7 +54,7 @@ class MetricRecipe:
     temperature: float = setting(0.1, "distance that makes a triplet e times as sure")
     potato_threshold: float = setting(-1.0, "deviations from the mean that a class should keep to")
     potato_margin: float = setting(6.0, "deviations beyond these that other classes should keep")
-    potato_rate: float = setting(0.5, "how fast means and deviations follow the batches")
+    potato_rate: float = setting(0.2, "how fast means and deviations follow the batches")
     spd_order: int = setting(16, "rows of the matrix that SPD layers make of larger ones")
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
