@@ -48,7 +48,7 @@ from index.filters import parse_filter
 from index.ingest import COMMIT_SIZE, ingest
 from index.records import Query
 from index.schema import Description
-from index.store import Store
+from index.sqlite.store import Store
 
 VOCABULARY = ["aeiou"[n % 5] * (n % 6) + f"w{n:x}" for n in range(10_000)]
 HIDDEN = 500

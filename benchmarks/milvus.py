@@ -21,7 +21,7 @@ from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
-from index.milvus_folder import MilvusFolder
+from index.milvus.folder import MilvusFolder
 from index.records import Query
 from tests.support.milvus import milvus_server
 

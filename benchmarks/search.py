@@ -27,9 +27,9 @@ import numpy as np
 from benchmarks.search_codes import KINDS
 from benchmarks.search_peers import CONTESTANTS, Contestant, Search, milvus
 from encoder.codes import Codes, hamming_distance
-from index.brute_force import BruteForceIndex
-from index.engines import Choice, build
-from index.flat import FlatIndex
+from index.engines.brute_force import BruteForceIndex
+from index.engines.choice import Choice, build
+from index.engines.flat import FlatIndex
 
 OUT = Path("build/benchmarks")
 QUERIES = 2000

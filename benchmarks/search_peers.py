@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines import build
+from index.engines.choice import build
 
 Found = npt.NDArray[np.int64]
 Search = Callable[[Codes, int], Found]

@@ -22,7 +22,7 @@ from evaluation.relevance import (
 )
 from evaluation.trec import format_run
 from index.backend import CollectionBackend
-from index.distinct import DistinctIndex
+from index.engines.distinct import DistinctIndex
 from index.labels import labels_of
 from index.records import Query
 

@@ -15,7 +15,7 @@ from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.served import RankedLists, measure
 from evaluation.ties import TieGroups, best, expect, worst
-from index.distinct import DistinctIndex
+from index.engines.distinct import DistinctIndex
 
 
 def evaluate_ranking(

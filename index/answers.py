@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from encoder.codes import Codes
+from index.engines.protocol import Rows
 from index.paging import Position, write_cursor
-from index.protocol import Rows
 from index.publication import Published
 from index.records import Hit, SearchResult
 from index.searching import Page, Probabilities, Wanted, asymmetric_scores, find_pages
-from index.store import Store, StoredRow
+from index.sqlite.store import Store, StoredRow
 
 
 @dataclass(frozen=True, slots=True)

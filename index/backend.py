@@ -57,7 +57,7 @@ class CollectionBackend(Protocol):
 
     @property
     def engine_setting(self) -> str:
-        """The engine that it was made with; see :mod:`index.engine_setting`."""
+        """The engine that it was made with; see :mod:`index.engines.setting`."""
 
     @property
     def generation(self) -> int:

@@ -31,10 +31,9 @@ from encoder.encoder import Encoder
 from index.answers import Search, answer
 from index.backend import BATCH_SIZE
 from index.batches import batches, last_of_each_id
-from index.blocks import Block
-from index.changes import Changes, document_checksum
 from index.contents import encode_contents
 from index.described import Described
+from index.engines.segments import Generation
 from index.errors import StoreError
 from index.filters import Filter, filter_to_json
 from index.labels import labels_of
@@ -56,10 +55,11 @@ from index.searching import (
     check_request,
     query_probabilities,
 )
-from index.segments import Generation
+from index.sqlite.blocks import Block
+from index.sqlite.changes import Changes, document_checksum
+from index.sqlite.store import Store
+from index.sqlite.verification import verify_store
 from index.statistics import code_statistics
-from index.store import Store
-from index.verification import verify_store
 
 
 class Collection(Described):
@@ -78,8 +78,8 @@ class Collection(Described):
     ) -> None:
         """Open the collection in `store`, which is closed with it; `encoder` made its codes.
 
-        `engine` is what :meth:`index.segments.Generation.build` takes. Where it is not to be
-        `indexed`, the index is built by the first search, and writes before it do without one.
+        `engine` is what :meth:`index.engines.segments.Generation.build` takes. Where it is not to
+        be `indexed`, the index is built by the first search, and writes before it do without one.
 
         Raises:
             EncoderMismatch: if the collection was made with another encoder, or without one.

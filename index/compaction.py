@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from encoder.codes import Codes
-from index.protocol import Rows
-from index.segments import Generation
+from index.engines.protocol import Rows
+from index.engines.segments import Generation
 
 FEW_WRITES = 4
 
 
 class Write(NamedTuple):
-    """What a write changed: see :meth:`index.segments.Generation.with_changes`."""
+    """What a write changed: see :meth:`index.engines.segments.Generation.with_changes`."""
 
     number: int
     codes: Codes

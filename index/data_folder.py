@@ -34,7 +34,7 @@ from index.aliases import AliasAction, Aliases
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.encoder_folder import EncoderFolder
-from index.engine_setting import check_engine
+from index.engines.setting import check_engine
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -52,7 +52,7 @@ from index.partial import begin, remove, remove_partial, settle, settled
 from index.restoring import restore
 from index.schema import AUTO, Description
 from index.snapshots import Snapshot, Snapshots
-from index.store import Store
+from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"
 ALIASES_FILE = "aliases.json"
@@ -173,8 +173,8 @@ class DataFolder:
     ) -> CollectionBackend:
         """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
 
-        `engine` is one of :data:`index.engines.ENGINES`; the collection is searched by it from
-        then on. If there is one just like it, that one is returned.
+        `engine` is one of :data:`index.engines.choice.ENGINES`; the collection is searched by it
+        from then on. If there is one just like it, that one is returned.
 
         Raises:
             InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`

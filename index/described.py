@@ -52,7 +52,7 @@ class Described:
 
     @property
     def engine_setting(self) -> str:
-        """The engine that it was made with; see :mod:`index.engine_setting`."""
+        """The engine that it was made with; see :mod:`index.engines.setting`."""
         return self.description.engine
 
     def _last_of_each_id(

@@ -41,6 +41,6 @@ class Whereabouts:
         if find_spec("pymilvus") is None:
             raise DataFolderError("the engine is milvus: pip install 'hummingbit[milvus]'")
         # Its client takes a second to import, and not everybody has it.
-        from index.milvus_folder import MilvusFolder  # noqa: PLC0415
+        from index.milvus.folder import MilvusFolder  # noqa: PLC0415
 
         return MilvusFolder(self.path, self.milvus_uri, self.milvus_token, writable=writable)

@@ -11,13 +11,13 @@ import threading
 from typing import NamedTuple
 
 from encoder.codes import Codes
-from index.changes import Changes
 from index.compaction import Compaction, Write
+from index.engines.protocol import Rows
+from index.engines.segments import Generation
 from index.filters import Filter
-from index.matching import MatchingRows
-from index.protocol import Rows
-from index.segments import Generation
-from index.store import Store
+from index.sqlite.changes import Changes
+from index.sqlite.matching import MatchingRows
+from index.sqlite.store import Store
 
 
 class Published(NamedTuple):

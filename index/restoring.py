@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from encoder.artifact import ArtifactError, load_encoder
 from index.encoder_folder import EncoderFolder
-from index.engine_setting import check_engine
+from index.engines.setting import check_engine
 from index.errors import (
     EncoderMismatch,
     InputError,
@@ -20,9 +20,9 @@ from index.errors import (
 )
 from index.schema import SCHEMA, Description
 from index.snapshot_contents import Contents
-from index.store import Store
+from index.sqlite.store import Store
+from index.sqlite.verification import verify_store
 from index.unpacking import unpack
-from index.verification import verify_store
 
 # SQLite holds values of any type in any column, so whatever reads them may stumble.
 _DAMAGE = (StoreError, sqlite3.Error, TypeError, ValueError, LookupError, AttributeError)
@@ -51,8 +51,9 @@ def check_snapshot(tar: Path, store: Path, artifact: Path) -> tuple[Contents, De
     """Unpack a snapshot to `store` and the folder `artifact`, and check all of it.
 
     Members are known by fixed names and written under names of our own; the store must have its
-    sha256, exactly the tables of a store, and pass :func:`index.verification.verify_store`; the
-    encoder must be an intact artifact and have its fingerprint.
+    sha256, exactly the tables of a store, and pass
+    :func:`index.sqlite.verification.verify_store`; the encoder must be an intact artifact and have
+    its fingerprint.
 
     Raises:
         InvalidSnapshot: if `tar` is no whole snapshot.

@@ -51,7 +51,7 @@ class Description:
     encoder_name: str | None = None
     encoder_fingerprint: str | None = None
     engine: str = AUTO
-    """What :func:`index.engines.build` is told, whoever opens the collection."""
+    """What :func:`index.engines.choice.build` is told, whoever opens the collection."""
 
 
 def first_meta(description: Description) -> dict[str, Any]:

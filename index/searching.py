@@ -16,9 +16,9 @@ from corpus.document import parse_vector
 from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder
 from index.backend import MAX_K
+from index.engines.protocol import Neighbours
 from index.errors import InputError
 from index.paging import Position
-from index.protocol import Neighbours
 from index.records import Query
 
 MAX_OFFSET = 100_000

@@ -38,7 +38,7 @@ from index.snapshot_contents import (
     parse_contents,
     to_json,
 )
-from index.store import Store
+from index.sqlite.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, unpack_codes
-from index.postings import Integers
-from index.segments import Generation
+from index.engines.postings import Integers
+from index.engines.segments import Generation
 
 Numbers = npt.NDArray[np.float64]
 

@@ -29,7 +29,7 @@ from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from index.backend import CollectionBackend, Folder
 from index.batches import batches
-from index.engines import ENGINES
+from index.engines.choice import ENGINES
 from index.errors import EncoderMismatch, InputError, UnknownCollection
 from index.ingest import COMMIT_SIZE, IngestReport
 from index.records import StoredDocument

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from index.engines import ENGINES
+from index.engines.choice import ENGINES
 from service.schemas import RequestModel, ResponseModel
 
 

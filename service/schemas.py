@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from index.engines import ENGINES
+from index.engines.choice import ENGINES
 from index.schema import AUTO
 
 

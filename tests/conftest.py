@@ -9,7 +9,7 @@ import pytest
 from tests.support.milvus import milvus_server, why_not
 
 if TYPE_CHECKING:
-    from index.milvus_folder import MilvusFolder
+    from index.milvus.folder import MilvusFolder
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def milvus_folder(
     milvus_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MilvusFolder]:
     """A data folder whose collections are on Milvus, which tests share as well."""
-    from index.milvus_folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
+    from index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
 
     folder = MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True)
     with closing(folder):

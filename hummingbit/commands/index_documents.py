@@ -24,7 +24,7 @@ from hummingbit.commands.opening import (
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from index.backend import CollectionBackend
 from index.encoding import available_cores
-from index.engines import ENGINES as SEARCH_ENGINES
+from index.engines.choice import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
 from index.ingest import ingest
 from index.records import StoredDocument

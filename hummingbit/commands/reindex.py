@@ -9,7 +9,7 @@ from tqdm import tqdm
 from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
 from index.aliases import AddAlias
 from index.data_folder import DataFolder
-from index.engines import ENGINES
+from index.engines.choice import ENGINES
 from index.errors import CollectionExists
 from index.names import check_name
 from index.reindex import copy_following

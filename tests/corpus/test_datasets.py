@@ -30,7 +30,7 @@ def data_root(tmp_path: Path) -> Path:
         write_lines(tmp_path / f"snippets/{split}.jsonl.xz", snippets)
         posts = [{"id": f"g/{split}{i}", "text": POST, "label": "g"} for i in range(count)]
         write_lines(tmp_path / f"20ng/{split}.jsonl.xz", posts)
-    for folder in ("tmc", "cifar10", "mnist"):
+    for folder in ("tmc", "cifar10", "mnist", "hdm05", "eeg_erp"):
         (tmp_path / folder).mkdir()
     tmc = {
         f"{name}_{split}{part}": value
@@ -56,6 +56,16 @@ def data_root(tmp_path: Path) -> Path:
     image[0, 0, 1], image[0, 27, 27] = 51, 255
     labels = np.array([4], dtype=np.uint8)
     np.savez(tmp_path / "mnist/mnist.npz", x_train=image, y_train=labels)
+    motion = {
+        "joints30": np.random.default_rng(0).normal(size=(9, 2, 3)).astype(np.float32),
+        "offsets": np.array([0, 5, 9]),
+        "label": np.array([3, 1], dtype=np.uint8),
+        "split": np.array(["train", "test"]),
+        "name": np.array(["jump", "walk"]),
+    }
+    np.savez(tmp_path / "hdm05/hdm05_11actions.npz", **motion)  # type: ignore[arg-type]
+    covariances = np.array([[[2.0, 1.0], [1.0, 3.0]], [[1.0, 2.0], [2.0, 1.0]]])
+    np.savez(tmp_path / "eeg_erp/erp_cov32.npz", cov=covariances, label=np.array([4, 1]))
     return tmp_path
 
 
@@ -150,6 +160,26 @@ def test_a_data_set_with_something_else_in_its_file_is_an_error(data_root: Path)
         list(load_dataset("20news-bydate", "test", data_root))
 
 
+def test_motion_is_the_covariance_of_joints_about_the_root(data_root: Path) -> None:
+    (document,) = load_dataset("hdm05", "test", data_root)
+    assert (document.id, document.labels, document.is_matrix) == ("walk", ("1",), True)
+    joints = np.random.default_rng(0).normal(size=(9, 2, 3)).astype(np.float32)[5:].astype(float)
+    about_root = np.concatenate([np.zeros((4, 3)), joints[:, 1] - joints[:, 0]], axis=1)
+    centred = about_root - about_root.mean(axis=0)
+    covariance = centred.T @ centred / 3
+    covariance += 1e-3 * covariance.trace() / 6 * np.eye(6)
+    np.testing.assert_allclose(document.vector, covariance[np.triu_indices(6)], rtol=1e-5)
+
+
+def test_a_covariance_that_is_none_is_named(data_root: Path) -> None:
+    documents = load_dataset("eeg-erp", "train", data_root)
+    first = next(documents)
+    assert first.vector is not None
+    assert (first.id, first.vector.tolist()) == ("trial-000", [2, 1, 3])
+    with pytest.raises(ReadError, match=r"erp_cov32.npz: trial-001: is not positive definite: its"):
+        next(documents)
+
+
 REAL = {
     "snippets": (10_060, 2_280),
     "20news-bydate": (11_314, 7_532),
@@ -158,8 +188,16 @@ REAL = {
     "tmc": (21_519, 7_077),
     "cifar10": (50_000, 10_000),
     "mnist": (60_000, 10_000),
+    "hdm05": (189, 99),
+    "eeg-erp": (216,),
 }
-SHAPES = {"tmc": (500, 22), "cifar10": (256, 10), "mnist": (784, 10)}
+SHAPES = {
+    "tmc": (500, 22),
+    "cifar10": (256, 10),
+    "mnist": (784, 10),
+    "hdm05": (93 * 94 // 2, 11),
+    "eeg-erp": (32 * 33 // 2, 4),
+}
 CLASSES = {"snippets": 8, "20news-bydate": 20, "20news": 20, "20news-headers": 20}
 
 

@@ -16,7 +16,7 @@ from index.collection import Collection
 from index.errors import EncoderMismatch, InputError, StoreError, UnknownDocument
 from index.records import Query
 from index.schema import Description
-from index.store import Store
+from index.sqlite.store import Store
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 

@@ -10,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from index import blocks, segments
 from index.collection import Collection
-from index.store import Store
+from index.engines import segments
+from index.sqlite import blocks
+from index.sqlite.store import Store
 from tests.support.collection_machine import CollectionMachine
 from tests.support.collections import code_collection
 

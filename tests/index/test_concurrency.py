@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import segments
 from index.collection import Collection
+from index.engines import segments
 from index.filters import Filter, parse_filter
 from index.records import Query, SearchResult
-from index.store import Store
+from index.sqlite.store import Store
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_collection, code_documents
 

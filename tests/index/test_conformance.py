@@ -17,7 +17,7 @@ import pytest
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from index.backend import CollectionBackend
-from index.brute_force import BruteForceIndex
+from index.engines.brute_force import BruteForceIndex
 from index.errors import InputError, UnknownDocument
 from index.filters import parse_filter
 from index.records import Query

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from index import database
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.records import Query
+from index.sqlite import database
 from tests.support.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
 
 ROOT = Path(__file__).parents[2]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from encoder.codes import Codes
-from index import distinct, pruned, segments
-from index.brute_force import BruteForceIndex
-from index.engines import ENGINES
-from index.protocol import Rows
-from index.segments import Generation
+from index.engines import distinct, pruned, segments
+from index.engines.brute_force import BruteForceIndex
+from index.engines.choice import ENGINES
+from index.engines.protocol import Rows
+from index.engines.segments import Generation
 from tests.support.codes import assert_same, clustered_codes
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -17,7 +17,7 @@ NAME = "modelled"
 
 
 def test_a_collection_on_milvus_against_its_model(milvus_uri: str, tmp_path: Path) -> None:
-    from index.milvus_folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
+    from index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
 
     class MilvusMachine(CollectionMachine):
         def begin(self) -> CollectionBackend:

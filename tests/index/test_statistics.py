@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
 from index import statistics
-from index.segments import Generation
+from index.engines.segments import Generation
 from index.statistics import code_statistics
 from tests.support.codes import clustered_codes, random_codes
 

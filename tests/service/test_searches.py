@@ -11,7 +11,7 @@ import pytest
 from corpus.document import FIELDS
 from encoder.codes import Codes, code_from_hex, code_to_hex
 from evaluation.evaluate import evaluate_codes
-from index.brute_force import BruteForceIndex
+from index.engines.brute_force import BruteForceIndex
 from service.evaluation_schemas import EvaluateResponse
 from service.search_schemas import SearchResponse
 from tests.support.codes import clustered_codes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoder.codes import Codes, code_to_hex
-from index.protocol import Neighbours, Rows
+from index.engines.protocol import Neighbours, Rows
 
 
 def random_codes(rng: np.random.Generator, n: int, n_bits: int) -> Codes:

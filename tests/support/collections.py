@@ -10,11 +10,11 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import code_from_hex
-from index.brute_force import BruteForceIndex
 from index.collection import Collection
+from index.engines.brute_force import BruteForceIndex
 from index.filters import Filter
 from index.schema import Description
-from index.store import Store
+from index.sqlite.store import Store
 
 
 def code_collection(folder: Path, n_bits: int = 16) -> Collection:

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.document import Document
-from index import blocks, segments
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
+from index.engines import segments
 from index.ingest import ingest
+from index.sqlite import blocks
 
 NAME = "words"
 N_BITS = 32

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from encoder.codes import Codes
-from index.brute_force import BruteForceIndex
-from index.protocol import Rows
+from index.engines.brute_force import BruteForceIndex
+from index.engines.protocol import Rows
 from tests.support.service import client_of
 
 N_BITS = 32

@@ -1,0 +1,84 @@
+"""Which engine searches some codes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from encoder.codes import Codes
+from index.engines.direct import MAX_TABLE_BITS, DirectIndex
+from index.engines.distinct import DistinctIndex
+from index.engines.flat import FlatIndex
+from index.engines.protocol import Rows, check_codes
+from index.engines.pruned import PrunedIndex
+
+Engine = FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
+
+MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
+    "direct": DirectIndex,
+    "distinct": DistinctIndex,
+    "pruned": PrunedIndex,
+    "flat": FlatIndex,
+}
+ENGINES = ("auto", *MAKERS)
+# Fewer codes than this are scanned before anything cleverer has begun.
+FEW_CODES = 4096
+SAMPLE = 100
+K = 10
+# What beginning a lookup costs, in codes that FAISS scans in that time.
+OVERHEAD = 50_000
+# What costs more memory must be clearly faster, by an estimate on a sample.
+GAIN = 0.6
+# Cells are tried where codes are many and most of them would be scanned, and must gain more.
+MANY_DISTINCT = 2**21
+MOST = 0.5
+GAIN_OF_CELLS = 0.35
+
+
+class Choice(NamedTuple):
+    """An engine over some codes, and why it is that one, in one sentence."""
+
+    engine: Engine
+    reason: str
+
+
+def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
+    """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
+
+    Raises:
+        ValueError: if the shapes or types are others, the rows do not ascend, there is no such
+            engine, or it does not take codes of that length.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!a}; it must be one of {', '.join(ENGINES)}")
+    check_codes(codes, rows)
+    if engine == "auto":
+        return _chosen(codes, rows)
+    return Choice(MAKERS[engine](codes, rows), "It was asked for.")
+
+
+def _chosen(codes: Codes, rows: Rows) -> Choice:
+    if len(codes) < FEW_CODES:
+        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
+        return Choice(FlatIndex(codes, rows), reason)
+    n_bits = codes.shape[1] * 8
+    if n_bits <= MAX_TABLE_BITS:
+        return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
+    distinct = DistinctIndex(codes, rows)
+    sample = codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
+    work = OVERHEAD + distinct.work(sample, K)
+    found = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
+    if distinct.n_distinct >= MANY_DISTINCT and work > MOST * len(codes):
+        pruned = PrunedIndex(codes, rows)
+        less = pruned.work(sample, K)
+        if less < GAIN_OF_CELLS * len(codes):
+            return Choice(pruned, f"{found} that lie in cells, and {_like(less, codes)}.")
+    if work < GAIN * len(codes):
+        return Choice(distinct, f"{found}, and {_like(work, codes)}.")
+    return Choice(FlatIndex(codes, rows), f"{found}, too many or too scattered to spare a scan.")
+
+
+def _like(work: float, codes: Codes) -> str:
+    return f"a query takes about as long as a scan of {work / len(codes):.1%} of the rows"

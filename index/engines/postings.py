@@ -1,0 +1,215 @@
+"""Posting lists: which rows hold which code, and how codes found become rows found.
+
+Learned codes repeat: a million documents may hold thirty thousand distinct codes. The engines built
+on posting lists look for distinct codes only. What they find for a query is every distinct code
+within the distance of its k-th row; from there on the order of results is made here.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+from index.engines.flat import FEW, FlatIndex, pad
+from index.engines.protocol import Neighbours, Rows, check_search, places_of
+
+Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
+"""Positions in an index's rows, and numbers of its codes. Four bytes, for there are many."""
+Words = npt.NDArray[np.unsignedinteger[Any]]
+"""Codes as numbers: one of 32 or 64 bits, or several of 64."""
+
+# Bounds the memory of a batch; more at once is no faster.
+QUERIES_AT_ONCE = 256
+ROWS_AT_ONCE = 2**18
+
+
+class Candidates(NamedTuple):
+    """Distinct codes worth expanding: code ``codes[i]`` lies ``distances[i]`` from a query."""
+
+    queries: Integers
+    codes: Integers
+    distances: Integers
+
+
+class Postings(NamedTuple):
+    """The places of distinct code c, ascending: ``places[offsets[c]:offsets[c + 1]]``."""
+
+    code_of: Places
+    """The distinct code of each place."""
+    offsets: Integers
+    places: Places
+
+
+class PostingIndex(ABC):
+    """A code index over distinct codes that does not change once made.
+
+    Rows can be struck out: :meth:`without` returns an index that shares everything with this one
+    except the marks of what is live. Any number of threads can search at once.
+    """
+
+    def __init__(self, n_bits: int, rows: Rows, postings: Postings) -> None:
+        self.n_bits = n_bits
+        self._rows = rows
+        self._postings = postings
+        self._live = np.ones(len(rows), dtype=np.bool_)
+        self._live_counts = np.diff(postings.offsets)
+        self._n_live = len(rows)
+
+    @abstractmethod
+    def _codes_of(self, numbers: Places | Integers) -> Codes:
+        """Return the distinct codes of these numbers."""
+
+    @abstractmethod
+    def _candidates(self, queries: Codes, k: int, radius: int) -> list[Candidates]:
+        """Find, for each query, every distinct code that may hold one of its k nearest rows."""
+
+    def __len__(self) -> int:
+        return self._n_live
+
+    @property
+    def n_dead(self) -> int:
+        """The number of rows that were struck out and still take up room."""
+        return len(self._rows) - self._n_live
+
+    def without(self, rows: Rows) -> Self:
+        """Return the index without those of `rows` that it holds; the others are ignored."""
+        places = np.unique(places_of(self._rows, rows))
+        places = places[self._live[places]]
+        if not len(places):
+            return self
+        live, live_counts = self._live.copy(), self._live_counts.copy()
+        live[places] = False
+        np.subtract.at(live_counts, self._postings.code_of[places], 1)
+        return self._with_live(live, live_counts, self._n_live - len(places))
+
+    def live_codes(self) -> tuple[Codes, Rows]:
+        """Return the codes that a search can find and their rows, in ascending order of rows."""
+        if not self.n_dead:
+            return self._codes_of(self._postings.code_of), self._rows
+        return self._codes_of(self._postings.code_of[self._live]), self._rows[self._live]
+
+    def counted_codes(self) -> tuple[Codes, Integers]:
+        """Return the distinct codes that a search can find and how many rows hold each."""
+        held = np.flatnonzero(self._live_counts)
+        return self._codes_of(held), self._live_counts[held]
+
+    def search(
+        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+    ) -> list[Neighbours]:
+        """See :meth:`index.engines.protocol.CodeIndex.search`."""
+        check_search(self, queries, k, radius, among)
+        if among is not None:
+            return self._search_among(queries, k, radius, among)
+        radius = self.n_bits if radius is None else min(radius, self.n_bits)
+        k = min(k, len(self))
+        if k == 0:
+            nothing = np.empty(0, dtype=np.int64)
+            return [Neighbours(nothing, nothing) for _ in queries]
+        if len(queries) == 1:
+            return self._expand(self._candidates(queries, k, radius), 1, k)
+        # Queries repeat as codes do.
+        words = as_words(queries)
+        keys = words[:, 0] if words.shape[1] == 1 else words.view(f"V{words.shape[1] * 8}")[:, 0]
+        _, firsts, same = np.unique(keys, return_index=True, return_inverse=True)
+        results: list[Neighbours] = []
+        at_once = max(1, min(QUERIES_AT_ONCE, ROWS_AT_ONCE // k))
+        for start in range(0, len(firsts), at_once):
+            batch = queries[firsts[start : start + at_once]]
+            results += self._expand(self._candidates(batch, k, radius), len(batch), k)
+        return [results[number] for number in same]
+
+    def _search_among(
+        self, queries: Codes, k: int, radius: int | None, among: Rows
+    ) -> list[Neighbours]:
+        places = places_of(self._rows, among)
+        places = places[self._live[places]]
+        if len(places) * FEW < len(self._rows):
+            codes = self._codes_of(self._postings.code_of[places])
+            return FlatIndex(codes, self._rows[places]).search(queries, k, radius)
+        live = np.zeros(len(self._rows), dtype=np.bool_)
+        live[places] = True
+        code_of = self._postings.code_of[places]
+        live_counts = np.bincount(code_of, minlength=len(self._live_counts))
+        return self._with_live(live, live_counts, len(places)).search(queries, k, radius)
+
+    def _with_live(self, live: npt.NDArray[np.bool_], live_counts: Integers, n_live: int) -> Self:
+        index = copy.copy(self)
+        vars(index).update(_live=live, _live_counts=live_counts, _n_live=n_live)
+        return index
+
+    def _expand(self, parts: Sequence[Candidates], n_queries: int, k: int) -> list[Neighbours]:
+        """Replace distinct codes by their live rows, in order, and keep k for each query."""
+        queries, codes, distances = joined(parts)
+        starts = self._postings.offsets[codes]
+        lengths = self._postings.offsets[codes + 1] - starts
+        # The k nearest rows take no more than k live ones from any posting list.
+        taken = np.minimum(lengths, k + lengths - self._live_counts[codes])
+        ends = taken.cumsum()
+        within = np.arange(ends[-1] if len(ends) else 0) + (starts - ends + taken).repeat(taken)
+        places = self._postings.places[within]
+        # One number sorts by query, then distance, then place.
+        keys = ((queries * (self.n_bits + 1) + distances) * len(self._rows)).repeat(taken) + places
+        if self.n_dead:
+            keys = keys[self._live[places]]
+        keys.sort()
+        steps, places = np.divmod(keys, len(self._rows))
+        rows = self._rows[places]
+        if n_queries == 1:
+            return [Neighbours(rows[:k], steps[:k])]
+        owners, distances = np.divmod(steps, self.n_bits + 1)
+        bounds = np.searchsorted(owners, np.arange(n_queries + 1)).tolist()
+        return [
+            Neighbours(rows[start : min(start + k, end)], distances[start : min(start + k, end)])
+            for start, end in itertools.pairwise(bounds)
+        ]
+
+
+def joined(parts: Sequence[Candidates]) -> Candidates:
+    """Put the parts together; there may be none."""
+    if len(parts) == 1:
+        return parts[0]
+    nothing = np.empty(0, dtype=np.int64)
+    parts = [Candidates(nothing, nothing, nothing), *parts]
+    return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def as_words(codes: Codes) -> Words:
+    """Return codes as numbers, ``(N, W)``, zero bytes added: equal codes and no others are equal.
+
+    W is 1 for codes of at most 64 bits.
+    """
+    padded = pad(codes)
+    return padded.view(f"<u{min(padded.shape[1], 8)}")
+
+
+def group(words: Words) -> tuple[Words, Postings]:
+    """Return the distinct codes of ``(N, W)`` words in ascending order and their posting lists."""
+    order = np.argsort(words[:, 0]) if words.shape[1] == 1 else np.lexsort(words.T)
+    in_order = words[order]
+    begins = np.ones(len(words), dtype=np.bool_)
+    begins[1:] = (in_order[1:] != in_order[:-1]).any(axis=1)
+    distinct = in_order[begins]
+    code_of = np.empty(len(words), dtype=np.int32)
+    code_of[order] = np.cumsum(begins, dtype=np.int32) - 1
+    del order, in_order, begins
+    return distinct, posting_lists(code_of, len(distinct))
+
+
+def posting_lists(code_of: npt.NDArray[Any], n_codes: int) -> Postings:
+    """Return the posting lists of `n_codes` codes, given the code of each place."""
+    # Code above place in one number: numpy sorts numbers several times faster than it finds the
+    # order of some, and equal codes keep the order of their places.
+    keys = code_of.astype(np.uint64) << np.uint64(32)
+    keys |= np.arange(len(code_of), dtype=np.uint64)
+    keys.sort()
+    offsets = np.zeros(n_codes + 1, dtype=np.int64)
+    offsets[1:] = np.cumsum(np.bincount(code_of, minlength=n_codes))
+    return Postings(code_of, offsets, keys.astype(np.uint32).view(np.int32))

@@ -1,0 +1,139 @@
+"""A collection's index at one moment, and how the next one is made of it.
+
+Most rows lie in a large segment, the base; what was added since it was built lies in small ones,
+the deltas. A write adds a segment, and the last segments become one while they are small, so that
+writing one row costs little and a search has few segments to look at. Rows that are deleted are
+struck out where they lie. Once much has been added or struck out, :meth:`Generation.compacted`
+makes one base of everything; it takes long, changes nothing that is in use, and may run beside
+searches and writes.
+
+Every row of a segment was inserted after every row of the segment before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from encoder.codes import Codes
+from index.engines.choice import Engine, build
+from index.engines.flat import FlatIndex
+from index.engines.postings import Integers, as_words, group
+from index.engines.protocol import Neighbours, Rows, check_search
+
+MIN_FOLD = 4096
+GROWTH = 4
+FOLD_FRACTION = 16
+DEAD_FRACTION = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generation:
+    """A :class:`~index.engines.protocol.CodeIndex` that never changes; a write makes the next.
+
+    Readers take one generation and need no lock.
+    """
+
+    number: int
+    base: Engine
+    engine_reason: str
+    """Why the base is searched as it is, in one sentence."""
+    deltas: tuple[Engine, ...] = ()
+    asked_engine: str = "auto"
+    """The engine that was asked for; a base made of this generation gets it as well."""
+
+    @classmethod
+    def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> Generation:
+        """Make a generation of `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
+
+        Raises:
+            ValueError: if the shapes or types are others, the rows do not ascend, or there is no
+                such engine.
+        """
+        base, reason = build(codes, rows, engine)
+        return cls(number, base, reason, asked_engine=engine)
+
+    @property
+    def n_bits(self) -> int:
+        """The length of every code."""
+        return self.base.n_bits
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that searches the base."""
+        return self.base.name
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+        added = sum(len(delta) for delta in self.deltas)
+        struck_out = sum(segment.n_dead for segment in self._segments)
+        whole = len(self) + struck_out
+        return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
+
+    def __len__(self) -> int:
+        return sum(len(segment) for segment in self._segments)
+
+    def compacted(self) -> Generation:
+        """Return a generation that finds the same, made of one base."""
+        return self.build(self.number, *self.codes(), self.asked_engine)
+
+    def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> Generation:
+        """Return the generation without the rows `removed` and with `codes` under `rows`.
+
+        `rows` ascend and lie above every row of this generation. Rows of `removed` that are not
+        there are ignored.
+        """
+        base, *deltas = (segment.without(removed) for segment in self._segments)
+        deltas = [delta for delta in deltas if len(delta)]
+        if len(rows):
+            added = (codes, rows)
+            while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * len(added[1])):
+                added = _joined(deltas.pop().live_codes(), added)
+            if not deltas and len(base) < MIN_FOLD:
+                whole = _joined(base.live_codes(), added)
+                return self.build(number, *whole, self.asked_engine)
+            deltas.append(build(*added).engine)
+        return replace(self, number=number, base=base, deltas=tuple(deltas))
+
+    def search(
+        self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
+    ) -> list[Neighbours]:
+        """See :meth:`index.engines.protocol.CodeIndex.search`."""
+        check_search(self, queries, k, radius, among)
+        found = self.base.search(queries, k, radius, among)
+        for delta in self.deltas:
+            later = delta.search(queries, k, radius, among)
+            found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
+        return found
+
+    def distinct_codes(self) -> tuple[Codes, Integers]:
+        """Return the distinct codes, ``uint8[D, C]``, and how many rows hold each."""
+        codes, counts = reduce(_joined, (one.counted_codes() for one in self._segments))
+        if not self.deltas and not isinstance(self.base, FlatIndex):
+            return codes, counts
+        words, postings = group(as_words(codes))
+        totals = np.bincount(postings.code_of, counts, len(words)).astype(np.int64)
+        return words.view(np.uint8)[:, : codes.shape[1]], totals
+
+    def codes(self) -> tuple[Codes, Rows]:
+        """Return every code and its row, in ascending order of rows."""
+        return reduce(_joined, (segment.live_codes() for segment in self._segments))
+
+    @property
+    def _segments(self) -> tuple[Engine, ...]:
+        return (self.base, *self.deltas)
+
+
+def _joined(one: tuple[Codes, Integers], other: tuple[Codes, Integers]) -> tuple[Codes, Integers]:
+    return np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
+
+
+def _merged(earlier: Neighbours, later: Neighbours, k: int) -> Neighbours:
+    """Merge two lists in order; the rows of `earlier` all come before those of `later`."""
+    distances = np.concatenate([earlier.distances, later.distances])
+    rows = np.concatenate([earlier.rows, later.rows])
+    order = np.argsort(distances, kind="stable")[:k]
+    return Neighbours(rows[order], distances[order])

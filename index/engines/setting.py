@@ -1,0 +1,23 @@
+"""Which engine a collection asked for, so that whoever opens it searches it by that one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from index.engines.choice import build
+from index.errors import InputError
+from index.schema import AUTO
+
+
+def check_engine(engine: str, n_bits: int) -> None:
+    """Raise an InputError unless `engine` is one that takes codes of `n_bits`."""
+    if engine == AUTO:
+        return
+    try:
+        # Whether it takes them, the engine itself knows best.
+        build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), engine)
+    except ValueError as error:
+        reason = str(error)
+        if not reason.startswith("engine "):
+            reason = f"is {engine!r}, but {reason}"
+        raise InputError("engine", reason.removeprefix("engine ")) from None

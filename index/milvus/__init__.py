@@ -1,0 +1,1 @@
+"""Collections on a Milvus server."""

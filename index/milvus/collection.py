@@ -1,0 +1,323 @@
+"""A collection on a Milvus cluster, for when one machine is not enough.
+
+It finds what :class:`index.collection.Collection` finds, in the same order; the encoder runs here.
+What Milvus does not give:
+
+**No transaction over several requests.** A write that is interrupted may have taken place in part.
+Documents are keyed by id, so doing it again completes it. Everything is checked and encoded before
+the first request where the documents are a list; where they are a stream, batch by batch.
+
+**No moments.** A search sees every write that was acknowledged before it began, and may see part of
+one that is in progress. The generation it names is that of the last write that was finished then.
+
+**One writer.** Rows are given by the process that writes, so only one may. It refuses to go on once
+it sees what another has written, but Milvus has no lock that would keep two from starting.
+"""
+
+# `filter` is the word of requests and of options; the builtin is not used here.
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from corpus.document import Document
+from encoder.codes import Codes
+from encoder.encoder import Encoder
+from index.backend import BATCH_SIZE
+from index.batches import batches, last_of_each_id
+from index.contents import encode_contents
+from index.described import Described
+from index.errors import StoreError
+from index.filters import Filter
+from index.labels import labels_of
+from index.milvus.answers import ENGINE, search_on_milvus
+from index.milvus.catalogue import Catalogue, Progress
+from index.milvus.cluster import Cluster
+from index.milvus.schema import (
+    is_intact,
+    is_stored,
+    to_code,
+    to_codes,
+    to_document,
+    to_entity,
+    to_payload,
+)
+from index.milvus.store import MilvusStore
+from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
+from index.paging import Position, read_cursor, write_cursor
+from index.queries import encode_queries
+from index.records import (
+    DeleteResult,
+    Query,
+    ScrollPage,
+    SearchResult,
+    StoredDocument,
+    UpsertResult,
+    Verification,
+)
+from index.schema import Description
+
+ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
+# Statistics of the codes are those of so many documents at most, the first ones.
+STATISTICS_OF = 100_000
+
+
+class MilvusCollection(Described):
+    """Documents on Milvus; an :class:`index.backend.CollectionBackend`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        catalogue: Catalogue,
+        description: Description,
+        encoder: Encoder | None = None,
+        *,
+        writable: bool,
+    ) -> None:
+        """Open the collection of that description, which is there; `encoder` made its codes.
+
+        Raises:
+            EncoderMismatch: if the collection was made with another encoder, or without one.
+            StoreError: if Milvus cannot be reached or refuses.
+        """
+        super().__init__(description, encoder)
+        self._store = MilvusStore(cluster, description)
+        self._progress = Progress(catalogue, description.name, writable=writable)
+        self._writing = threading.Lock()
+        self._statistics: tuple[int, dict[str, Any]] | None = None
+
+    @property
+    def generation(self) -> int:
+        """The number of writes that were finished and changed anything."""
+        return self._progress.now().generation
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def upsert(
+        self,
+        documents: Iterable[Document],
+        *,
+        batch_size: int = BATCH_SIZE,
+        progress: Callable[[int], object] | None = None,
+    ) -> UpsertResult:
+        """See :meth:`index.backend.CollectionBackend.upsert`.
+
+        An error of a document in a list is raised before anything is written. Where Milvus fails,
+        or a stream breaks off, the batches before stay written; the generation does not count them.
+        """
+        encoded = (
+            (len(given), self._entities(batch, self._encode(batch)))
+            for given in batches(documents, batch_size)
+            for batch in [last_of_each_id(given)]
+        )
+        ready = list(encoded) if isinstance(documents, Sequence) else encoded
+        ids: set[str] = set()
+        with self._one_writer():
+            for size, entities in ready:
+                self._write(entities)
+                ids.update(entity["id"] for entity in entities)
+                if progress is not None:
+                    progress(size)
+            return UpsertResult(len(ids), self._progress.finish(changed=bool(ids)))
+
+    def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
+        """See :meth:`index.backend.CollectionBackend.upsert_encoded`."""
+        entities = self._entities(*self._last_of_each_id(documents, codes))
+        with self._one_writer():
+            self._write(entities)
+            number = self._progress.finish(changed=bool(entities))
+            return UpsertResult(len(entities), number)
+
+    def changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Leave out the documents that the collection holds just as they are given."""
+        ids = list({document.id: None for document in documents})
+        known = self._store.of_ids(ids, ["code", "checksum"])
+        return [
+            one for one in documents if one.id not in known or not is_stored(one, known[one.id])
+        ]
+
+    def existing(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that documents of the collection have."""
+        return set(self._store.of_ids(list(dict.fromkeys(ids)), ["row"]))
+
+    def delete(self, ids: Sequence[str]) -> DeleteResult:
+        """See :meth:`index.backend.CollectionBackend.delete`."""
+        with self._one_writer():
+            return self._delete(list(self._store.of_ids(list(dict.fromkeys(ids)), ["row"])))
+
+    def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
+        """See :meth:`index.backend.CollectionBackend.delete_where`."""
+        with self._one_writer():
+            last = self._progress.now().last_row
+            condition = self._store.condition(filter, last)
+            found = self._store.by_row(["id", "row"], 1, last, condition)
+            return self._delete([entity["id"] for entity in found])
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it is not what was written.
+        """
+        found = self._store.whole(id_)
+        if found is None:
+            return None
+        if not is_intact(found):
+            raise StoreError(f"document {id_!a} on Milvus is not what was written")
+        return to_document(found)
+
+    def count(self, filter: Filter | None = None) -> int:  # noqa: A002
+        """Return how many documents there are, or for how many the filter holds."""
+        last = 0 if filter is None else self._progress.now().last_row
+        return self._store.count(self._store.condition(filter, last))
+
+    def scroll(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> ScrollPage:
+        """See :meth:`index.backend.CollectionBackend.scroll`."""
+        search = self._scroll(limit, filter)
+        last = self._progress.now().last_row
+        start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
+        condition = self._store.condition(filter, start.last_row)
+        found: list[StoredDocument] = []
+        for entity in self._store.documents(start.row + 1, start.last_row, condition):
+            if len(found) == limit:
+                position = Position(0, found[-1].row, start.last_row, start.passed + limit)
+                return ScrollPage(found, write_cursor(position, *search))
+            found.append(to_document(entity))
+        return ScrollPage(found, None)
+
+    def following(self, row: int, limit: int) -> list[StoredDocument]:
+        """Return the first `limit` documents above `row`, in the order of rows."""
+        found = self._store.documents(row + 1, self._progress.now().last_row)
+        return [*map(to_document, itertools.islice(found, limit))]
+
+    def contents(self) -> list[StoredDocument]:
+        """Return all documents as they were given, by row."""
+        return [*map(to_document, self._store.documents(1, self._progress.now().last_row))]
+
+    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
+        """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
+        fields = ["row", "code", "payload", "original"]
+        found = list(self._store.by_row(fields, 1, self._progress.now().last_row))
+        labels = [labels_of(to_payload(entity), label_field) for entity in found]
+        return to_codes(found, self.n_bits), labels
+
+    def encode_queries(self, queries: Sequence[Query]) -> Codes:
+        """See :meth:`index.backend.CollectionBackend.encode_queries`."""
+
+        def codes_of(ids: Sequence[str]) -> dict[str, Codes]:
+            known = self._store.of_ids(ids, ["code"])
+            return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in known.items()}
+
+        return encode_queries(queries, self.description, self._encoder, codes_of)
+
+    def search(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        radius: int | None = None,
+        *,
+        with_payload: bool = False,
+        with_code: bool = False,
+        filter: Filter | None = None,  # noqa: A002
+        offset: int = 0,
+        cursor: str | None = None,
+        rerank: bool = False,
+    ) -> SearchResult:
+        """See :meth:`index.backend.CollectionBackend.search`; the head of this module says more."""
+        return search_on_milvus(
+            self,
+            self._store,
+            self._progress.now(),
+            queries,
+            k=k,
+            radius=radius,
+            with_payload=with_payload,
+            with_code=with_code,
+            filter_=filter,
+            offset=offset,
+            cursor=cursor,
+            rerank=rerank,
+        )
+
+    def verify(self) -> Verification:
+        """Hold every document against its checksum; Milvus answers for its own index."""
+        return verify_on_milvus(self._store, self._progress.now())
+
+    def compact(self) -> None:
+        """Have Milvus drop what was deleted; it does so in the background."""
+        with self._one_writer():
+            self._progress.check_alone()
+            self._store.compact()
+
+    def stats(self) -> dict[str, Any]:
+        """Return what can be said about the collection, ready to be written as JSON.
+
+        What is said of the codes is true of the first :data:`STATISTICS_OF` documents. How many
+        bytes Milvus keeps, on which machines, it does not say.
+        """
+        now = self._progress.now()
+        if self._statistics is None or self._statistics[0] != now.generation:
+            found = statistics_on_milvus(self._store, now, self.n_bits, STATISTICS_OF)
+            self._statistics = now.generation, found
+        return {
+            "name": self.name,
+            "documents": len(self),
+            "n_bits": self.n_bits,
+            "encoder": self.encoder_name,
+            "encoder_fingerprint": self.encoder_fingerprint,
+            "generation": now.generation,
+            "engine_setting": self.engine_setting,
+            "engine": ENGINE,
+            "engine_reason": ENGINE_REASON,
+            **self._statistics[1],
+            "bytes_on_disk": self.bytes_on_disk(),
+            "problems": [],
+        }
+
+    def bytes_on_disk(self) -> int:
+        """Return 0: what Milvus keeps, it does not say."""
+        return 0
+
+    def close(self) -> None:
+        """Close the collection, once a write in progress is done."""
+        with self._writing:
+            self._store.close()
+
+    @contextmanager
+    def _one_writer(self) -> Iterator[None]:
+        with self._writing:
+            try:
+                yield
+            except BaseException:
+                # Part of it may have been written; what is read next must show it.
+                self._store.wait_for_all()
+                raise
+
+    def _encode(self, documents: Sequence[Document]) -> Codes:
+        return encode_contents(documents, self._encoder, self.n_bits)
+
+    def _entities(self, documents: Sequence[Document], codes: Codes) -> list[dict[str, Any]]:
+        pairs = zip(documents, codes, strict=True)
+        return [to_entity(document, code.tobytes()) for document, code in pairs]
+
+    def _write(self, entities: list[dict[str, Any]]) -> None:
+        """Give the documents rows and write them. Called with the writing lock held."""
+        rows = self._progress.take_rows(len(entities))
+        self._store.upsert([{**one, "row": row} for one, row in zip(entities, rows, strict=True)])
+
+    def _delete(self, ids: Sequence[str]) -> DeleteResult:
+        self._progress.check_alone()
+        self._store.delete(ids)
+        return DeleteResult(len(ids), self._progress.finish(changed=bool(ids)))

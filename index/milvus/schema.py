@@ -1,0 +1,183 @@
+"""What a collection looks like on Milvus.
+
+The schema's description says, as JSON, that it is ours, in which format, and which encoder made
+its codes. A payload is held in the form that filters read (:mod:`index.milvus.filters`); where that
+is not just what was given, ``original`` holds the JSON text that was. The index is ``BIN_FLAT``,
+the one that misses nothing; ``BIN_IVF_FLAT`` is exact only where it looks at every cell as well.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from pymilvus import DataType
+
+from corpus.document import MAX_ID_LENGTH, Document
+from encoder.codes import Codes, check_n_bits
+from index.errors import InputError, StoreError
+from index.milvus.cluster import Cluster
+from index.milvus.filters import filterable
+from index.records import StoredDocument
+from index.schema import Description, checksum, payload_to_json
+from index.sqlite.changes import document_checksum
+
+FORMAT_VERSION = 1
+PREFIX = "hummingbit_"
+MAX_BYTES = 65_535
+"""The longest string, and the longest JSON, that Milvus stores."""
+
+CONTENT_FIELDS = ["id", "row", "code", "payload", "original", "content", "checksum"]
+
+
+def name_on_milvus(name: str) -> str:
+    """Return what Milvus calls a collection; it takes no hyphen, and our names no capital."""
+    return PREFIX + name.replace("-", "X")
+
+
+def create_on_milvus(cluster: Cluster, description: Description) -> None:
+    """Make an empty collection, where there is none of its name.
+
+    Raises:
+        StoreError: if Milvus refuses.
+    """
+    about = {"hummingbit": FORMAT_VERSION, **asdict(description)}
+    schema = cluster.make_schema(json.dumps(about))
+    # Milvus counts bytes, of which a character takes up to four.
+    schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=4 * MAX_ID_LENGTH)
+    schema.add_field("row", DataType.INT64)
+    schema.add_field("code", DataType.BINARY_VECTOR, dim=description.n_bits)
+    schema.add_field("payload", DataType.JSON)
+    schema.add_field("original", DataType.VARCHAR, max_length=MAX_BYTES)
+    schema.add_field("content", DataType.VARCHAR, max_length=MAX_BYTES)
+    schema.add_field("checksum", DataType.VARCHAR, max_length=16)
+    name = name_on_milvus(description.name)
+    cluster.call("create_collection", name, schema=schema, consistency_level="Strong")
+
+
+def make_ready(cluster: Cluster, name: str) -> None:
+    """Index and load a collection where that has not been done, as after an interruption.
+
+    Raises:
+        StoreError: if Milvus refuses.
+    """
+    if not cluster.call("list_indexes", name):
+        indexes = cluster.make_index_parameters()
+        indexes.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
+        indexes.add_index("row", index_type="STL_SORT")
+        cluster.call("create_index", name, indexes)
+    cluster.call("load_collection", name)
+
+
+def read_description(described: Mapping[str, Any]) -> Description:
+    """Read what a collection is from what Milvus says of it.
+
+    Raises:
+        StoreError: if it is not one of ours, is of another format, or is damaged.
+    """
+    name = described["collection_name"]
+    try:
+        found = json.loads(described["description"])
+        version = found["hummingbit"]
+    except (ValueError, TypeError, KeyError):
+        raise StoreError(f"{name} on Milvus is not a collection of hummingbit") from None
+    if version != FORMAT_VERSION:
+        message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
+        raise StoreError(f"{name} on Milvus {message}")
+    fields = {field["name"] for field in described["fields"]}
+    try:
+        description = Description(
+            name=found["name"],
+            n_bits=check_n_bits(found["n_bits"]),
+            encoder_name=found["encoder_name"],
+            encoder_fingerprint=found["encoder_fingerprint"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{name} on Milvus is damaged: {error}") from error
+    if name_on_milvus(description.name) != name or not set(CONTENT_FIELDS) <= fields:
+        raise StoreError(f"{name} on Milvus is damaged: its name or its fields were changed")
+    return description
+
+
+def to_entity(document: Document, code: bytes) -> dict[str, Any]:
+    """Return a document as Milvus stores it, all but its row.
+
+    Raises:
+        InputError: if a part of it is longer than Milvus takes.
+    """
+    payload = document.payload_with_labels
+    readable, original = filterable(payload), payload_to_json(payload)
+    content, vector = "", None
+    if document.text is not None:
+        content = f"t{document.text}"
+    elif document.vector is not None:
+        vector = np.asarray(document.vector, dtype="<f4").tobytes()
+        content = f"v{b64encode(vector).decode()}"
+    entity = {
+        "id": document.id,
+        "code": code,
+        "payload": readable,
+        "original": "" if payload_to_json(readable) == original else original,
+        "content": content,
+        "checksum": checksum(document.id, code, original, document.text, vector).hex(),
+    }
+    part = "vector" if document.text is None else "text"
+    for field, size in ((part, len(content.encode())), ("payload", len(original.encode()))):
+        if size > MAX_BYTES:
+            limit = f"Milvus takes {MAX_BYTES:,}"
+            raise InputError(field, f"is {size:,} bytes long; {limit} (document {document.id!a})")
+    return entity
+
+
+def to_payload(entity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the payload of what :func:`to_entity` made, as it was given."""
+    payload: dict[str, Any] = (
+        json.loads(entity["original"]) if entity["original"] else entity["payload"]
+    )
+    return payload
+
+
+def to_code(entity: Mapping[str, Any]) -> bytes:
+    """Return the packed code of what :func:`to_entity` made."""
+    return bytes(entity["code"][0])
+
+
+def to_codes(entities: Sequence[Mapping[str, Any]], n_bits: int) -> Codes:
+    """Return the packed codes of documents, ``uint8[N, n_bits / 8]``."""
+    packed = b"".join(map(to_code, entities))
+    return np.frombuffer(packed, dtype=np.uint8).reshape(len(entities), n_bits // 8)
+
+
+def to_document(entity: Mapping[str, Any]) -> StoredDocument:
+    """Return what :func:`to_entity` was given, with its row."""
+    content = entity["content"]
+    vector = np.frombuffer(b64decode(content[1:]), dtype="<f4") if content[:1] == "v" else None
+    return StoredDocument(
+        id=entity["id"],
+        row=entity["row"],
+        code=to_code(entity).hex(),
+        text=content[1:] if content[:1] == "t" else None,
+        vector=vector,
+        payload=to_payload(entity),
+    )
+
+
+def is_stored(document: Document, entity: Mapping[str, Any]) -> bool:
+    """Tell whether a document is stored just as it is given; its encoder never changes."""
+    code = to_code(entity)
+    if document.code is not None and document.code.lower() != code.hex():
+        return False
+    return document_checksum(document, code).hex() == str(entity["checksum"])
+
+
+def is_intact(entity: Mapping[str, Any]) -> bool:
+    """Tell whether all of a document is what was written."""
+    document = to_document(entity)
+    vector = None if document.vector is None else document.vector.tobytes()
+    payload = payload_to_json(document.payload)
+    found = checksum(document.id, to_code(entity), payload, document.text, vector)
+    return found.hex() == str(entity["checksum"])

@@ -1,0 +1,185 @@
+"""The documents of one collection on Milvus: what is asked of it and what is written to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from index.errors import StoreError, StoreUnavailable
+from index.filters import Filter
+from index.milvus.cluster import Cluster
+from index.milvus.filters import Condition, expression, quoted
+from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_payload
+from index.milvus.search import MAX_ANSWER, Band, Found
+from index.schema import Description
+from index.sqlite.changes import storable
+
+IDS_AT_ONCE = 1000
+DOCUMENTS_AT_ONCE = 4000
+# So many whole documents at most have 20 MB; an answer may have 100.
+FEW = 100
+BYTES_AT_ONCE = 8 << 20
+ATTEMPTS = 3
+
+
+class MilvusStore:
+    """One collection on Milvus."""
+
+    def __init__(self, cluster: Cluster, description: Description) -> None:
+        """Open the collection of that description, which is there.
+
+        Raises:
+            StoreError: if Milvus cannot be reached or refuses.
+        """
+        self._cluster = cluster
+        self._name = name_on_milvus(description.name)
+        self._n_bits = description.n_bits
+        self._open = True
+        make_ready(cluster, self._name)
+
+    def count(self, condition: str = "") -> int:
+        """Return how many documents there are, or for how many an expression holds."""
+        return int(self._query(condition, ["count(*)"])[0]["count(*)"])
+
+    def of_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return fields of the documents with these ids; ids that are not there are left out."""
+        found: dict[str, dict[str, Any]] = {}
+        for some in _in_chunks(storable(ids), IDS_AT_ONCE):
+            for entity in self._query(_id_in(some), fields):
+                found[entity["id"]] = entity
+        return found
+
+    def by_row(
+        self, fields: Sequence[str], first: int, last: int, condition: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Yield fields of the documents with rows from `first` to `last`, by row."""
+        most = DOCUMENTS_AT_ONCE if "content" in fields else MAX_ANSWER
+        width = most - 1
+        while first <= last:
+            rows = f"row >= {first} and row < {min(first + width, last + 1)}"
+            both = f"({condition}) and {rows}" if condition else rows
+            try:
+                found = self._query(both, fields, limit=most)
+            except StoreUnavailable:
+                raise
+            except StoreError:
+                # Perhaps the answer was too large; if not, a few will tell.
+                if width <= FEW:
+                    raise
+                most = max(FEW, width // 4)
+                width = most - 1
+                continue
+            if len(found) == most and width > 1:
+                # Perhaps not all of them; fewer rows than are returned at once always fit.
+                width = max(1, width // 4)
+                continue
+            yield from sorted(found, key=lambda entity: int(entity["row"]))
+            first += width
+            if len(found) < most // 8:
+                width *= 2
+
+    def nearest(self, codes: Sequence[bytes], limit: int, band: Band) -> list[list[Found]]:
+        """Ask for neighbours; see :data:`index.milvus.search.Ask`."""
+        # Milvus leaves out what is as far as `radius`, and keeps what is as far as `range_filter`.
+        within = {"range_filter": band.nearest, "radius": band.farthest + 1}
+        # A range that holds everything would be gathered whole before the nearest are taken.
+        everything = band.nearest == 0 and band.farthest >= self._n_bits
+        answers = self._call(
+            "search",
+            self._name,
+            data=list(codes),
+            anns_field="code",
+            limit=limit,
+            filter=band.expression,
+            output_fields=["row"],
+            search_params={"metric_type": "HAMMING", "params": {} if everything else within},
+            **self._cluster.consistency(),
+        )
+        return [
+            [Found(round(hit["distance"]), hit["entity"]["row"], hit["id"]) for hit in hits]
+            for hits in answers
+        ]
+
+    def condition(self, filter_: Filter | None, last_row: int) -> str:
+        """Return the expression of a filter, or of none."""
+
+        def judge(condition: str, wanted: Condition) -> list[int]:
+            fields = ["id", "row", "payload", "original"]
+            entities = self.by_row(fields, 1, last_row, condition)
+            return [one["row"] for one in entities if wanted.matches(to_payload(one))]
+
+        return "" if filter_ is None else expression(filter_, judge)
+
+    def documents(self, first: int, last: int, condition: str = "") -> Iterator[dict[str, Any]]:
+        """Yield whole documents with rows from `first` to `last`, by row."""
+        return self.by_row(CONTENT_FIELDS, first, last, condition)
+
+    def upsert(self, entities: Sequence[dict[str, Any]]) -> None:
+        """Write documents in place of those with their ids; nothing changes if it is done again."""
+        batch: list[dict[str, Any]] = []
+        size = 0
+        for entity in entities:
+            size += len(entity["content"]) + 2 * len(entity["original"]) + 1000
+            batch.append(entity)
+            if size > BYTES_AT_ONCE:
+                self._write("upsert", batch)
+                batch, size = [], 0
+        if batch:
+            self._write("upsert", batch)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete the documents with these ids."""
+        for some in _in_chunks(ids, IDS_AT_ONCE):
+            self._write("delete", filter=_id_in(some))
+
+    def whole(self, id_: str) -> dict[str, Any] | None:
+        """Return all of a document, or None if there is none with the id."""
+        return self.of_ids([id_], CONTENT_FIELDS).get(id_)
+
+    def wait_for_all(self) -> None:
+        """See :meth:`index.milvus.cluster.Cluster.wait_for_all`."""
+        self._cluster.wait_for_all()
+
+    def close(self) -> None:
+        """Ask and write nothing more."""
+        self._open = False
+
+    def compact(self) -> None:
+        """Have Milvus merge segments and drop what was deleted; it does so in the background."""
+        self._call("flush", self._name)
+        self._call("compact", self._name)
+
+    def _call(self, method: str, *args: Any, **options: Any) -> Any:
+        if not self._open:
+            raise StoreError(f"{self._name} on Milvus is closed")
+        return self._cluster.call(method, *args, **options)
+
+    def _query(self, condition: str, fields: Sequence[str], **options: Any) -> Any:
+        return self._call(
+            "query",
+            self._name,
+            filter=condition,
+            output_fields=list(fields),
+            **self._cluster.consistency(),
+            **options,
+        )
+
+    def _write(self, method: str, *args: Any, **options: Any) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._call(method, self._name, *args, **options)
+                return
+            except StoreUnavailable:
+                if attempt == ATTEMPTS:
+                    raise
+                time.sleep(attempt)
+
+
+def _id_in(ids: Sequence[str]) -> str:
+    return f"id in [{', '.join(map(quoted, ids))}]"
+
+
+def _in_chunks(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -1,0 +1,44 @@
+"""Whether a collection on Milvus is what was written, and what its codes look like."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from index.engines.segments import Generation
+from index.milvus.catalogue import Counters
+from index.milvus.schema import is_intact, to_codes
+from index.milvus.store import MilvusStore
+from index.records import Verification
+from index.sqlite.verification import MAX_PROBLEMS
+from index.statistics import code_statistics
+
+
+def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
+    """Read every document and hold it against its checksum, and their number against the count."""
+    checked, damaged = 0, 0
+    problems: list[str] = []
+    for entity in store.documents(1, now.last_row):
+        checked += 1
+        if not is_intact(entity):
+            damaged += 1
+            if damaged <= MAX_PROBLEMS:
+                shown = f"{entity['id']!a} (row {entity['row']})"
+                problems.append(f"document {shown} is not what was written")
+    if damaged > MAX_PROBLEMS:
+        problems.append(f"{damaged - MAX_PROBLEMS:,} more documents are not what was written")
+    if (count := store.count()) != checked:
+        problems.append(f"Milvus counts {count:,} documents and returns {checked:,}")
+    return Verification(checked, problems)
+
+
+def statistics_on_milvus(
+    store: MilvusStore, now: Counters, n_bits: int, most: int
+) -> dict[str, Any]:
+    """Return what :func:`index.statistics.code_statistics` says of the first `most` documents."""
+    entities = store.by_row(["row", "code"], 1, now.last_row)
+    found = list(itertools.islice(entities, most))
+    rows = np.array([entity["row"] for entity in found], dtype=np.int64)
+    return code_statistics(Generation.build(now.generation, to_codes(found, n_bits), rows))

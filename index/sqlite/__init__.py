@@ -1,0 +1,1 @@
+"""The store of a collection on this machine: SQLite, and what is kept in it."""

@@ -1,0 +1,147 @@
+"""What a transaction can do to a store."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from corpus.document import Document
+from encoder.codes import Codes
+from index.engines.protocol import Rows
+from index.filters import Filter
+from index.schema import Description, checksum, last_row, number_in_meta, payload_to_json
+from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
+from index.sqlite.filter_sql import matching_rows
+
+# SQLite takes a limited number of parameters in one statement.
+CHUNK = 500
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Changes:
+    """One transaction, as :meth:`index.sqlite.store.Store.writing` begins it.
+
+    `generation` is the store's before the transaction; `last_row` the last row that was given.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, code_size: int) -> None:
+        self.generation = number_in_meta(connection, "generation")
+        self.last_row = last_row(connection)
+        self._documents = number_in_meta(connection, "documents")
+        self._removed = number_in_meta(connection, "removed")
+        self._deleted = 0
+        self._connection = connection
+        self._code_size = code_size
+        self._inserted: list[Block] = []
+        self._prepared = False
+
+    def delete(self, ids: Sequence[str]) -> list[int]:
+        """Delete the documents with these ids, where they are there, and return their rows."""
+        query = "SELECT row FROM documents WHERE id IN "
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, storable(ids)))
+        self._delete_rows(rows)
+        return rows
+
+    def delete_where(self, filter_: Filter) -> list[int]:
+        """Delete the documents for which the filter holds, and return their rows."""
+        rows: list[int] = matching_rows(self._connection, filter_).tolist()
+        self._delete_rows(rows)
+        return rows
+
+    def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:
+        """Insert documents, none of whose ids is there, and return their rows in order."""
+        rows = self.last_row + 1 + np.arange(len(documents))
+        self.last_row += len(documents)
+        self._documents += len(documents)
+        records = [
+            (row, *_record(document, code.tobytes()))
+            for row, document, code in zip(rows.tolist(), documents, codes, strict=True)
+        ]
+        query = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._connection.executemany(query, records)
+        self._inserted.append(Block(codes, rows))
+        return rows
+
+    def prepare(self) -> None:
+        """Write all that the commit needs; only the commit itself is left to do."""
+        if self._prepared:
+            return
+        self._prepared = True
+        if self._inserted:
+            append_block(self._connection, joined(self._inserted))
+        self._removed -= fold_some(
+            self._connection,
+            self._code_size,
+            documents=self._documents,
+            removed=self._removed,
+            deleted=self._deleted,
+        )
+        self._write_meta(
+            generation=self.generation + 1, documents=self._documents, removed=self._removed
+        )
+
+    def commit(self) -> None:
+        """Make the changes last, as the generation after this one."""
+        self.prepare()
+        self._connection.execute("COMMIT")
+
+    def describe(self, description: Description) -> None:
+        """Make the store that of another collection, from now on; the generation stays."""
+        self._write_meta(**asdict(description))
+        self._connection.execute("COMMIT")
+
+    def rewrite_codes(self, block: Block) -> None:
+        """Put the codes of all documents in the place of all blocks; the generation stays."""
+        rewrite_blocks(self._connection, block)
+        self._write_meta(removed=0)
+        self._connection.execute("COMMIT")
+
+    def _write_meta(self, **entries: object) -> None:
+        query = "INSERT OR REPLACE INTO meta VALUES (:key, :value)"
+        values = [{"key": key, "value": one} for key, one in entries.items()]
+        self._connection.executemany(query, values)
+
+    def _delete_rows(self, rows: Sequence[int]) -> None:
+        gone = [(row,) for row in rows]
+        self._documents -= len(gone)
+        self._removed += len(gone)
+        self._deleted += len(gone)
+        self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
+        self._connection.executemany("INSERT INTO removed VALUES (?)", gone)
+
+
+def in_chunks(
+    connection: sqlite3.Connection, query: str, values: Sequence[Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Run `query`, which ends in ``IN``, for all of `values` and yield what is found."""
+    for start in range(0, len(values), CHUNK):
+        chunk = values[start : start + CHUNK]
+        yield from connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
+
+
+def storable(ids: Sequence[str]) -> list[str]:
+    """Leave out ids with a lone surrogate: SQLite takes none, so no document can have one."""
+    return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
+
+
+def document_checksum(document: Document, code: bytes) -> bytes:
+    """Return the checksum that a document has once it is stored with `code`."""
+    payload = payload_to_json(document.payload_with_labels)
+    return checksum(document.id, code, payload, document.text, _vector_bytes(document))
+
+
+def _record(document: Document, code: bytes) -> tuple[Any, ...]:
+    payload = payload_to_json(document.payload_with_labels)
+    vector = _vector_bytes(document)
+    mark = checksum(document.id, code, payload, document.text, vector)
+    return (document.id, code, mark, payload, document.text, vector)
+
+
+def _vector_bytes(document: Document) -> bytes | None:
+    vector = document.vector
+    return None if vector is None else np.asarray(vector, dtype="<f4").tobytes()

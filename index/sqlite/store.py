@@ -1,0 +1,292 @@
+"""The durable side of a collection: one SQLite file, the only source of truth.
+
+:mod:`index.schema` says what is in it. A row number stands for one document for ever: it is never
+given again, and replacing a document deletes its row and inserts another, so a replaced document
+counts as inserted last.
+
+The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the
+process and of the machine. The generation counts the commits that changed anything.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from encoder.codes import Codes, code_to_hex
+from index.engines.protocol import Rows
+from index.errors import StoreError
+from index.filters import Filter
+from index.records import StoredDocument
+from index.schema import Description, checksum, last_row, number_in_meta
+from index.sqlite.blocks import Block, BlockError, read_blocks
+from index.sqlite.changes import Changes, in_chunks, storable
+from index.sqlite.database import Database
+from index.sqlite.filter_sql import matching_rows, where
+
+STORED = "row, id, code, text, vector, payload, checksum"
+
+
+class StoredCodes(NamedTuple):
+    """Every code, ``uint8[N, C]``, and its row, ascending, as of a generation."""
+
+    generation: int
+    codes: Codes
+    rows: Rows
+    last_row: int
+
+
+class StoredRow(NamedTuple):
+    """What is known of a row; the payload and the code are None where they were not asked for."""
+
+    id: str
+    payload: dict[str, Any] | None
+    code: bytes | None
+
+
+class Matching(NamedTuple):
+    """The rows for which a filter held, ascending, as of a generation and its last row."""
+
+    generation: int
+    last_row: int
+    rows: Rows
+
+
+class Store:
+    """An open store. Any number of threads can read; one can write at a time.
+
+    Opened for reading only, it shows the collection as it was at that moment, whatever another
+    process writes in the meantime.
+    """
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        """Open the store at `path`.
+
+        Raises:
+            StoreError: if it is missing, is not a store, is damaged, or has another format.
+        """
+        self.path = path
+        self._database = Database(path, writable=writable)
+        self.description = self._database.description
+        self.problems: list[str] = []
+
+    @staticmethod
+    def create(path: Path, description: Description) -> None:
+        """Write an empty store to `path`, where there is none.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        Database.create(path, description)
+
+    def close(self) -> None:
+        """Close every connection; one that a thread is reading with, as soon as it is done."""
+        self._database.close()
+
+    def generation(self) -> int:
+        """Return the number of commits that changed anything."""
+        with self._database.reading() as connection:
+            return number_in_meta(connection, "generation")
+
+    def count(self) -> int:
+        """Return the number of documents."""
+        with self._database.reading() as connection:
+            return number_in_meta(connection, "documents")
+
+    def read_codes(self) -> StoredCodes:
+        """Return every code, all as of one moment.
+
+        Where the blocks of codes are damaged, the codes are read of the documents, one by one;
+        :attr:`problems` then says so.
+
+        Raises:
+            StoreError: if that cannot be done either.
+        """
+        with self._database.reading(one_moment=True) as connection:
+            documents = number_in_meta(connection, "documents")
+            try:
+                block = read_blocks(connection, self._code_size, documents)
+            except BlockError as error:
+                self.problems = [f"{error}; the documents' own codes are used"]
+                block = self._codes_of_documents(connection)
+            if len(block.rows) != documents:
+                found = f"{documents} documents, {len(block.rows)} codes"
+                raise StoreError(f"{self.path}: is damaged: {found}")
+            generation = number_in_meta(connection, "generation")
+            return StoredCodes(generation, block.codes, block.rows, last_row(connection))
+
+    def read_payloads(self) -> tuple[Codes, list[dict[str, Any]]]:
+        """Return the code and the payload of every document, all as of one moment, by row."""
+        with self._database.reading() as connection:
+            found = connection.execute(
+                "SELECT code, payload FROM documents ORDER BY row"
+            ).fetchall()
+        codes = self._stacked([code for code, _ in found])
+        return codes, [json.loads(payload) for _, payload in found]
+
+    def read_contents(self) -> list[StoredDocument]:
+        """Return every document, all as of one moment, by row.
+
+        Raises:
+            StoreError: if a document does not have its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            return [self._stored(found) for found in connection.execute(query)]
+
+    def read_rows(
+        self, rows: Iterable[int], *, with_payload: bool = False, with_code: bool = False
+    ) -> dict[int, StoredRow]:
+        """Return the id of each row, and what else is asked for; rows not there are left out."""
+        payload, code = "payload" if with_payload else "NULL", "code" if with_code else "NULL"
+        query = f"SELECT row, id, {payload}, {code} FROM documents WHERE row IN "  # noqa: S608
+        with self._database.reading() as connection:
+            return {
+                row: StoredRow(id_, None if payload is None else json.loads(payload), code)
+                for row, id_, payload, code in in_chunks(connection, query, list(rows))
+            }
+
+    def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
+        """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
+        return {id_: self._stacked([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
+
+    def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Return the code and the checksum of each document; ids not there are left out."""
+        if not ids:
+            return {}
+        query = "SELECT id, code, checksum FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            found = in_chunks(connection, query, storable(ids))
+            return {id_: (code, mark) for id_, code, mark in found}
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it does not have its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            found = next(in_chunks(connection, query, storable([id_])), None)
+        return None if found is None else self._stored(found)
+
+    def matching(self, filter_: Filter, after: int = 0) -> Matching:
+        """Return the rows above `after` for whose payload the filter holds, as of one moment."""
+        with self._database.reading(one_moment=True) as connection:
+            rows = matching_rows(connection, filter_, after)
+            generation = number_in_meta(connection, "generation")
+            return Matching(generation, last_row(connection), rows)
+
+    def count_matching(self, filter_: Filter) -> int:
+        """Return for how many documents the filter holds."""
+        with self._database.reading() as connection:
+            condition, values = where(connection, filter_)
+            query = f"SELECT count(*) FROM documents WHERE {condition}"  # noqa: S608 - made of fixed parts
+            return int(connection.execute(query, values).fetchone()[0])
+
+    def scroll(
+        self, limit: int, after: int, up_to: int | None, filter_: Filter | None
+    ) -> tuple[list[StoredDocument], int]:
+        """Return the first documents above row `after`, and the last row that was ever given.
+
+        Rows above `up_to` are left out, and those for which the filter does not hold.
+        """
+        with self._database.reading(one_moment=True) as connection:
+            last = last_row(connection)
+            condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
+            query = f"""
+                SELECT {STORED} FROM documents
+                WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
+            """  # noqa: S608 - made of fixed parts
+            bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
+            found = connection.execute(query, {**values, **bounds}).fetchall()
+        return [self._stored(one) for one in found], last
+
+    def moment(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Lend a connection that sees the store as it is when it is lent, until it is given back.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        return self._database.reading(one_moment=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[Changes]:
+        """Begin a transaction; what was not committed by the end of the block is undone.
+
+        The caller sees to it that only one thread writes.
+
+        Raises:
+            StoreError: if the store is open for reading only, cannot be written, or another process
+                is writing.
+        """
+        with self._database.writing() as connection:
+            yield Changes(connection, self._code_size)
+
+    def compact(self) -> None:
+        """Make the blocks of codes anew of the documents, and the file without what is unused.
+
+        The caller sees to it that only one thread writes. It takes as much room again as the file.
+
+        Raises:
+            StoreError: if the store cannot be written, or is damaged.
+        """
+        with self._database.reading() as connection:
+            block = self._codes_of_documents(connection)
+        with self.writing() as changes:
+            changes.rewrite_codes(block)
+        self._database.vacuum()
+        self.problems = []
+
+    def copy_to(self, path: Path) -> None:
+        """Write the store as of one moment to `path`, where there is nothing; writes go on.
+
+        Raises:
+            StoreError: if the store cannot be read or the copy not be written.
+        """
+        with self._database.reading() as connection, closing(sqlite3.connect(path)) as copy:
+            connection.backup(copy)
+
+    def bytes_on_disk(self) -> int:
+        """Return the size of the file and its write-ahead log."""
+        return self._database.bytes_on_disk()
+
+    def _stored(self, found: tuple[Any, ...]) -> StoredDocument:
+        row, id_, code, text, vector, payload, mark = found
+        if checksum(id_, code, payload, text, vector) != mark:
+            raise StoreError(f"{self.path}: is damaged: document {id_!a} is not what was written")
+        return StoredDocument(
+            id=id_,
+            row=row,
+            code=code_to_hex(self._stacked([code])[0]),
+            text=text,
+            vector=None if vector is None else np.frombuffer(vector, dtype="<f4"),
+            payload=json.loads(payload),
+        )
+
+    @property
+    def _code_size(self) -> int:
+        return self.description.n_bits // 8
+
+    def _codes_of_documents(self, connection: sqlite3.Connection) -> Block:
+        rows, codes = array("q"), bytearray()
+        for row, code in connection.execute("SELECT row, code FROM documents ORDER BY row"):
+            rows.append(row)
+            codes += code
+        if len(codes) != len(rows) * self._code_size:
+            raise StoreError(f"{self.path}: is damaged: a code is not {self._code_size} bytes long")
+        packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, self._code_size)
+        return Block(packed, np.frombuffer(rows, dtype=np.int64))
+
+    def _stacked(self, codes: Sequence[bytes]) -> Codes:
+        size = self._code_size
+        if any(not isinstance(code, bytes) or len(code) != size for code in codes):
+            raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
+        return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)

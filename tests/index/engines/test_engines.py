@@ -1,0 +1,268 @@
+"""Every engine against the oracle, on few codes with the thresholds of many."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from encoder.codes import Codes
+from index.engines import distinct, pruned
+from index.engines.brute_force import BruteForceIndex
+from index.engines.choice import MAKERS, Engine, build
+from index.engines.protocol import Rows
+from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
+
+WIDTHS = [8, 16, 24, 32, 40, 64, 72, 128, 1024]
+NAMES = sorted(MAKERS)
+
+
+@pytest.fixture(autouse=True)
+def _thresholds_of_many_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that a thousand codes are looked up out to three bits, and divided into cells.
+    monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 0.02)
+    monkeypatch.setattr(pruned, "CODES_PER_CELL", 30)
+
+
+def make(name: str, codes: Codes, rows: Rows) -> Engine:
+    """Make an engine; of codes that are too long for a table, one that has none."""
+    return MAKERS["distinct" if name == "direct" and codes.shape[1] > 2 else name](codes, rows)
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    name=st.sampled_from(NAMES),
+    n_bits=st.sampled_from(WIDTHS),
+    k=st.integers(1, 40),
+    size=st.sampled_from(["none", "one", "k - 1", "k", "k + 1", "100", "1000"]),
+    radius=st.none() | st.integers(0, 20),
+    spread=st.sampled_from([0.0, 0.01, 0.05, 0.5]),
+    dead=st.sampled_from([0.0, 0.1, 0.9, 1.0]),
+    allowed=st.none() | st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+)
+def test_it_finds_what_the_oracle_finds(
+    *,
+    seed: int,
+    name: str,
+    n_bits: int,
+    k: int,
+    size: str,
+    radius: int | None,
+    spread: float,
+    dead: float,
+    allowed: float | None,
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = {"none": 0, "one": 1, "k - 1": k - 1, "k": k, "k + 1": k + 1, "100": 100, "1000": 1000}
+    n = sizes[size]
+    codes = clustered_codes(rng, n + 8, n_bits, centres=4, flips=spread)
+    codes, queries = codes[:n], codes[n:]
+    rows = random_rows(rng, n)
+    gone = rng.random(n) < dead
+    # Rows that are not there may be allowed.
+    among = None if allowed is None else np.flatnonzero(rng.random(3 * n + 3) < allowed)
+    oracle = BruteForceIndex(codes[~gone], rows[~gone])
+    index = make(name, codes, rows).without(rows[gone])
+    expected = oracle.search(queries, k, radius, among)
+    assert_same(index.search(queries, k, radius, among), expected)
+    assert_same(index.search(queries[:1], k, radius, among), expected[:1])
+    assert (len(index), index.n_dead, index.n_bits) == (len(oracle), gone.sum(), n_bits)
+
+
+def agree(name: str, codes: Codes, queries: Codes, k: int, rng: np.random.Generator) -> None:
+    """Fail unless an engine finds what the oracle finds, before and after rows are struck out."""
+    rows = random_rows(rng, len(codes))
+    index, oracle = make(name, codes, rows), BruteForceIndex(codes, rows)
+    half = len(queries) // 2
+    assert_same(index.search(queries[:half], k), oracle.search(queries[:half], k))
+    gone = rng.random(len(codes)) < 0.3
+    oracle = BruteForceIndex(codes[~gone], rows[~gone])
+    found = index.without(rows[gone]).search(queries[half:], k)
+    assert_same(found, oracle.search(queries[half:], k))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n_bits", [16, 32, 64, 128])
+@pytest.mark.parametrize("kind", ["random", "clustered"])
+def test_a_thousand_queries_equal_the_oracle(name: str, n_bits: int, kind: str) -> None:
+    rng = np.random.default_rng(n_bits)
+    codes = {"random": random_codes, "clustered": clustered_codes}[kind](rng, 3000, n_bits)
+    agree(name, codes[:2000], codes[2000:], 10, rng)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hundred_thousand_queries_equal_the_oracle(name: str) -> None:
+    rng = np.random.default_rng(0)
+    widths = [8, 16] if name == "direct" else WIDTHS
+    asked = 0
+    while asked < 100_000:
+        for n_bits in widths:
+            for k in (1, 10, 100):
+                n = int(rng.choice([0, 1, k - 1, k, k + 1, 300, 2000]))
+                flips = float(rng.choice([0.0, 0.01, 0.04, 0.5]))
+                codes = clustered_codes(rng, n + 500, n_bits, centres=8, flips=flips)
+                agree(name, codes[:n], codes[n:], k, rng)
+                asked += 500
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n_bits", [16, 32, 64])
+def test_many_codes_and_large_k_equal_the_oracle(name: str, n_bits: int) -> None:
+    rng = np.random.default_rng(n_bits)
+    codes = np.concatenate([random_codes(rng, 5000, n_bits), clustered_codes(rng, 5000, n_bits)])
+    rng.shuffle(codes)
+    rows = random_rows(rng, len(codes))
+    index, oracle = make(name, codes, rows), BruteForceIndex(codes, rows)
+    queries = np.concatenate([codes[:30], random_codes(rng, 20, n_bits)])
+    for k, radius in [(1, None), (100, None), (5000, None), (10**9, 6), (100, 2)]:
+        assert_same(index.search(queries, k, radius), oracle.search(queries, k, radius))
+
+
+def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:
+    rng = np.random.default_rng(0)
+    for n_bits in (32, 64, 128, 192, 256, 1024):
+        codes = clustered_codes(rng, 5000, n_bits, centres=3)
+        scan = faiss.IndexBinaryFlat(n_bits)
+        scan.add(codes)
+        oracle = BruteForceIndex(codes, np.arange(5000))
+        for k in (1, 9, 100, 2000):
+            _, found = scan.search(codes[:20], k)
+            expected = [one.rows.tolist() for one in oracle.search(codes[:20], k)]
+            assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("n_bits", "n", "flips", "name", "reason"),
+    [
+        (64, 4000, 0.01, "flat", "fewer than 4,096 codes"),
+        (16, 5000, 0.01, "direct", "All codes of 16 bits fit in a table"),
+        (32, 150_000, 0.02, "distinct", "150,000 rows hold"),
+        (64, 40_000, 0.5, "flat", "40,000 rows hold 40,000 codes"),
+        (128, 40_000, 0.05, "pruned", "that lie in cells"),
+    ],
+)
+def test_the_engine_is_chosen_from_the_codes(
+    *, n_bits: int, n: int, flips: float, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 64)
+    monkeypatch.setattr(pruned, "CODES_PER_CELL", 1000)
+    monkeypatch.setattr(pruned, "CODES_PER_VISIT", 0)
+    monkeypatch.setattr("index.engines.choice.MANY_DISTINCT", 30_000)
+    codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
+    choice = build(codes, np.arange(n))
+    assert choice.engine.name == name
+    assert reason in choice.reason
+    assert choice.reason.endswith(".")
+
+
+def test_the_engine_can_be_forced() -> None:
+    codes, rows = np.zeros((3, 2), dtype=np.uint8), np.arange(3)
+    for name in NAMES:
+        assert build(codes, rows, name).engine.name == name
+    with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, direct"):
+        build(codes, rows, "fast")
+    with pytest.raises(ValueError, match="codes have 32 bits; a table takes 16 at most"):
+        build(np.zeros((3, 4), dtype=np.uint8), rows, "direct")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_nearest_k_begin_the_nearest_k_plus_one(name: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = clustered_codes(rng, 520, 16, centres=3)
+    index = make(name, codes[:500], random_rows(rng, 500))
+    everything = index.search(codes[500:], 500)
+    for k in range(1, 500, 7):
+        for found, whole in zip(index.search(codes[500:], k), everything, strict=True):
+            assert found.rows.tolist() == whole.rows[:k].tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_number_of_queries_asked_at_once_changes_nothing(name: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = clustered_codes(rng, 700, 32)
+    index = make(name, codes[:500], random_rows(rng, 500))
+    together = index.search(codes[500:], 20)
+    assert_same([index.search(query[None], 20)[0] for query in codes[500:]], together)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_codes_whose_rows_are_all_gone_do_not_crowd_out_others(name: str) -> None:
+    # Zeros are nearest to the query, then 255 codes; all of them are struck out, except the last.
+    codes = np.arange(256, dtype=np.uint8)[:, None].repeat(4, axis=1)
+    index = make(name, codes, np.arange(256)).without(np.arange(255))
+    (found,) = index.search(np.zeros((1, 4), dtype=np.uint8), 1)
+    assert (found.rows.tolist(), found.distances.tolist()) == ([255], [32])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_striking_out_leaves_the_first_index_as_it_was(name: str) -> None:
+    codes = np.zeros((4, 2), dtype=np.uint8)
+    index = make(name, codes, np.array([2, 4, 6, 8]))
+    less = index.without(np.array([4, 5, 4, 99, -1, 2])).without(np.array([2]))
+    assert (len(index), len(less), less.n_dead) == (4, 2, 2)
+    assert index.search(codes[:1], 9)[0].rows.tolist() == [2, 4, 6, 8]
+    assert less.search(codes[:1], 9)[0].rows.tolist() == [6, 8]
+    assert less.live_codes()[1].tolist() == [6, 8]
+    assert less.counted_codes()[1].sum() == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_codes_come_back_as_they_went_in(name: str) -> None:
+    rng = np.random.default_rng(0)
+    codes, rows = clustered_codes(rng, 300, 24), random_rows(rng, 300)
+    live_codes, live_rows = make(name, codes, rows).live_codes()
+    assert np.array_equal(live_codes, codes)
+    assert np.array_equal(live_rows, rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_queries_find_nothing(name: str) -> None:
+    index = make(name, np.zeros((3, 2), dtype=np.uint8), np.arange(3))
+    assert index.search(np.zeros((0, 2), dtype=np.uint8), 5) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_threads_find_what_one_finds(name: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = clustered_codes(rng, 5400, 32)
+    index = make(name, codes[:5000], random_rows(rng, 5000))
+    batches = np.split(codes[5000:], 40)
+    expected = [index.search(batch, 50) for batch in batches]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            for one, other in zip(
+                pool.map(lambda batch: index.search(batch, 50), batches), expected, strict=True
+            ):
+                assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("shape", "k", "radius", "message"),
+    [
+        ((1, 4), 0, None, "k is 0; it must be at least 1"),
+        ((1, 4), 1, -1, "radius is -1"),
+        ((1, 3), 1, None, r"queries are uint8\[1, 3\]; they must be uint8\[Q, 4\]"),
+        ((4,), 1, None, r"queries are uint8\[4\]"),
+    ],
+)
+def test_bad_arguments(shape: tuple[int, ...], k: int, radius: int | None, message: str) -> None:
+    index = make("flat", np.zeros((3, 4), dtype=np.uint8), np.arange(3))
+    with pytest.raises(ValueError, match=message):
+        index.search(np.zeros(shape, dtype=np.uint8), k, radius)
+
+
+def test_rows_to_find_must_ascend() -> None:
+    index = make("flat", np.zeros((3, 4), dtype=np.uint8), np.arange(3))
+    query = np.zeros((1, 4), dtype=np.uint8)
+    with pytest.raises(ValueError, match="among must ascend"):
+        index.search(query, 1, among=np.array([2, 1]))
+    with pytest.raises(ValueError, match=r"among is float64\[1\]"):
+        index.search(query, 1, among=np.array([1.0]))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from index.data_folder import DataFolder
+from index.engines.choice import ENGINES
+from index.engines.setting import check_engine
+from index.errors import CollectionExists, InputError
+from tests.support.collections import code_documents
+
+
+def test_an_engine_lasts(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, writable=True) as folder:
+        made = folder.create_collection("c", n_bits=16, engine="distinct")
+        made.upsert(code_documents(["0000", "0001"]))
+        assert folder.create_collection("c", n_bits=16, engine="distinct") is made
+        with pytest.raises(CollectionExists, match="with 16 bits and the engine distinct"):
+            folder.create_collection("c", n_bits=16)
+        tar = folder.snapshots().file(folder.create_snapshot("c").id)
+        restored = folder.restore_snapshot(tar, "again")
+        assert restored.engine_setting == "distinct"
+    with DataFolder(tmp_path, writable=False) as folder:
+        for name in ("c", "again"):
+            collection = folder.collection(name)
+            assert collection.engine_setting == collection.stats()["engine"] == "distinct"
+
+
+@pytest.mark.parametrize(("engine", "message"), [("hnsw", "it must be one of"), ("direct", "bits")])
+def test_other_engines_are_refused(tmp_path: Path, engine: str, message: str) -> None:
+    with DataFolder(tmp_path, writable=True) as folder:
+        with pytest.raises(InputError, match=f"engine: .*{message}") as caught:
+            folder.create_collection("c", n_bits=64, engine=engine)
+        assert caught.value.field == "engine"
+        assert not folder.collections()
+
+
+def test_every_engine_takes_short_codes() -> None:
+    for engine in ENGINES:
+        check_engine(engine, 16)
+
+
+def store_of(path: Path) -> Path:
+    (store,) = (path / "collections").glob("*/store.sqlite")
+    return store
+
+
+def change_meta(path: Path, query: str) -> None:
+    with closing(sqlite3.connect(store_of(path))) as connection, connection:
+        connection.execute(query)
+
+
+def test_a_store_without_a_setting_has_the_automatic_one(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, writable=True) as folder:
+        folder.create_collection("c", n_bits=16)
+    change_meta(tmp_path, "DELETE FROM meta WHERE key = 'engine'")
+    with DataFolder(tmp_path, writable=True) as folder:
+        assert folder.collection("c").engine_setting == "auto"
+        tar = folder.snapshots().file(folder.create_snapshot("c").id)
+        assert folder.restore_snapshot(tar, "again").engine_setting == "auto"
+
+
+def test_an_engine_that_there_is_not_makes_a_collection_unavailable(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, writable=True) as folder:
+        folder.create_collection("c", n_bits=16)
+    change_meta(tmp_path, "UPDATE meta SET value = 'hnsw' WHERE key = 'engine'")
+    with DataFolder(tmp_path, writable=True) as folder:
+        assert "engine: is 'hnsw'" in folder.unavailable()["c"]

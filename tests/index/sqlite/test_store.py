@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from index.errors import StoreError
+from index.schema import Description
+from index.sqlite import blocks
+from index.sqlite.store import Store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a name with ?#% and é" / "store.sqlite"
+    path.parent.mkdir()
+    Store.create(path, Description("words", 16))
+    return path
+
+
+def insert(store: Store, *ids: str) -> list[int]:
+    documents = [Document(id=id_, code="ffff", payload={"id": id_}) for id_ in ids]
+    with store.writing() as transaction:
+        transaction.delete(ids)
+        rows = transaction.insert(documents, np.full((len(ids), 2), 255, dtype=np.uint8))
+        transaction.commit()
+    return [int(row) for row in rows]
+
+
+def break_off(store: Store) -> None:
+    with store.writing() as transaction:
+        transaction.insert([Document(id="b", code="0000")], np.zeros((1, 2), dtype=np.uint8))
+        raise KeyError
+
+
+def test_what_was_committed_is_there_when_it_is_opened_again(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        assert store.description == Description("words", 16)
+        assert insert(store, "a", "b") == [1, 2]
+        assert insert(store, "a") == [3]
+    with closing(Store(path, writable=True)) as store:
+        generation, codes, rows, last_row = store.read_codes()
+        assert (generation, rows.tolist(), codes.tolist()) == (2, [2, 3], [[255, 255]] * 2)
+        assert (last_row, store.count()) == (3, 2)
+        assert store.read_rows([1, 2, 3], with_payload=True, with_code=True) == {
+            2: ("b", {"id": "b"}, b"\xff\xff"),
+            3: ("a", {"id": "a"}, b"\xff\xff"),
+        }
+    assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
+
+
+def test_a_row_is_never_given_again(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b")
+        with store.writing() as transaction:
+            assert transaction.delete(["b", "a", "c"]) == [1, 2]
+            transaction.commit()
+    with closing(Store(path, writable=True)) as store:
+        assert insert(store, "a") == [3]
+
+
+def test_what_was_not_committed_is_undone(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a")
+        with store.writing() as transaction:
+            transaction.delete(["a"])
+        with pytest.raises(KeyError):
+            break_off(store)
+        assert store.read_codes()[2].tolist() == [1]
+        assert insert(store, "b") == [2]
+
+
+def test_vectors_and_texts_come_back(path: Path) -> None:
+    vector = np.array([1.5, -0.0, 3e-40], dtype=np.float32)
+    documents = [Document(id="v", vector=vector), Document(id="t", text="naïve\0 ☃")]
+    with closing(Store(path, writable=True)) as store:
+        with store.writing() as transaction:
+            transaction.insert(documents, np.zeros((2, 2), dtype=np.uint8))
+            transaction.commit()
+        one, other, missing = store.get("v"), store.get("t"), store.get("x")
+    assert one is not None
+    assert one.vector is not None
+    assert one.vector.tobytes() == vector.tobytes()
+    assert (one.text, one.code, one.row) == (None, "0000", 1)
+    assert other is not None
+    assert (other.text, other.vector) == ("naïve\0 ☃", None)
+    assert missing is None
+
+
+def test_open_for_reading_only_it_shows_one_moment(path: Path) -> None:
+    with closing(Store(path, writable=True)) as writer:
+        insert(writer, "a")
+        with closing(Store(path, writable=False)) as reader:
+            insert(writer, "a", "b")
+            assert reader.read_codes()[0] == 1
+            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None, None)}
+            with pytest.raises(StoreError, match="reading only"), reader.writing():
+                pass
+        with closing(Store(path, writable=False)) as reader:
+            assert reader.read_codes()[0] == 2
+
+
+def test_threads_share_connections_and_leave_none_open(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, *(f"d{i}" for i in range(50)))
+        for _ in range(3):
+            with ThreadPoolExecutor(8) as pool:
+                found = list(pool.map(store.get, [f"d{i}" for i in range(50)]))
+            assert all(document is not None for document in found)
+        assert len(store._database._idle) <= 8
+    with pytest.raises(StoreError, match="is closed"):
+        store.get("d1")
+
+
+def test_more_ids_than_one_statement_takes(path: Path) -> None:
+    ids = [f"d{i}" for i in range(1700)]
+    with closing(Store(path, writable=True)) as store:
+        rows = insert(store, *ids)
+        assert len(store.read_rows(rows, with_payload=False)) == 1700
+        assert set(store.read_codes_of([*ids, "x"])) == set(ids)
+
+
+def test_a_later_format_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET value = 3 WHERE key = 'format_version'")
+    with pytest.raises(StoreError, match="has format version 3; this hummingbit reads version 2"):
+        Store(path, writable=True)
+
+
+def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(StoreError, match="unable to open"):
+        Store(path, writable=True)
+    assert not path.exists()
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match="is not a hummingbit store"):
+        Store(path, writable=True)
+    path.write_bytes(b"nonsense" * 1000)
+    with pytest.raises(StoreError, match="not a database"):
+        Store(path, writable=False)
+
+
+def damage(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM codes",
+        "UPDATE codes SET codes = x'ffff'",
+        "UPDATE codes SET codes = x'fffffffe'",
+        "UPDATE codes SET rows = 'text'",
+        "DELETE FROM removed",
+    ],
+)
+def test_damaged_blocks_of_codes_are_made_good_by_the_documents(path: Path, statement: str) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b", "c")
+        insert(store, "a")
+        whole = store.read_codes()
+    damage(path, statement)
+    with closing(Store(path, writable=True)) as store:
+        found = store.read_codes()
+        assert (found.rows.tolist(), found.codes.tolist()) == (
+            whole.rows.tolist(),
+            whole.codes.tolist(),
+        )
+        assert len(store.problems) == 1
+        store.compact()
+        assert store.problems == []
+    with closing(Store(path, writable=True)) as store:
+        assert store.read_codes().rows.tolist() == [2, 3, 4]
+        assert store.problems == []
+
+
+def test_removed_rows_leave_their_blocks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
+    ids = [f"d{i}" for i in range(200)]
+    with closing(Store(path, writable=True)) as store:
+        for _ in range(5):
+            for start in range(0, 200, 7):
+                insert(store, *ids[start : start + 7])
+        with store.moment() as connection:
+            rows = connection.execute("SELECT sum(length(rows)) / 8 FROM codes").fetchone()[0]
+            removed = connection.execute("SELECT count(*) FROM removed").fetchone()[0]
+        # The last write may have left a little more than the share.
+        assert rows == 200 + removed < 300
+        assert store.read_codes().rows.tolist() == list(range(801, 1001))
+        assert store.problems == []
+
+
+def test_a_damaged_block_is_made_anew_by_the_writes_that_touch_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b", "c")
+    damage(path, "UPDATE codes SET codes = x'000000000000'")
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b", "e")
+        found = store.read_codes()
+        assert (found.rows.tolist(), found.codes.tolist()) == ([3, 4, 5, 6], [[255, 255]] * 4)
+        assert store.problems == []
+
+
+def test_documents_that_are_missing_are_noticed(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a", "b")
+    damage(path, "DELETE FROM documents WHERE row = 1", "DELETE FROM codes")
+    with (
+        closing(Store(path, writable=True)) as store,
+        pytest.raises(StoreError, match="is damaged: 2 documents, 1 codes"),
+    ):
+        store.read_codes()
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM meta WHERE key = 'name'", "DROP TABLE meta"])
+def test_a_store_without_its_description_is_refused(path: Path, statement: str) -> None:
+    damage(path, statement)
+    with pytest.raises(StoreError, match=r"store\.sqlite: "):
+        Store(path, writable=True)
+
+
+def test_a_store_that_is_there_is_not_written_over(path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store.create(path, Description("other", 8))
+    assert path.read_bytes() == before
+
+
+def test_every_document_can_be_deleted_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 4)
+    with closing(Store(path, writable=True)) as store:
+        insert(store, *"abcdefghij")
+        with store.writing() as changes:
+            changes.delete(list("abcdefghij"))
+            changes.commit()
+        assert store.count() == len(store.read_codes().rows) == 0
+        assert insert(store, "a") == [11]
+        assert store.read_codes().rows.tolist() == [11]
