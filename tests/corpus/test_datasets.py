@@ -168,6 +168,7 @@ def test_motion_is_the_covariance_of_joints_about_the_root(data_root: Path) -> N
     centred = about_root - about_root.mean(axis=0)
     covariance = centred.T @ centred / 3
     covariance += 1e-3 * covariance.trace() / 6 * np.eye(6)
+    assert document.vector is not None
     np.testing.assert_allclose(document.vector, covariance[np.triu_indices(6)], rtol=1e-5)
 
 
