@@ -54,3 +54,14 @@ def test_fewer_documents_than_neighbours() -> None:
     heard = spread_labels(vectors, np.eye(3)[classes], neighbours=10)
     assert heard.shape == (4, 3)
     assert np.isfinite(heard).all()
+
+
+def test_of_many_documents_the_nearest_cells_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, classes = clusters(6000)
+    start = np.zeros((6000, 3))
+    start[np.arange(60), classes[:60]] = 1
+    exact = spread_labels(vectors, start)
+    monkeypatch.setattr("training.label_spreading._MANY", 1000)
+    quick = spread_labels(vectors, start)
+    assert not np.array_equal(quick, exact)
+    assert (quick.argmax(axis=1) == exact.argmax(axis=1)).mean() > 0.95
