@@ -274,21 +274,22 @@ def _plot(path: Path, records: list[Record], rates: dict[str, dict[str, float]])
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    drawing = Figure(figsize=(11, 4.5), layout="constrained")
+    drawing = Figure(figsize=(12, 5), layout="constrained")
     FigureCanvasAgg(drawing)
     left, right = drawing.subplots(1, 2, sharey=True)
     order = sorted(SHAPES, key=regularity, reverse=True)
     for (method,), runs in group(records, "method").items():
         errors = np.array([[run[f"error_{shape}"] for shape in order] for run in runs])
         spread = errors.std(axis=0, ddof=1) if len(runs) > 1 else None
-        left.errorbar(order, errors.mean(axis=0), spread, marker="o", capsize=3)
-        left.lines[-1].set_label(METHODS[method])
+        label = METHODS[method]
+        left.errorbar(order, errors.mean(axis=0), spread, marker="o", capsize=3, label=label)
     for name, of_shape in rates.items():
         right.plot(order, [of_shape[shape] for shape in order], marker="o", label=name)
     for axes, title in ((left, "networks"), (right, "people and baboons")):
-        axes.set(title=title, ylabel="rate of errors", ylim=(0, None))
+        axes.set(ylabel="rate of errors", ylim=(0, None))
         axes.tick_params(axis="x", rotation=60)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+        axes.legend(title=title, fontsize="small", ncols=3, frameon=False, **place)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
