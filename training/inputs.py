@@ -18,12 +18,21 @@ class TrainingInputs:
     """Features of N documents and the targets of their reconstruction, taken batch by batch.
 
     The target of a text is the distribution of its words, weighed by idf with `idf_target`; that of
-    a vector is the vector. Matrices stay as they are, float64: their features are learned.
+    a vector is the vector, with `scale_target` brought to a mean squared length of 1. Matrices stay
+    as they are, float64: their features are learned.
     """
 
-    def __init__(self, features: Features, inputs: Inputs, *, idf_target: bool = True) -> None:
+    def __init__(
+        self,
+        features: Features,
+        inputs: Inputs,
+        *,
+        idf_target: bool = True,
+        scale_target: bool = False,
+    ) -> None:
         self.x: Any
         """The features, sparse for texts."""
+        self._target_scale = 1.0
         self._targets: Any
         if isinstance(features, TextFeatures):
             counts = features.count_terms([str(text) for text in inputs])
@@ -33,6 +42,8 @@ class TrainingInputs:
             self.x = self._targets = features.matrices(np.asarray(inputs))
         else:
             self.x = self._targets = features.transform(np.asarray(inputs))
+            if scale_target and self.x.any():
+                self._target_scale = float(np.sqrt(len(self.x)) / np.linalg.norm(self.x))
 
     def batch(
         self,
@@ -47,6 +58,6 @@ class TrainingInputs:
         """
         if isinstance(self.x, np.ndarray):
             x_ND = torch.from_numpy(self.x[rows])
-            return add_noise(x_ND, vector_noise, generator), x_ND
+            return add_noise(x_ND, vector_noise, generator), self._target_scale * x_ND
         x = drop_words(SparseBatch.of_rows(self.x, rows), word_dropout, generator)
         return x, SparseBatch.of_rows(self._targets, rows)

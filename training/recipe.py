@@ -113,7 +113,9 @@ class Recipe:
     )
     word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
     vector_noise: float = setting(1.0, "mean length of the noise on a vector, beside its own")
-    scale_vectors: bool = setting(True, "bring the entries of vectors to a mean square of 1")
+    scale_vectors: bool = setting(
+        True, "bring vectors to one scale, whatever their length, going in and to be rebuilt"
+    )
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     idf_target: bool = setting(True, "weigh the words to rebuild by their idf")
     batch_norm: bool = setting(False, "normalise the hidden layers over a batch")

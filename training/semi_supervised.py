@@ -198,7 +198,13 @@ class AutoencoderLoss:
         self._method = METHODS[recipe.method]
         self._tags = tags
         self._multi_label = multi_label
-        self._inputs = TrainingInputs(features, inputs, idf_target=recipe.idf_target)
+        self._inputs = TrainingInputs(
+            features,
+            inputs,
+            idf_target=recipe.idf_target,
+            # Else the reconstruction of long vectors would outweigh every other term.
+            scale_target=recipe.scale_vectors,
+        )
         self._guesses = guesses
 
     def __call__(

@@ -148,6 +148,18 @@ def test_hidden_units_drop_out_by_the_share_of_labels() -> None:
     assert hidden_dropout(recipe, VectorFeatures(4), tags) == 0
 
 
+def test_the_unit_in_which_vectors_are_measured_changes_nothing(tmp_path: Path) -> None:
+    documents = topic_vectors(200)
+    # A power of two, so that every product is rounded as before.
+    larger = [replace(one, vector=np.float32(64) * np.asarray(one.vector)) for one in documents]
+    recipe = replace(RECIPE, epochs=5, supervision=0.2)
+    trained = train(gather(documents), recipe, tmp_path / "e", progress=False).encoder
+    again = train(gather(larger), recipe, tmp_path / "again", progress=False).encoder
+    codes = trained.encode(gather(documents).inputs)
+    assert np.array_equal(codes, again.encode(gather(larger).inputs))
+    assert len(np.unique(codes, axis=0)) > 2
+
+
 @pytest.mark.parametrize("method", ["psh-gs", "vdsh-s"])
 def test_the_other_methods_learn_from_labels(method: str, tmp_path: Path) -> None:
     recipe = replace(RECIPE, method=method)
