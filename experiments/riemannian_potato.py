@@ -15,6 +15,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.recipe import RecipeError
 
 if TYPE_CHECKING:
     from experiments.spd_corpora import SpdCorpus
@@ -93,7 +94,10 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
     from training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
 
     schedule = Schedule(args.epochs, args.batch_size, LEARNING_RATE, seed)
-    potato = Potato(Ranking(args.threshold, args.margin, args.balance), args.rate)
+    try:
+        potato = Potato(Ranking(args.threshold, args.margin, args.balance), args.rate)
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
     settings = {
         "dataset": args.dataset,
         "matrices": len(corpus.training),

@@ -25,7 +25,12 @@ from experiments.kept import Tensors
 from experiments.spd_corpora import SpdCorpus
 from training.data import Rows
 from training.loop import Schedule, fit
-from training.objectives.riemannian_potato import EUCLIDEAN, Ranking, RiemannianPotato
+from training.objectives.riemannian_potato import (
+    EUCLIDEAN,
+    Ranking,
+    RiemannianPotato,
+    check_rate,
+)
 from training.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
 from training.spd_layers import SpdNetwork, spd_network
 
@@ -36,6 +41,9 @@ class Potato:
 
     ranking: Ranking
     rate: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
 
 
 # RLL-Simpler of its paper: the negatives beyond α = 1.2, the positives within α − m = 0.8. Its

@@ -66,3 +66,16 @@ def test_public_data_has_the_shapes_it_is_known_by(
     assert corpus.training.shape == (training, order, order)
     assert corpus.test.shape == (test, order, order)
     assert corpus.n_classes == classes == len(np.unique(corpus.test_labels))
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [("--margin=-1", "margin is -1; it must be 0 or more"), ("--rate=0", "rate is 0; it must be")],
+)
+def test_a_potato_that_cannot_be_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, message: str
+) -> None:
+    options = ["--dataset", "wishart", "--methods", "rpl", "--seeds", 1, "--work-dir", tmp_path]
+    assert run(*options, flag) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

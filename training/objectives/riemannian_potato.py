@@ -64,6 +64,12 @@ class Ranking:
                 raise ValueError(f"{name} is {value:g}; it must be 0 or more")
 
 
+def check_rate(rate: float) -> None:
+    """Raise a ValueError unless `rate` is one that statistics can follow at."""
+    if not 0 < rate <= 1:
+        raise ValueError(f"rate is {rate:g}; it must be above 0 and at most 1")
+
+
 def potato_ranking_loss(z_NC: Tensor, tags_NC: Tensor, ranking: Ranking) -> Tensor:
     """Return L = L_P + λ L_N of the z-scores of N examples in C potatoes; a scalar.
 
@@ -135,8 +141,7 @@ class RiemannianPotato(nn.Module):
             ValueError: unless `rate` is above 0 and at most 1.
         """
         super().__init__()
-        if not 0 < rate <= 1:
-            raise ValueError(f"rate is {rate:g}; it must be above 0 and at most 1")
+        check_rate(rate)
         self._geometry, self._ranking = geometry, ranking
         self._rate, self._softness = rate, softness
         self.references: Tensor
