@@ -33,6 +33,7 @@ _CHANNELS = (1, 16, 32, 64)
 # Of the views that SimCLR compares, as shares of the picture.
 _SCALE = 0.125
 _SHIFT = 0.05
+_SMALLEST_BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> Pictur
             x = torch.cat([views(x, pictures.turn, generator) for _ in range(2)])
         return {"loss": _loss(method, head(encoder(x)), classes, pictures)}
 
-    fit(nn.ModuleList([encoder, head]), loss, len(pictures.x), schedule)
+    fit(nn.ModuleList([encoder, head]), loss, _rows(len(pictures.x), schedule), schedule)
     return encoder.eval()
 
 
@@ -145,6 +146,13 @@ def cosine(embedding_ND: Tensor) -> Tensor:
     """Return the cosine of every two embeddings, ``[N, N]``."""
     unit_ND = functional.normalize(embedding_ND, dim=1)
     return unit_ND @ unit_ND.T
+
+
+def _rows(count: int, schedule: Schedule) -> int:
+    """Return how many pictures to train on: the last few are left out if they were a batch."""
+    # They might be of one class, in which there is nothing to compare.
+    rest = count % schedule.batch_size
+    return count - rest if rest < _SMALLEST_BATCH and count > schedule.batch_size else count
 
 
 def _head(method: str, n_classes: int) -> nn.Module:
