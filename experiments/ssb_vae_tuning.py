@@ -32,6 +32,7 @@ GRID: Mapping[str, tuple[Any, ...]] = {
     "vector_noise": (0.0, 0.5, 1.0),
     "hidden_dropout": (0.0, 0.25, 0.5),
     "batch_norm": (False, True),
+    "reconstruction_weight": (1.0, 5.0, 20.0),
     "kl_weight": (1 / 256, 1 / 64, 1 / 16),
     "pairwise_weight": (5e-4, 1.5e-3, 5e-3),
     "code_class_weight": (0.3, 1.0, 3.0),

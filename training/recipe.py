@@ -66,9 +66,9 @@ def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
 class Recipe:
     """All that decides the outcome of a run besides the documents.
 
-    The loss is reconstruction + `kl_weight` · KL + `pointwise_weight` · class loss
-    + `pairwise_weight` · pairs, each a mean over the rows of a batch; a method leaves out the
-    terms it does not have.
+    The loss is `reconstruction_weight` · reconstruction + `kl_weight` · KL
+    + `pointwise_weight` · class loss + `pairwise_weight` · pairs, each a mean over the rows of a
+    batch; a method leaves out the terms it does not have.
 
     Raises:
         RecipeError: naming the setting that is out of its range.
@@ -94,6 +94,7 @@ class Recipe:
         "frequent",
     )
     temperature: float = setting(0.67, "temperature of the relaxed bits")
+    reconstruction_weight: float = setting(1.0, "weight of the reconstruction")
     kl_weight: float = setting(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = setting(1.0, "weight of the class loss on labelled documents")
     code_class_weight: float = setting(1.0, "weight of the class loss on the code (ssb-vae)")
@@ -154,7 +155,7 @@ class Recipe:
         )
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
-        weights = ("kl_weight", "pointwise_weight", "code_class_weight", "pairwise_weight")
+        weights = [one.name for one in fields(self) if one.name.endswith("_weight")]
         return {
             "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
             "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),

@@ -218,7 +218,7 @@ class AutoencoderLoss:
             out = self._model(x, generator)
             reconstruction_N = self._model.decoder(out.b_NB, targets)
         terms = {
-            "reconstruction_loss": reconstruction_N.mean(),
+            "reconstruction_loss": recipe.reconstruction_weight * reconstruction_N.mean(),
             "kl_loss": recipe.kl_weight * out.kl_loss,
         }
         if self._method.uses_labels:
