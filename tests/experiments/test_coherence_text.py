@@ -1,37 +1,25 @@
 from __future__ import annotations
 
 import json
-import lzma
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from corpus.document import Document
 from experiments.coherence_students import text_recipe
 from hummingbit.cli import main
-from tests.support.corpora import TOPICS, topic_documents
+from tests.support.corpora import TOPICS, topic_documents, write_snippets
 from training.distillation_recipe import OBJECTIVES
 
 DATABASE = topic_documents(300)
 QUERIES = topic_documents(60, seed=1, prefix="test")
 
 
-def write_split(path: Path, documents: Sequence[Document]) -> None:
-    with lzma.open(path, "wt") as file:
-        for document in documents:
-            record = {"id": document.id, "text": document.text, "label": document.labels[0]}
-            file.write(json.dumps(record) + "\n")
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a small `snippets`, and vectors of a teacher that sees the topic, blurred."""
-    (tmp_path / "snippets").mkdir()
-    write_split(tmp_path / "snippets" / "train.jsonl.xz", DATABASE)
-    write_split(tmp_path / "snippets" / "test.jsonl.xz", QUERIES)
+    write_snippets(tmp_path, DATABASE, QUERIES)
     rng = np.random.default_rng(0)
     topics, documents = list(TOPICS), [*DATABASE, *QUERIES]
     centres = rng.normal(size=(len(topics), 24))

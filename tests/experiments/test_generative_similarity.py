@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,9 @@ from experiments import gaussian_similarity, hierarchy_similarity
 from experiments.contrastive_baselines import class_triplet_loss, info_nce_loss
 from experiments.hierarchy_similarity import graded_retrieval
 from hummingbit.cli import main
-from tests.support.corpora import topic_documents
+from tests.support.corpora import placed_topic_documents, write_snippets
 
 COMMAND = ["reproduce", "generative-similarity"]
-PLACES = {"food": "world.food", "sea": "world.sea", "algebra": "mind.algebra"}
 
 
 def run(*options: object) -> None:
@@ -49,13 +47,8 @@ def test_clouds_are_embedded_by_every_method(
 
 @pytest.fixture
 def data_root(tmp_path: Path) -> Path:
-    (tmp_path / "snippets").mkdir()
-    for split, count, seed in (("train", 200, 0), ("test", 60, 1)):
-        with lzma.open(tmp_path / "snippets" / f"{split}.jsonl.xz", "wt") as file:
-            for document in topic_documents(count, seed, prefix=split):
-                label = PLACES[document.labels[0]]
-                record = {"id": document.id, "text": document.text, "label": label}
-                file.write(json.dumps(record) + "\n")
+    queries = placed_topic_documents(60, 1, prefix="test")
+    write_snippets(tmp_path, placed_topic_documents(200, prefix="train"), queries)
     return tmp_path
 
 

@@ -1,27 +1,19 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
 
 import pytest
 
 from experiments.hierarchy_codes import METHODS
 from hummingbit.cli import main
-from tests.support.corpora import topic_documents
-
-PLACES = {"food": "world.food", "sea": "world.sea", "algebra": "mind.algebra"}
+from tests.support.corpora import placed_topic_documents, write_snippets
 
 
 @pytest.fixture
 def data_root(tmp_path: Path) -> Path:
-    (tmp_path / "snippets").mkdir()
-    for split, count, seed in (("train", 200, 0), ("test", 40, 1)):
-        with lzma.open(tmp_path / "snippets" / f"{split}.jsonl.xz", "wt") as file:
-            for document in topic_documents(count, seed, prefix=split):
-                label = PLACES[document.labels[0]]
-                record = {"id": document.id, "text": document.text, "label": label}
-                file.write(json.dumps(record) + "\n")
+    queries = placed_topic_documents(40, 1, prefix="test")
+    write_snippets(tmp_path, placed_topic_documents(200, prefix="train"), queries)
     return tmp_path
 
 

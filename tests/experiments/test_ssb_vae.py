@@ -1,35 +1,23 @@
 from __future__ import annotations
 
 import json
-import lzma
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from corpus.document import Document
 from encoder.artifact import load_encoder
 from encoder.features import VectorFeatures
 from experiments.ssb_vae import DATASETS
 from experiments.ssb_vae_presets import SHIPPED, read_presets
 from hummingbit.cli import main
-from tests.support.corpora import TOPICS, topic_documents
+from tests.support.corpora import TOPICS, topic_documents, write_snippets
 from training.recipe import METHODS, Recipe
-
-
-def write_split(path: Path, documents: Sequence[Document]) -> None:
-    with lzma.open(path, "wt") as file:
-        for document in documents:
-            record = {"id": document.id, "text": document.text, "label": document.labels[0]}
-            file.write(json.dumps(record) + "\n")
 
 
 @pytest.fixture
 def data_root(tmp_path: Path) -> Path:
-    (tmp_path / "snippets").mkdir()
-    write_split(tmp_path / "snippets" / "train.jsonl.xz", topic_documents(400))
-    write_split(tmp_path / "snippets" / "test.jsonl.xz", topic_documents(60, seed=1, prefix="test"))
+    write_snippets(tmp_path, topic_documents(400), topic_documents(60, seed=1, prefix="test"))
     return tmp_path
 
 

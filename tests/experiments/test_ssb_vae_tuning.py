@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from corpus.document import Document
 from encoder.artifact import load_encoder
 from experiments import ssb_vae_tuning
 from experiments.ssb_vae_presets import read_preset, read_presets, write_preset
 from hummingbit.cli import main
-from tests.support.corpora import topic_documents
+from tests.support.corpora import topic_documents, write_snippets
 from training.data import gather
 from training.pipeline import split
 from training.recipe import Recipe
@@ -23,15 +23,9 @@ GRID = {"learning_rate": (1e-6, 4e-3), "epochs": (4, 15), "code_class_weight": (
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(ssb_vae_tuning, "GRID", GRID)
-    folder = tmp_path / "data" / "snippets"
-    folder.mkdir(parents=True)
-    with lzma.open(folder / "train.jsonl.xz", "wt") as file:
-        for document in topic_documents(200):
-            record = {"id": document.id, "text": document.text, "label": document.labels[0]}
-            file.write(json.dumps(record) + "\n")
     # Queries that no search may look at.
-    with lzma.open(folder / "test.jsonl.xz", "wt") as file:
-        file.write(json.dumps({"id": "q", "text": "xyz", "label": "food"}) + "\n")
+    queries = [Document("q", text="xyz", labels=("food",))]
+    write_snippets(tmp_path / "data", topic_documents(200), queries)
     places = {"data-root": "data", "work-dir": "work", "presets": "presets.toml"}
     given = [part for name, place in places.items() for part in (f"--{name}", tmp_path / place)]
     chosen = ["--supervision", "0.2", "1.0", "--bits", "16", "--seeds", "1"]

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import lzma
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
 from corpus.document import Document
@@ -11,6 +17,7 @@ TOPICS = {
     "algebra": "matrix vector tensor scalar eigen norm basis kernel rank trace".split(),
     "sea": "boat wave tide anchor sail harbour reef shell storm current".split(),
 }
+PLACES = {"food": "world.food", "sea": "world.sea", "algebra": "mind.algebra"}
 COMMON = "the of and with for from into over".split()
 
 
@@ -24,6 +31,22 @@ def topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Docu
         text = " ".join(rng.permutation(words))
         documents.append(Document(id=f"{prefix}-{i}", text=text, labels=(label,)))
     return documents
+
+
+def placed_topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Document]:
+    """:func:`topic_documents` whose labels are dotted names of a tree."""
+    documents = topic_documents(count, seed, prefix)
+    return [replace(one, labels=(PLACES[one.labels[0]],)) for one in documents]
+
+
+def write_snippets(root: Path, training: Sequence[Document], queries: Sequence[Document]) -> None:
+    """Write documents where, and as, the data set ``snippets`` is read under `root`."""
+    (root / "snippets").mkdir(parents=True)
+    for split, documents in (("train", training), ("test", queries)):
+        with lzma.open(root / "snippets" / f"{split}.jsonl.xz", "wt") as file:
+            for one in documents:
+                record = {"id": one.id, "text": one.text, "label": one.labels[0]}
+                file.write(json.dumps(record) + "\n")
 
 
 def topic_vectors(count: int, seed: int = 0) -> list[Document]:
