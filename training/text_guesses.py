@@ -20,6 +20,8 @@ from training.data import Rows
 Scores = npt.NDArray[np.float64]
 
 _DIRECTIONS = 200
+# Finding them takes several times the memory of the texts' places along them.
+_ROWS_FOR_DIRECTIONS = 100_000
 _ROUNDS = 3
 _SMOOTHING = 0.1
 
@@ -95,7 +97,10 @@ def _principal_directions(rows: Any, seed: int) -> Floats:
 
     size = min(_DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)
     svd = TruncatedSVD(max(1, size), random_state=seed)
-    return np.asarray(normalize(svd.fit_transform(rows), copy=False))
+    if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
+        return np.asarray(normalize(svd.fit_transform(rows), copy=False))
+    chosen = np.random.default_rng(seed).choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
+    return np.asarray(normalize(svd.fit(rows[np.sort(chosen)]).transform(rows), copy=False))
 
 
 def _ridge_on_directions(directions: Floats, classes: Floats) -> Any:

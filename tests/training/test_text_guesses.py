@@ -70,3 +70,13 @@ def test_guesses_are_not_learned_from_where_labels_say_nothing_of_the_texts() ->
     found = predict_texts(rows, np.arange(120), classes[:120], seed=0)
     # Learned from, such guesses only grow bolder; the loss would be 3.04.
     assert -np.log(found[120:][classes[120:] > 0]).mean() < 2.95
+
+
+def test_directions_may_be_found_in_some_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = gather(topic_documents(300))
+    texts = [str(text) for text in data.inputs]
+    rows = fit_text_features(texts, 100).transform(texts)
+    labelled, known = np.arange(30), data.tags[:30].astype(np.float32)
+    monkeypatch.setattr("training.text_guesses._ROWS_FOR_DIRECTIONS", 60)
+    found = predict_texts(rows, labelled, known, seed=0)
+    assert (found.argmax(axis=1) == data.tags.argmax(axis=1)).mean() > 0.95
