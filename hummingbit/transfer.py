@@ -95,12 +95,16 @@ def make_collection_for(client: Client, name: str, header: Header) -> None:
         client.create_collection(name, encoder=encoder, n_bits=n_bits)
 
 
+def record_of(document: Document) -> dict[str, Any]:
+    """Return a document as the service takes it."""
+    content = {"text": document.text, "vector": document.vector, "code": document.code}
+    given = {name: value for name, value in content.items() if value is not None}
+    return {"id": document.id, **given, "payload": document.payload_with_labels}
+
+
 def exported_record(document: Document, code: Codes) -> dict[str, Any]:
     """Return a document of an export as a bulk request takes it, beside its code."""
-    content = {"text": document.text, "vector": document.vector}
-    given = {name: value for name, value in content.items() if value is not None}
-    shown = code_to_hex(code)
-    return {"id": document.id, **given, "code": shown, "payload": document.payload_with_labels}
+    return {**record_of(document), "code": code_to_hex(code)}
 
 
 def _stored(document: answers.StoredDocument) -> StoredDocument:

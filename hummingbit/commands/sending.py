@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from corpus.document import Document
 from corpus.readers import count_documents
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.options import read
@@ -28,6 +27,8 @@ BATCH_BYTES = 4 << 20
 
 def send_sources(client: Client, args: argparse.Namespace) -> int:
     """Send the documents of ``args.sources``; see :func:`send`."""
+    from hummingbit.transfer import record_of  # noqa: PLC0415 - only a service needs it
+
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
     sources = (read(args, source, unique_ids=False) for source in args.sources)
@@ -70,13 +71,6 @@ def send(
     if failed:
         print(f"{name}: {failed:,} documents refused", file=sys.stderr)
     return 1 if failed else 0
-
-
-def record_of(document: Document) -> dict[str, Any]:
-    """Return a document as the service takes it."""
-    content = {"text": document.text, "vector": document.vector, "code": document.code}
-    given = {name: value for name, value in content.items() if value is not None}
-    return {"id": document.id, **given, "payload": dict(document.payload_with_labels)}
 
 
 def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
