@@ -62,7 +62,7 @@ class _Answered(NamedTuple, Generic[Answer]):
 class Batcher(Generic[Answer]):
     """Searches for single queries, those that wait at the same time together.
 
-    `write` makes the answer of a search of its result, in the worker's thread.
+    `write` makes the answer of a search of its result, where the search was made.
     """
 
     def __init__(
