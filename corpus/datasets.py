@@ -83,11 +83,16 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
     read, pattern = _SOURCES[name]
     both = "{split}" in pattern and DATASETS[name] == TRAIN_VALIDATION_TEST
     needed = TRAIN_TEST if both else (split,)
-    paths = [_find(name, pattern.format(split=part), data_root) for part in needed]
+    paths = [find_file(name, pattern.format(split=part), data_root) for part in needed]
     return read(paths, split)
 
 
-def _find(name: str, file: str, data_root: Path | None) -> Path:
+def find_file(name: str, file: str, data_root: Path | None) -> Path:
+    """Return where `file` of the data set `name` lies, by default in the folder of `VARIABLE`.
+
+    Raises:
+        ReadError: if no data folder is named, or it has no such file.
+    """
     root = data_root or os.environ.get(VARIABLE)
     if not root:
         message = f"pass --data-root FOLDER or set {VARIABLE} to the folder that holds {file}"

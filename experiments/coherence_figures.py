@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
+from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors
 
 Configurations = Mapping[str, tuple[Tensor, Tensor, Tensors]]
@@ -17,7 +17,7 @@ Configurations = Mapping[str, tuple[Tensor, Tensor, Tensors]]
 def plot_configurations(path: Path, configurations: Configurations) -> None:
     """Draw a row for each data set: the teacher, the student over time, and the level reached."""
     steps = max(len(result["epochs"]) for _, _, result in configurations.values())
-    drawing = _figure((2.2 * (steps + 2), 2.2 * len(configurations)))
+    drawing = new_drawing(2.2 * (steps + 2), 2.2 * len(configurations))
     panels = drawing.subplots(len(configurations), steps + 2, squeeze=False)
     for row, (dataset, (teacher, groups, result)) in zip(
         panels, configurations.items(), strict=True
@@ -33,12 +33,12 @@ def plot_configurations(path: Path, configurations: Configurations) -> None:
         row[-1].set(ylim=(0.5, 1.02), xscale="symlog", xlim=(0, None))
         row[-1].set_title("coherence level", fontsize="small")
         row[-1].grid(alpha=0.3)
-    _save(drawing, path)
+    save_drawing(drawing, path)
 
 
 def plot_estimator(path: Path, curves: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> None:
     """Draw, for each student, the error of mini-batch estimates against B, both logarithmic."""
-    drawing = _figure((5.5, 4))
+    drawing = new_drawing(5.5, 4)
     axes = drawing.subplots()
     for name, (sizes, errors) in curves.items():
         axes.loglog(sizes, errors, marker="o", label=name)
@@ -49,12 +49,12 @@ def plot_estimator(path: Path, curves: Mapping[str, tuple[Sequence[int], Sequenc
     axes.set(xlabel="batch size B", ylabel="root mean square error of the level")
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize="small")
-    _save(drawing, path)
+    save_drawing(drawing, path)
 
 
 def plot_methods(path: Path, bars: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
     """Draw, for each figure of merit, a bar with mean and deviation for each method."""
-    drawing = _figure((3.4 * len(bars), 3.4))
+    drawing = new_drawing(3.4 * len(bars), 3.4)
     for axes, (figure, methods) in zip(
         drawing.subplots(1, len(bars), squeeze=False)[0], bars.items(), strict=True
     ):
@@ -65,18 +65,4 @@ def plot_methods(path: Path, bars: Mapping[str, Mapping[str, tuple[float, float]
         axes.set(title=figure, xlim=(max(0.0, lowest - margin), highest + margin))
         axes.invert_yaxis()
         axes.grid(alpha=0.3, axis="x")
-    _save(drawing, path)
-
-
-def _figure(size: tuple[float, float]) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(drawing)
-    return drawing
-
-
-def _save(drawing: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

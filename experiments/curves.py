@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
+from experiments.drawings import new_drawing, save_drawing
 from experiments.records import Record, group
 
 
@@ -15,11 +16,7 @@ def plot_curves(path: Path, records: Sequence[Record], figure: str, title: str) 
     A record without supervision, as of a method that uses no labels, is a level line. The format
     is that of the suffix of `path`.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(7, 4.5)
     axes = drawing.subplots()
     for (method, n_bits), runs in group(records, "method", "n_bits").items():
         if n_bits is None:
@@ -33,8 +30,7 @@ def plot_curves(path: Path, records: Sequence[Record], figure: str, title: str) 
     axes.set(xlabel="share of labels shown, ρ", ylabel=title, ylim=(0, 1))
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)
 
 
 def _deviation(values: list[float]) -> float:

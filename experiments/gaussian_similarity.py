@@ -29,6 +29,7 @@ from experiments.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
+from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows
@@ -210,11 +211,7 @@ def _tensor(points: Numbers) -> Tensor:
 
 def _plot(path: Path, embeddings: dict[str, Tensors]) -> None:
     """Draw the distance of the embeddings against s_gen, for the first seed of each method."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(2.6 * len(embeddings), 2.6), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(2.6 * len(embeddings), 2.6)
     grid = drawing.subplots(1, len(embeddings), squeeze=False)[0]
     similarity = np.exp(MIXTURE.log_similarity(*_test_pairs(0)[0]))
     for axes, (method, found) in zip(grid, embeddings.items(), strict=True):
@@ -223,5 +220,4 @@ def _plot(path: Path, embeddings: dict[str, Tensors]) -> None:
         axes.set_title(method, fontsize="small")
         axes.set_xlabel("generative similarity", fontsize="small")
     grid[0].set_ylabel("distance of embeddings", fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

@@ -28,8 +28,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from corpus.columns import load_arrays
+from corpus.datasets import find_file
 from corpus.rows import ReadError
-from experiments.data_files import data_file
+from experiments.drawings import new_drawing, save_drawing
 from experiments.geoclidean_drawing import draw_program
 from experiments.geoclidean_language import Program, parse_tree, read_concepts
 from experiments.kept import Tensors, kept
@@ -189,12 +190,12 @@ def read_published(path: Path, names: list[str]) -> Tensor:
 
 
 def _read(args: argparse.Namespace) -> Concepts:
-    path = data_file("geoclidean/concepts.json", args.data_root)
+    path = find_file("geoclidean", "geoclidean/concepts.json", args.data_root)
     programs = read_concepts(path)
     if len(programs) <= HELD_OUT + 1:
         problem = f"holds {len(programs)} concepts; there must be more than {HELD_OUT + 1}"
         raise ReadError(f"{path}: {problem}")
-    pictures = data_file("geoclidean/images64.npz", args.data_root)
+    pictures = find_file("geoclidean", "geoclidean/images64.npz", args.data_root)
     kernel = ProgramKernel([parse_tree(program) for program in programs.values()])
     count = args.concept_pictures
     settings = {"concepts": list(programs), "pictures": count, "test": _TEST_PICTURES}
@@ -231,11 +232,7 @@ def _record(method: str, seed: int, names: list[str], found: Tensors) -> Record:
 
 def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
     """Draw a picture of every concept, published and ours, and the accuracy of the methods."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(13, 7), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(13, 7)
     above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(3, 2))[:, 0]
     columns = -(-len(concepts.names) // 3)
     grid = above.subplots(6, columns, squeeze=False)
@@ -255,5 +252,4 @@ def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
     axes.set(xlabel=f"accuracy on {HELD_OUT} concepts that were not trained on", xlim=(0, 1))
     axes.set_yticks([])
     axes.margins(y=0.1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

@@ -25,6 +25,7 @@ from encoder.encoder import Encoder
 from evaluation.evaluate import evaluate_encoder
 from evaluation.significance import holm, permutation_test
 from experiments.cells import read_split
+from experiments.parts import add_run_options
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import TrainingData
 from training.metric_learning import train_metric
@@ -55,16 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bits", type=int, default=32, metavar="N")
     parser.add_argument("--epochs", type=int, default=30, metavar="N", help="for every method")
     parser.add_argument("--hidden", type=int, default=500, metavar="N", help="for every method")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each method")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
-    parser.add_argument("--data-root", type=Path, metavar="DIR")
-    parser.add_argument(
-        "--work-dir",
-        type=Path,
-        default=Path("results/hierarchy-codes"),
-        metavar="DIR",
-        help="where encoders are kept; one trained already by the same recipe is used again",
-    )
+    add_run_options(parser, "results/hierarchy-codes")
     parser.set_defaults(run=run)
 
 

@@ -30,6 +30,7 @@ from torch.nn import functional
 
 from experiments.cells import read_split
 from experiments.contrastive_baselines import class_triplet_loss, supervised_contrastive_loss
+from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows, TrainingData
@@ -218,11 +219,7 @@ def _cut(labels: Sequence[str], level: int) -> Any:
 
 def _plot(path: Path, embeddings: dict[str, Tensors], queries: TrainingData) -> None:
     """Draw the cosines of the groups' mean embeddings, for the first seed of each method."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(3 * len(embeddings) + 2, 4), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(3 * len(embeddings) + 2, 4)
     grid = drawing.subplots(1, len(embeddings), squeeze=False, sharey=True)[0]
     tags_CQ = torch.from_numpy(queries.tags.T).float()
     for axes, (method, found) in zip(grid, embeddings.items(), strict=True):
@@ -231,5 +228,4 @@ def _plot(path: Path, embeddings: dict[str, Tensors], queries: TrainingData) -> 
         axes.set_title(method, fontsize="small")
         axes.set_xticks([])
     grid[0].set_yticks(range(len(queries.classes)), queries.classes, fontsize="x-small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

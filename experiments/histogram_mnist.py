@@ -23,6 +23,7 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from corpus.readers import read_documents
+from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows, gather
@@ -131,11 +132,7 @@ def _read(source: str, data_root: Path | None) -> tuple[Tensor, Tensor]:
 
 def _plot(path: Path, embeddings: dict[str, Tensor], digits_N: Tensor) -> None:
     """Draw the test images of the first seed in the plane, and the means of the digits."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(5.5 * len(embeddings), 5), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(5.5 * len(embeddings), 5)
     grid = drawing.subplots(1, len(embeddings), squeeze=False)[0]
     for axes, (method, embedding_N2) in zip(grid, embeddings.items(), strict=True):
         x, y = embedding_N2.T.numpy()
@@ -145,5 +142,4 @@ def _plot(path: Path, embeddings: dict[str, Tensor], digits_N: Tensor) -> None:
             axes.text(*place, str(digit), **_LABEL)
         axes.set_title(METHODS[method])
     drawing.colorbar(dots, ax=grid, label="digit")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

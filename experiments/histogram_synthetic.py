@@ -18,6 +18,7 @@ import torch
 from scipy.stats import spearmanr, truncnorm
 from torch import Tensor
 
+from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.objectives.continuous_histogram import continuous_histogram_loss, pair_histogram
@@ -115,11 +116,7 @@ def _print(records: list[Record]) -> None:
 
 def _plot(path: Path, histograms: dict[str, list[Tensors]]) -> None:
     """Draw a heat map of h for each prior and step, similarity against distance."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(2.4 * len(SHOWN), 2.4 * len(histograms)), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(2.4 * len(SHOWN), 2.4 * len(histograms))
     grid = drawing.subplots(len(histograms), len(SHOWN), sharex=True, sharey=True, squeeze=False)
     for axes_of_prior, (prior, runs) in zip(grid, histograms.items(), strict=True):
         s = torch.cat([one["similarity_M"] for one in runs])
@@ -132,5 +129,4 @@ def _plot(path: Path, histograms: dict[str, list[Tensors]]) -> None:
         axes_of_prior[0].set_ylabel("distance", fontsize="small")
     for axes in grid[-1]:
         axes.set_xlabel("similarity", fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

@@ -1,6 +1,6 @@
-"""An experiment of several parts, each a module of its own, as one command.
+"""Options that experiments share; an experiment of several parts, as one command.
 
-The module of a part has ``configure(group)`` for options of its own and ``run(args)``.
+A part is a module of its own. It has ``configure(group)`` for options of its own and ``run(args)``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,19 @@ def configure_parts(
 ) -> None:
     """Add the options that all parts share, and those of each of `parts`, by name and module."""
     parser.add_argument("--part", required=True, choices=parts)
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each setting")
+    add_run_options(parser, work_dir)
+    add_plot_option(parser)
+    for name, module in parts.items():
+        import_module(module).configure(parser.add_argument_group(f"--part {name}"))
+    parser.set_defaults(run=lambda args: _run(parts, args))
+
+
+def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int = 3) -> None:
+    """Add what says how many runs are made, of what data, and where what comes of them goes."""
+    parser.add_argument(
+        "--seeds", type=int, default=seeds, metavar="N", help="runs of each setting"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
     parser.add_argument(
         "--work-dir",
@@ -27,9 +37,11 @@ def configure_parts(
         metavar="DIR",
         help="where results are kept; a run that was made there already is not made again",
     )
-    for name, module in parts.items():
-        import_module(module).configure(parser.add_argument_group(f"--part {name}"))
-    parser.set_defaults(run=lambda args: _run(parts, args))
+
+
+def add_plot_option(parser: argparse.ArgumentParser) -> None:
+    """Add what says where the figure goes."""
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
 
 
 def _run(parts: Mapping[str, str], args: argparse.Namespace) -> int:

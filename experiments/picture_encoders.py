@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from experiments.contrastive_baselines import supervised_contrastive_loss
+from experiments.contrastive_baselines import info_nce_loss, supervised_contrastive_loss
 from training.data import Rows
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import kernel_triplet_loss, regression_loss
@@ -172,8 +172,8 @@ def _loss(method: str, output_ND: Tensor, classes_N: Tensor, pictures: Pictures)
     if method == "supcon":
         return supervised_contrastive_loss(output_ND, classes_N)
     if method == "simclr":
-        # SimCLR's loss is that of supervised contrast with each picture as a class of its own.
-        return supervised_contrastive_loss(output_ND, torch.arange(len(classes_N)).repeat(2))
+        first_ND, second_ND = output_ND.chunk(2)
+        return info_nce_loss(first_ND, second_ND)
     pairs = classes_N[:, None], classes_N
     if method == "generative-triplets":
         return kernel_triplet_loss(minus_squared_distance(output_ND), pictures.kernel[pairs])

@@ -32,8 +32,9 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
+from corpus.datasets import find_file
 from corpus.rows import ReadError
-from experiments.data_files import data_file
+from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
 from experiments.picture_encoders import METHODS, Pictures, embed, minus_distance, train_encoder
 from experiments.quadrilateral_shapes import (
@@ -172,7 +173,7 @@ def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
         ReadError: if there is no such file, a column or a shape of a group is missing, or a rate is
             not from 0 to 1.
     """
-    path = data_file("quadrilaterals/oddball_error_rates.csv", data_root)
+    path = find_file("quadrilaterals", "quadrilaterals/oddball_error_rates.csv", data_root)
     rates: dict[str, dict[str, float]] = {}
     with path.open(newline="") as file:
         for number, row in enumerate(csv.DictReader(file), start=2):
@@ -271,11 +272,7 @@ def _with_p(errors: list[Any], others: list[Any]) -> str:
 
 def _plot(path: Path, records: list[Record], rates: dict[str, dict[str, float]]) -> None:
     """Draw the rates of errors by shape, from regular to irregular, of methods and groups."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(12, 5), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(12, 5)
     left, right = drawing.subplots(1, 2, sharey=True)
     order = sorted(SHAPES, key=regularity, reverse=True)
     for (method,), runs in group(records, "method").items():
@@ -291,5 +288,4 @@ def _plot(path: Path, records: list[Record], rates: dict[str, dict[str, float]])
         axes.grid(alpha=0.3)
         place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
         axes.legend(title=title, fontsize="small", ncols=3, frameon=False, **place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

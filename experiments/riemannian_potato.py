@@ -14,6 +14,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
+from experiments.drawings import new_drawing, save_drawing
+from experiments.parts import add_plot_option, add_run_options
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.recipe import RecipeError
 
@@ -40,7 +42,6 @@ LEARNING_RATE = 0.03
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--dataset", required=True, choices=DATASETS)
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs of each method")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--epochs", type=int, default=30, metavar="N")
     parser.add_argument("--batch-size", type=int, default=48, metavar="N")
@@ -52,16 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     potato.add_argument("--margin", type=float, default=6.0, metavar="M")
     potato.add_argument("--balance", type=float, default=1.0, metavar="LAMBDA")
     potato.add_argument("--rate", type=float, default=0.5, metavar="BETA")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
-    parser.add_argument("--data-root", type=Path, metavar="DIR")
-    parser.add_argument(
-        "--work-dir",
-        type=Path,
-        default=Path("results/riemannian-potato"),
-        metavar="DIR",
-        help="where results are kept; a run that was made there already is not made again",
-    )
+    add_run_options(parser, "results/riemannian-potato", seeds=5)
+    add_plot_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -115,11 +108,7 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
 
 def _plot(path: Path, dataset: str, records: list[Record]) -> None:
     """Draw the mean and deviation of every figure, methods side by side."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    drawing = Figure(figsize=(9, 4), layout="constrained")
-    FigureCanvasAgg(drawing)
+    drawing = new_drawing(9, 4)
     axes: Any = drawing.subplots()
     groups = group(records, "method")
     width = 0.8 / len(groups)
@@ -133,5 +122,4 @@ def _plot(path: Path, dataset: str, records: list[Record]) -> None:
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(FIGURES))], FIGURES.values())
     axes.set(title=dataset, ylim=(0, 1))
     axes.legend(fontsize="small", ncols=4, loc="lower center")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_drawing(drawing, path)

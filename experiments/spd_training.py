@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from corpus.matrices import Array
+from encoder.features import triangle_length
 from evaluation.clustering import normalized_mutual_information, pairwise_f1
 from evaluation.served import success_at_k
 from experiments.kept import Tensors
@@ -97,7 +98,7 @@ def train_and_judge(
 
 def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Module:
     """Return the loss of a method for matrices of `order` rows."""
-    width = order * (order + 1) // 2
+    width = triangle_length(order)
     if method == "rpl":
         return RiemannianPotato(
             classes, (order, order), AFFINE_INVARIANT, potato.ranking, rate=potato.rate
