@@ -119,7 +119,7 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
     tags[validation] = False
     parts = Split(training, validation, mask_labels(tags, recipe.supervision, rng))
     if recipe.supervision:
-        check_labels(data, parts)
+        check_labels(data, parts, recipe.validation_share)
     return parts
 
 

@@ -141,7 +141,7 @@ def pair_source(
         trained_on[parts.training] = True
         kept = trained_on[pairs.first] & trained_on[pairs.second]
         return ListedPairs(Pairs(pairs.first[kept], pairs.second[kept], pairs.similarity[kept]))
-    check_labels(data, parts)
+    check_labels(data, parts, recipe.validation_share)
     if recipe.similarity == "labels":
         table = equal_classes(data.classes)
     elif recipe.similarity == "graded":

@@ -82,5 +82,5 @@ class MetricRecipe:
             "potato_rate": (0 < self.potato_rate <= 1, "above 0 and at most 1"),
             "spd_order": (1 <= self.spd_order <= 512, "from 1 to 512"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
-            "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
+            "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
         }

@@ -70,17 +70,18 @@ def split(data: TrainingData, recipe: SplitSettings) -> Split:
     return Split(training, validation, mask_labels(tags, recipe.supervision, rng))
 
 
-def check_labels(data: TrainingData, parts: Split) -> None:
-    """Check that there is something to learn from labels.
+def check_labels(data: TrainingData, parts: Split, validation_share: float) -> None:
+    """Check that there is something to learn from labels, and to judge by where that is wanted.
 
     Raises:
-        TrainingDataError: if fewer than two classes are shown or no document is held out.
+        TrainingDataError: if fewer than two classes are shown, or if none of the documents could be
+            held out and `validation_share` is above 0.
     """
     if len(data.classes) < 2:
         found = f"the documents carry {len(data.classes)} distinct labels"
         raise TrainingDataError(f"label: {found}; semi-supervised training needs at least two")
     shown = int(parts.shown.any(axis=0).sum())
-    if shown < 2 or not len(parts.validation):
+    if shown < 2 or (validation_share and not len(parts.validation)):
         found = f"{shown} of the classes are shown, {len(parts.validation)} documents held out"
         raise TrainingDataError(f"label: {found}; more labelled documents are needed")
 

@@ -169,7 +169,7 @@ class Recipe:
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "hidden_dropout": (0 <= self.hidden_dropout < 1, "from 0 to below 1"),
             "vector_noise": (0 <= self.vector_noise <= 100, "from 0 to 100"),
-            "validation_share": (0 < self.validation_share < 1, "between 0 and 1"),
+            "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
         }
 

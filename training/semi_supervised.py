@@ -79,7 +79,7 @@ def train(
     place = choose_device(device)
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
-        check_labels(data, parts)
+        check_labels(data, parts, recipe.validation_share)
     features, guesses = choose_and_guess(data, parts, recipe)
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0

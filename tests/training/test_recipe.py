@@ -24,7 +24,7 @@ from training.recipe import Recipe, RecipeError
         ("batch_size", 1),
         ("learning_rate", -1.0),
         ("reconstruction_weight", -1.0),
-        ("validation_share", 0.0),
+        ("validation_share", 1.0),
         ("seed", -1),
     ],
 )

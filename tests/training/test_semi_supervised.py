@@ -188,6 +188,13 @@ def test_a_corpus_without_labels_trains_without_figures(tmp_path: Path) -> None:
     assert len(np.unique(trained.encoder.encode([d.text or "" for d in bare]), axis=0)) > 3
 
 
+def test_where_nothing_is_held_out_every_label_is_shown(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, validation_share=0.0, supervision=1.0, epochs=2)
+    trained = train(gather(topic_documents(60)), recipe, tmp_path / "e", progress=False)
+    assert len(trained.labelled_ids) == 60
+    assert trained.validation == {}
+
+
 def test_documents_of_several_classes(tmp_path: Path) -> None:
     def doubled(documents: list[Document], seed: int) -> list[Document]:
         partners = np.random.default_rng(seed).permutation(np.array(documents, dtype=object))
