@@ -2,8 +2,8 @@
 
 Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
 (2020), Tables I and II. The database is every training document with its true labels, all of them
-trained on; the queries are the test documents. Beside the codes stand the class-code baseline, fitted on the same labels,
-and TF-IDF cosine, which uses none.
+trained on; the queries are the test documents. Beside the codes stand the class-code baseline,
+fitted on the same labels, and TF-IDF cosine, which uses none.
 
 The paper's 20 Newsgroups is another version of the corpus than any here; its TMC has 10,000 tf-idf
 terms and ours 500 binary ones, its CIFAR-10 VGG features and ours MobileNetV2's. On those, compare
