@@ -155,14 +155,18 @@ def _set_learning_rate(optimizers: list[torch.optim.Optimizer], learning_rate: f
 def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
     # A batch touches few rows of a sparse first layer. SparseAdam moves only those; plain Adam
     # would spend most of the run on rows whose gradient is zero.
-    sparse = [module.weight for module in model.modules() if isinstance(module, SparseLinear)]
+    sparse = [
+        module.weight
+        for module in model.modules()
+        if isinstance(module, SparseLinear) and module.sparse_gradient
+    ]
     dense = [p for p in model.parameters() if not any(p is weight for weight in sparse)]
     # geoopt's parameters are points of a manifold and move along it.
     curved = [p for p in dense if hasattr(p, "manifold")]
     flat = [p for p in dense if not hasattr(p, "manifold")]
     optimizers: list[torch.optim.Optimizer] = []
     if flat:
-        optimizers.append(torch.optim.Adam(flat, lr=learning_rate))
+        optimizers.append(torch.optim.Adam(flat, lr=learning_rate, fused=True))
     if curved:
         from geoopt.optim import RiemannianAdam  # noqa: PLC0415 - rarely needed, takes half a second
 

@@ -12,26 +12,31 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.batches import SparseBatch
+from training.log_partition import log_partition
 from training.objectives.elbo import gaussian_kl_loss, kl_loss
 
 
 class SparseLinear(nn.Module):
-    """s x W + b for sparse x: the rows of W are gathered, and only they receive a gradient.
+    """s x W + b for sparse x: the rows of W are gathered, and only they are added up.
 
     Rows of unit length are small beside the weights that Adam moves by its step size; scaled up by
-    s, the first layer learns as fast as the others. The export folds s into the weights.
+    s, the first layer learns as fast as the others. The export folds s into the weights. With
+    `sparse_gradient` the gradient of W holds the gathered rows alone.
     """
 
-    def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, scale: float = 1.0, *, sparse_gradient: bool = True
+    ) -> None:
         super().__init__()
         self.scale = scale
+        self.sparse_gradient = sparse_gradient
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: SparseBatch) -> Tensor:
         """Return ``(N, outputs)``."""
-        return self.scale * _weighted_sum(x, self.weight, sparse=True) + self.bias
+        return self.scale * _weighted_sum(x, self.weight, sparse=self.sparse_gradient) + self.bias
 
     def scaled_weight(self) -> Tensor:
         """Return s W, the weight of the same layer without a scale."""
@@ -56,7 +61,10 @@ class ScaledLinear(nn.Linear):
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector."""
+    """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector.
+
+    `sparse_gradient` is that of the :class:`SparseLinear` which texts go into.
+    """
 
     inputs: int
     hidden: int
@@ -66,6 +74,7 @@ class Shape:
     batch_norm: bool = False
     input_scale: float = 1.0
     dropout: float = 0.0
+    sparse_gradient: bool = True
 
 
 class EncoderNetwork(nn.Module):
@@ -75,8 +84,7 @@ class EncoderNetwork(nn.Module):
         super().__init__()
         self.dropout = shape.dropout
         hidden = shape.hidden
-        first = SparseLinear if shape.text else ScaledLinear
-        self.first = first(shape.inputs, hidden, shape.input_scale)
+        self.first = _first_layer(shape)
         self.first_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
         self.second = nn.Linear(hidden, hidden)
         self.second_norm = nn.BatchNorm1d(hidden) if shape.batch_norm else None
@@ -94,6 +102,13 @@ class EncoderNetwork(nn.Module):
         h_NH = functional.relu(self.second(_drop_units(h_NH, rate, generator)))
         h_NH = _drop_units(_normalized(h_NH, self.second_norm), rate, generator)
         return h_NH, self.logits(h_NH)
+
+
+def _first_layer(shape: Shape) -> SparseLinear | ScaledLinear:
+    sizes = (shape.inputs, shape.hidden, shape.input_scale)
+    if shape.text:
+        return SparseLinear(*sizes, sparse_gradient=shape.sparse_gradient)
+    return ScaledLinear(*sizes)
 
 
 def _normalized(h_NH: Tensor, norm: nn.BatchNorm1d | None) -> Tensor:
@@ -125,7 +140,7 @@ class TextDecoder(nn.Module):
         With Σ_v t_v = 1 this is logsumexp(E b + c) − Σ_v t_v (E_v·b + c_v), so that the targets
         are only ever touched where they are not zero. A row without terms gives 0.
         """
-        log_partition_N = torch.logsumexp(functional.linear(b_NB, self.weight, self.bias), dim=1)
+        log_partition_N = log_partition(b_NB, self.weight, self.bias)
         mean_weight_NB = _weighted_sum(targets, self.weight, sparse=False)
         mean_bias_N1 = _weighted_sum(targets, self.bias.unsqueeze(1), sparse=False)
         fit_N = (mean_weight_NB * b_NB).sum(dim=1) + mean_bias_N1.squeeze(1)

@@ -84,7 +84,14 @@ def train(
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
     dropout = hidden_dropout(recipe, features, tags)
-    model = build_model(recipe, features, len(data.classes), scale, dropout).to(place)
+    model = build_model(
+        recipe,
+        features,
+        len(data.classes),
+        vector_scale=scale,
+        dropout=dropout,
+        sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
+    ).to(place)
     loss = AutoencoderLoss(
         model,
         recipe,
@@ -143,17 +150,33 @@ def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:
     return recipe.hidden_dropout * float(tags.any(axis=1).mean())
 
 
+def touches_few_terms(features: Features, inputs: Inputs, batch_size: int) -> bool:
+    """Return whether a batch of texts has at most half as many words as the vocabulary has terms.
+
+    A first layer's gradient is then kept sparse, and the rows of other terms stay untouched. Where
+    words are more, adding up those of the same term costs more than going through all rows does.
+    The first thousand texts tell how many words a text has.
+    """
+    if not isinstance(features, TextFeatures):
+        return False
+    first = [str(text) for text in inputs[:1000]]
+    words = features.count_terms(first).nnz / len(first)
+    return bool(batch_size * words <= features.dimension / 2)
+
+
 def build_model(
     recipe: Recipe,
     features: Features,
     classes: int,
+    *,
     vector_scale: float = 1.0,
     dropout: float = 0.0,
+    sparse_gradient: bool = True,
 ) -> Autoencoder:
     """Return the network of a recipe, its weights drawn from the recipe's seed.
 
     `vector_scale` is what vectors are multiplied by on their way into the first layer; `dropout`
-    is the share of hidden units left out.
+    is the share of hidden units left out; `sparse_gradient` is the first layer's for texts.
     """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     shape = Shape(
@@ -166,6 +189,7 @@ def build_model(
         batch_norm=recipe.batch_norm,
         dropout=dropout,
         input_scale=UNIT_ROW_SCALE if unit_rows else vector_scale,
+        sparse_gradient=sparse_gradient,
     )
     torch.manual_seed(recipe.seed)
     if METHODS[recipe.method].latent == "gaussian":

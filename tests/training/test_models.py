@@ -117,14 +117,22 @@ def test_the_first_layer_for_vectors_equals_the_scaled_product() -> None:
     torch.testing.assert_close(first(x), x @ first.scaled_weight() + first.bias)
 
 
-def test_the_sparse_first_layer_equals_the_scaled_dense_product() -> None:
+@pytest.mark.parametrize("sparse_gradient", [True, False])
+def test_the_sparse_first_layer_equals_the_scaled_dense_product(sparse_gradient: bool) -> None:
     torch.manual_seed(0)
-    first = BernoulliAutoencoder(shape(), temperature=0.67).encoder.first
+    sizes = replace(shape(), sparse_gradient=sparse_gradient)
+    first = BernoulliAutoencoder(sizes, temperature=0.67).encoder.first
     counts = random_counts()
     assert isinstance(first.weight, torch.Tensor)
     assert isinstance(first.bias, torch.Tensor)
     expected = 5 * torch.from_numpy(counts.toarray()) @ first.weight + first.bias
-    torch.testing.assert_close(first(batch_of(counts)), expected)
+    found = first(batch_of(counts))
+    torch.testing.assert_close(found, expected)
+    found.square().sum().backward()
+    (gradient,) = torch.autograd.grad(expected.square().sum(), first.weight)
+    assert first.weight.grad is not None
+    assert first.weight.grad.is_sparse is sparse_gradient
+    torch.testing.assert_close(first.weight.grad.to_dense(), gradient)
 
 
 def test_relaxed_bits_round_to_bernoulli_draws() -> None:

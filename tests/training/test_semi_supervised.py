@@ -11,7 +11,7 @@ import torch
 from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
 from encoder.codes import unpack_codes
-from encoder.features import VectorFeatures
+from encoder.features import TextFeatures, VectorFeatures
 from evaluation.evaluate import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
@@ -19,7 +19,13 @@ from training.batches import SparseBatch
 from training.data import TrainingDataError, gather
 from training.export import to_encoder
 from training.recipe import Recipe
-from training.semi_supervised import build_model, hidden_dropout, train, vector_scale
+from training.semi_supervised import (
+    build_model,
+    hidden_dropout,
+    touches_few_terms,
+    train,
+    vector_scale,
+)
 
 RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
@@ -131,7 +137,7 @@ def test_the_scale_of_vectors_is_folded_into_the_export() -> None:
     scale = vector_scale(features, vectors)
     assert np.square(scale * vectors).mean() == pytest.approx(1)
     assert vector_scale(features, np.zeros((3, 8), np.float32)) == 1
-    model = build_model(RECIPE, features, 3, scale).eval()
+    model = build_model(RECIPE, features, 3, vector_scale=scale).eval()
     with torch.no_grad():
         expected = model.encoder(torch.from_numpy(vectors))[1].numpy()
     found = to_encoder(model.encoder, features, {}).logits(vectors)
@@ -146,6 +152,15 @@ def test_hidden_units_drop_out_by_the_share_of_labels() -> None:
     assert hidden_dropout(recipe.as_in_the_paper(), text, tags) == 0
     assert hidden_dropout(replace(recipe, method="psh-gs"), text, tags) == 0
     assert hidden_dropout(recipe, VectorFeatures(4), tags) == 0
+
+
+@pytest.mark.parametrize(("batch_size", "few"), [(10, True), (11, False)])
+def test_a_batch_touches_few_terms_where_it_has_half_as_many_words(
+    batch_size: int, few: bool
+) -> None:
+    features = TextFeatures([f"term{i}" for i in range(40)])
+    assert touches_few_terms(features, ["term1 term2 term2 other"] * 5, batch_size) is few
+    assert not touches_few_terms(VectorFeatures(dimension=3), np.zeros((5, 3), np.float32), 1)
 
 
 def test_the_unit_in_which_vectors_are_measured_changes_nothing(tmp_path: Path) -> None:
