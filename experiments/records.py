@@ -36,10 +36,14 @@ def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[R
 
 def mean_and_deviation(records: Sequence[Record], figure: str) -> str:
     """Write the mean of a figure and, where there are several, its standard deviation."""
-    values = [record[figure] for record in records]
+    return format_mean([record[figure] for record in records])
+
+
+def format_mean(values: Sequence[float], *, digits: int = 3) -> str:
+    """Write the mean of `values` and, where there are several, their standard deviation."""
     if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{mean(values):.3f} ± {stdev(values):.3f}"
+        return f"{values[0]:.{digits}f}"
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

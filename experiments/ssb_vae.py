@@ -29,6 +29,7 @@ from experiments.cells import (
 )
 from experiments.curves import plot_curves
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.ssb_vae_ablation import CHANGES, ablate
 from experiments.ssb_vae_presets import SHIPPED, read_preset
 from experiments.ssb_vae_tuning import GRID, tune
 from training.linear_codes import LINEAR_METHODS
@@ -76,6 +77,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where encoders are kept; one trained already by the same recipe is used again",
     )
+    parser.add_argument(
+        "--ablate",
+        nargs="*",
+        choices=CHANGES,
+        metavar="CHANGE",
+        help="judge the recipe and changes of it by held-out training documents (default: all of"
+        f" {', '.join(CHANGES)})",
+    )
     tuning = parser.add_argument_group("tuning")
     tuning.add_argument(
         "--tune",
@@ -100,9 +109,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train and measure every cell, then print the tables; or search for settings."""
+    """Train and measure every cell, then print the tables; or try other settings."""
     if args.tune:
         return tune(args)
+    if args.ablate is not None:
+        return ablate(args)
     cells = list(_cells(args))
     results = run_cells(cells, args.jobs)
     records = [record for result in results for record in result.records]

@@ -45,20 +45,20 @@ def test_the_best_of_each_setting_is_kept_and_written_down(
     # Codes of steps that are all but none are random.
     assert presets["snippets"]["psh-gs"]["learning_rate"] == 4e-3
     assert presets["tmc"] == {"ssb-vae": {"epochs": 3}}
-    trials = json.loads((tmp_path / "work" / "tuning-snippets-psh-gs.json").read_text())
+    trials = json.loads((tmp_path / "work" / "held-out-snippets-psh-gs.json").read_text())
     assert len(trials) == 3 * 2
     assert first.count("| psh-gs") == 3
     assert "| psh-gs *" in first
 
-    written = (tmp_path / "work" / "tuning-snippets-psh-gs.json").stat().st_mtime_ns
+    written = (tmp_path / "work" / "held-out-snippets-psh-gs.json").stat().st_mtime_ns
     assert main(tune) == 0
     assert capsys.readouterr().out == first
-    assert (tmp_path / "work" / "tuning-snippets-psh-gs.json").stat().st_mtime_ns == written
+    assert (tmp_path / "work" / "held-out-snippets-psh-gs.json").stat().st_mtime_ns == written
 
 
 def test_the_figure_is_that_of_the_documents_held_out(options: list[str], tmp_path: Path) -> None:
     assert main([*options, "--tune", "--tuned", "epochs"]) == 0
-    trials = json.loads((tmp_path / "work" / "tuning-snippets-ssb-vae.json").read_text())
+    trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
     data = gather(topic_documents(200))
     recipe = Recipe(**trials[0]["recipe"])
     trained = train(data, recipe, tmp_path / "encoder", progress=False)
@@ -84,22 +84,15 @@ def test_a_linear_method_has_nothing_to_choose(
 
 
 @pytest.mark.parametrize(
-    ("pairs", "is_text", "without"),
+    ("pairs", "without"),
     [
-        ("all", True, {"vector_noise"}),
-        ("all", False, {"word_dropout", "hidden_dropout"}),
-        ("labelled", True, {"vector_noise", "code_class_weight", "hidden_dropout"}),
-        (
-            "none",
-            False,
-            {"word_dropout", "code_class_weight", "hidden_dropout", "pairwise_weight"},
-        ),
+        ("all", {"vector_noise"}),
+        ("labelled", {"vector_noise", "code_class_weight", "hidden_dropout"}),
+        ("none", {"vector_noise", "code_class_weight", "hidden_dropout", "pairwise_weight"}),
     ],
 )
-def test_only_settings_that_a_method_has_are_tried(
-    pairs: str, is_text: bool, without: set[str]
-) -> None:
-    tried = dict(ssb_vae_tuning._steps(pairs, is_text=is_text, only=None))
+def test_only_settings_that_a_method_has_are_tried(pairs: str, without: set[str]) -> None:
+    tried = dict(ssb_vae_tuning._steps(pairs, {"vector_noise"}, only=None))
     assert tried.keys() == ssb_vae_tuning.GRID.keys() - without
     for name, values in tried.items():
         assert getattr(Recipe(), name) in values
@@ -115,7 +108,7 @@ def test_a_rerun_takes_the_preset_and_searches_nothing(
     assert main([*options, "--paper"]) == 0
     encoder = load_encoder(tmp_path / "work" / "snippets-ssb-vae-paper-16-0.2-0")
     assert encoder.metadata["recipe"]["epochs"] == 30
-    assert not list((tmp_path / "work").glob("tuning-*"))
+    assert not list((tmp_path / "work").glob("held-out-*"))
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
