@@ -19,8 +19,8 @@ SHIPPED = Path(str(files("experiments"))) / "presets" / "ssb_vae.toml"
 _HEADER = """\
 # Settings of each method on each data set, where they were searched for; all others are the
 # defaults of training.recipe.Recipe. "-vectors" is a data set whose documents are given as vectors.
-# Documents held out of the training documents chose them; the test documents had no part in it.
-# Written by: hummingbit reproduce ssb-vae --tune
+# Documents held out of the training documents chose them, or a validation split (20news); the test
+# documents had no part in it. Written by: hummingbit reproduce ssb-vae --tune
 """
 
 
