@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +54,6 @@ class Result:
 
     records: list[Record]
     p100: dict[str, Any]
-
-
-def run_cells(cells: list[Cell], jobs: int) -> list[Result]:
-    """Run all cells, `jobs` at a time, and return their results in the order of the cells."""
-    if jobs == 1:
-        return [run_cell(cell) for cell in cells]
-    results: dict[int, Result] = {}
-    # Processes that are spawned start clean: a forked one would inherit torch's threads.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(run_cell, cell): i for i, cell in enumerate(cells)}
-        for done in as_completed(futures):
-            results[futures[done]] = done.result()
-    return [results[i] for i in range(len(cells))]
 
 
 def run_cell(cell: Cell) -> Result:

@@ -13,9 +13,8 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from experiments.coherence_figures import plot_configurations
 from experiments.kept import Tensors, kept
+from experiments.processes import map_runs
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.objectives.coherence_level import global_perception_coherence
 from training.objectives.dissimilarity import euclidean_dissimilarity
@@ -166,14 +166,10 @@ def _toys(args: argparse.Namespace) -> Iterator[Toy]:
 
 
 def _train_all(toys: list[Toy], folder: Path, jobs: int) -> list[Tensors]:
-    if jobs == 1:
-        return [_kept_toy(toy, folder) for toy in toys]
-    # Processes that are spawned start clean: a forked one would inherit torch's threads.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_kept_toy, toys, [folder] * len(toys)))
+    return list(map_runs(partial(_kept_toy, folder), toys, jobs))
 
 
-def _kept_toy(toy: Toy, folder: Path) -> Tensors:
+def _kept_toy(folder: Path, toy: Toy) -> Tensors:
     path = folder / f"{toy.dataset}-{toy.batch_size}-{toy.seed}.safetensors"
     return kept(path, asdict(toy), lambda: train_toy(toy))
 

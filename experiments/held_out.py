@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from experiments.cells import kind_of, read_split
+from experiments.processes import map_runs
 from experiments.records import Record, read_records, write_records
 from training.recipe import Recipe
 from training.semi_supervised import train
 
-_TEXT_SETTINGS = {"terms", "word_dropout", "hidden_dropout", "features", "idf_target"}
-_VECTOR_SETTINGS = {"vector_noise", "scale_vectors"}
+
+def idle_settings(*, is_text: bool) -> frozenset[str]:
+    """Return the settings that change nothing for texts, or for vectors."""
+    if is_text:
+        return frozenset({"vector_noise", "scale_vectors"})
+    return frozenset({"terms", "word_dropout", "hidden_dropout", "features", "idf_target"})
 
 
 class Judge:
@@ -33,8 +36,7 @@ class Judge:
         self._args = args
         kind = kind_of(args.dataset, args.vectors)
         data, _ = read_split(args.dataset, args.data_root, args.vectors)
-        self.idle_settings = frozenset(_VECTOR_SETTINGS if data.is_text else _TEXT_SETTINGS)
-        """Settings that change nothing for documents of this kind."""
+        self.idle_settings = idle_settings(is_text=data.is_text)
         self._about = {"sha256": data.sha256, "method": method}
         self._path: Path = args.work_dir / f"held-out-{kind}-{method}.json"
         self._records = read_records(self._path) if self._path.exists() else []
@@ -59,21 +61,11 @@ class Judge:
             for seed in range(args.seeds)
         ]
         missing = [recipe for recipe in recipes if self._found(recipe) is None]
-        for recipe, figure in zip(missing, self._figures(missing), strict=True):
+        judge = partial(_held_out_figure, args.dataset, args.data_root, args.vectors)
+        for recipe, figure in zip(missing, map_runs(judge, missing, args.jobs), strict=True):
             self._records.append({**self._about, "recipe": asdict(recipe), "p100": figure})
             write_records(self._path, self._records)
         return {"settings": dict(settings), "p100": [self._found(recipe) for recipe in recipes]}
-
-    def _figures(self, recipes: list[Recipe]) -> Iterator[float]:
-        """Yield the figures of runs in their order, ``--jobs`` of them computed at a time."""
-        args = self._args
-        judge = partial(_held_out_figure, args.dataset, args.data_root, args.vectors)
-        if args.jobs == 1:
-            yield from map(judge, recipes)
-            return
-        # Processes that are spawned start clean: a forked one would inherit torch's threads.
-        with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(judge, recipes)
 
     def _found(self, recipe: Recipe) -> float | None:
         wanted = {**self._about, "recipe": asdict(recipe)}

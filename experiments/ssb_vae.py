@@ -24,10 +24,12 @@ from experiments.cells import (
     Result,
     kind_of,
     mean_per_query,
-    run_cells,
+    run_cell,
     run_tfidf,
 )
 from experiments.curves import plot_curves
+from experiments.parts import add_run_options
+from experiments.processes import map_runs
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from experiments.ssb_vae_ablation import CHANGES, ablate
 from experiments.ssb_vae_presets import SHIPPED, read_preset
@@ -56,10 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", default=["ssb-vae"], choices=methods)
     parser.add_argument("--bits", type=int, nargs="+", default=[32], metavar="N")
     parser.add_argument("--supervision", type=float, nargs="+", default=[0.1, 1.0], metavar="X")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each cell")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time")
     parser.add_argument("--paper", action="store_true", help="the authors' settings, not ours")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw mAP@100 against supervision (.svg, .png)"
     )
@@ -69,15 +69,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="take these vectors by id (.npz, .parquet) in place of the documents' own content",
     )
-    parser.add_argument("--data-root", type=Path, metavar="DIR")
-    parser.add_argument(
-        "--work-dir",
-        type=Path,
-        default=Path("results/ssb-vae"),
-        metavar="DIR",
-        help="where encoders are kept; one trained already by the same recipe is used again",
-    )
-    parser.add_argument(
+    add_run_options(parser, "results/ssb-vae")
+    tuning = parser.add_argument_group("tuning")
+    either = tuning.add_mutually_exclusive_group()
+    either.add_argument(
         "--ablate",
         nargs="*",
         choices=CHANGES,
@@ -85,8 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="judge the recipe and changes of it by held-out training documents (default: all of"
         f" {', '.join(CHANGES)})",
     )
-    tuning = parser.add_argument_group("tuning")
-    tuning.add_argument(
+    either.add_argument(
         "--tune",
         action="store_true",
         help="choose the settings by held-out training documents and write them to --presets",
@@ -115,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if args.ablate is not None:
         return ablate(args)
     cells = list(_cells(args))
-    results = run_cells(cells, args.jobs)
+    results = list(map_runs(run_cell, cells, args.jobs))
     records = [record for result in results for record in result.records]
     tfidf = run_tfidf(args.dataset, args.data_root)
     records += [tfidf] if tfidf else []

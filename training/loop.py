@@ -153,8 +153,8 @@ def _set_learning_rate(optimizers: list[torch.optim.Optimizer], learning_rate: f
 
 
 def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
-    # A batch touches few rows of a sparse first layer. SparseAdam moves only those; plain Adam
-    # would spend most of the run on rows whose gradient is zero.
+    # Of a layer with a sparse gradient a batch touches few rows. SparseAdam moves only those; plain
+    # Adam would go through all the others, whose gradient is zero.
     sparse = [
         module.weight
         for module in model.modules()

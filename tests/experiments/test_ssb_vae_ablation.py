@@ -36,6 +36,12 @@ def test_each_change_is_judged_beside_the_default(
             assert line[1 + column].split("±")[0].strip() == f"{mean:.3f}"
 
 
+def test_a_run_searches_settings_or_judges_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["reproduce", "ssb-vae", "--tune", "--ablate"])
+    assert "--ablate: not allowed with argument --tune" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_change_is_one(name: str) -> None:
     assert Recipe(**CHANGES[name]) != Recipe()

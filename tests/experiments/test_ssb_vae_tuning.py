@@ -9,6 +9,7 @@ import pytest
 from corpus.document import Document
 from encoder.artifact import load_encoder
 from experiments import ssb_vae_tuning
+from experiments.held_out import idle_settings
 from experiments.ssb_vae_presets import read_preset, read_presets, write_preset
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_snippets
@@ -84,15 +85,22 @@ def test_a_linear_method_has_nothing_to_choose(
 
 
 @pytest.mark.parametrize(
-    ("pairs", "without"),
+    ("pairs", "is_text", "without"),
     [
-        ("all", {"vector_noise"}),
-        ("labelled", {"vector_noise", "code_class_weight", "hidden_dropout"}),
-        ("none", {"vector_noise", "code_class_weight", "hidden_dropout", "pairwise_weight"}),
+        ("all", True, {"vector_noise"}),
+        ("all", False, {"word_dropout", "hidden_dropout"}),
+        ("labelled", True, {"vector_noise", "code_class_weight", "hidden_dropout"}),
+        (
+            "none",
+            False,
+            {"word_dropout", "code_class_weight", "hidden_dropout", "pairwise_weight"},
+        ),
     ],
 )
-def test_only_settings_that_a_method_has_are_tried(pairs: str, without: set[str]) -> None:
-    tried = dict(ssb_vae_tuning._steps(pairs, {"vector_noise"}, only=None))
+def test_only_settings_that_a_method_has_are_tried(
+    pairs: str, is_text: bool, without: set[str]
+) -> None:
+    tried = dict(ssb_vae_tuning._steps(pairs, idle_settings(is_text=is_text), only=None))
     assert tried.keys() == ssb_vae_tuning.GRID.keys() - without
     for name, values in tried.items():
         assert getattr(Recipe(), name) in values
