@@ -82,6 +82,29 @@ class Encoder:
         """
         return pack_bits(self.logits(inputs) > self.thresholds)
 
+    def encode_queries(self, inputs: Inputs) -> Codes:
+        """Return the packed codes of `inputs` as queries, uint8 of shape ``(N, code_size)``.
+
+        Bit b is 1 where the query weight of b is positive; see :meth:`query_weights`.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        return pack_bits(self.query_weights(inputs) > 0)
+
+    def query_weights(self, inputs: Inputs) -> Floats:
+        """Return the real values that weigh a document's bits, float32 of shape ``(N, n_bits)``.
+
+        They are ``w_b = logit_b - threshold_b``. The asymmetric ranking orders documents by
+        ``sum_b w_b (2 bit_b - 1)``. Where bit b of a document is 1 with the probability
+        ``sigmoid(w_b)``, independently of the others, that is twice the logarithm of the
+        probability of all its bits, up to a constant of the query.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        return self.logits(inputs) - self.thresholds
+
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
 

@@ -67,3 +67,22 @@ def test_an_encoder_refuses_the_other_kind_of_input() -> None:
         text_encoder().encode(np.zeros((1, 6), dtype=np.float32))
     with pytest.raises(InputError, match="vectors of 6 numbers"):
         vector_encoder().encode(["text"])
+
+
+@pytest.mark.parametrize("n_bits", [8, 64])
+def test_query_weights_are_logits_above_thresholds_and_their_signs_the_code(n_bits: int) -> None:
+    encoder, texts = text_encoder(n_bits), random_texts(700)
+    weights = encoder.query_weights(texts)
+    assert weights.shape == (700, n_bits)
+    assert weights.dtype == np.float32
+    assert np.array_equal(weights, encoder.logits(texts) - encoder.thresholds)
+    codes = encoder.encode_queries(texts)
+    assert np.array_equal(unpack_codes(codes), (weights > 0).astype(np.uint8))
+    assert np.array_equal(codes, encoder.encode(texts))
+
+
+def test_vectors_as_queries_give_the_codes_they_give_as_documents() -> None:
+    encoder = vector_encoder()
+    vectors = np.random.default_rng(2).normal(size=(600, 6)).astype(np.float32)
+    assert np.array_equal(encoder.encode_queries(vectors), encoder.encode(vectors))
+    assert encoder.query_weights(vectors[:0]).shape == (0, encoder.n_bits)
