@@ -16,32 +16,31 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from index.data_folder import DataFolder
-from service import (
-    alias_routes,
+from service.batching import Batcher
+from service.http.admission import Authenticate, Deadline, Queue
+from service.http.direct import DirectSearch
+from service.http.keyring import Keyring
+from service.http.middleware import BodyLimit, RequestId
+from service.http.monitoring import Metrics, Observe
+from service.http.openapi import describe
+from service.http.tracing import Trace, exporting_provider
+from service.jobs.kinds import explain, kinds_of_work
+from service.jobs.runner import Jobs
+from service.routes import (
+    aliases,
     collections,
     docs,
     documents,
     encoders,
     evaluations,
     health,
-    job_routes,
-    searches,
-    snapshot_routes,
-    upkeep_routes,
+    jobs,
+    maintenance,
+    search,
+    snapshots,
 )
-from service.background import explain, kinds_of_work
-from service.batching import Batcher
-from service.direct import DirectSearch
-from service.gate import Authenticate, Deadline, Queue
-from service.handlers import add_handlers
-from service.jobs import Jobs
-from service.keys import Keyring
-from service.metrics import Metrics
-from service.middleware import BodyLimit, RequestId
-from service.observe import Observe
-from service.openapi import describe
+from service.routes.error_handlers import add_handlers
 from service.settings import Settings
-from service.tracing import Trace, exporting_provider
 from service.write_gate import WriteGate
 
 DEFAULT_SETTINGS = Settings()
@@ -50,12 +49,12 @@ ROUTERS = (
     encoders.router,
     collections.router,
     documents.router,
-    searches.router,
+    search.router,
     evaluations.router,
-    job_routes.router,
-    alias_routes.router,
-    snapshot_routes.router,
-    upkeep_routes.router,
+    jobs.router,
+    aliases.router,
+    snapshots.router,
+    maintenance.router,
     docs.router,
 )
 UPLOAD_PATH = "/v1/snapshots:upload"
@@ -92,7 +91,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.metrics.watch(app.state.folder)
         scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
         app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
-        app.state.batcher = Batcher(app.state.metrics, searches.write_search)
+        app.state.batcher = Batcher(app.state.metrics, search.write_search)
         try:
             yield
         finally:
@@ -131,7 +130,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
     """Put the layers around the routes, the innermost first."""
     metrics: Metrics = app.state.metrics
-    described = next(one for one in searches.router.routes if _is_search(one))
+    described = next(one for one in search.router.routes if _is_search(one))
     app.add_middleware(DirectSearch, described=described)
     app.add_middleware(
         Queue,
@@ -171,7 +170,7 @@ def _body_limit(path: str, settings: Settings) -> int:
 
 
 def _is_search(route: BaseRoute) -> TypeGuard[APIRoute]:
-    return isinstance(route, APIRoute) and route.endpoint is searches.post_search
+    return isinstance(route, APIRoute) and route.endpoint is search.post_search
 
 
 def _version() -> str:

@@ -23,7 +23,7 @@ from encoder.codes import Codes
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.records import Query, SearchResult
-from service.metrics import Metrics
+from service.http.monitoring import Metrics
 
 MAX_BATCH = 64
 # What a search may be for the event loop to make it: the seconds that a query took last, its hits,

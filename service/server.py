@@ -14,9 +14,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.app import create_app
-from service.keys import Keyring
+from service.http.keyring import Keyring
+from service.http.protocol import ReadOnDemand
 from service.logs import configure_logs
-from service.protocol import ReadOnDemand
 from service.settings import Settings
 
 

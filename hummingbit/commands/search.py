@@ -19,7 +19,7 @@ from hummingbit.commands.opening import (
 )
 from index.backend import CollectionBackend
 from index.records import Hit, Query, SearchResult
-from service.answers import add_codes, search_answer
+from service.schemas.results import add_codes, search_answer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -14,16 +14,19 @@ from pydantic import SecretStr
 
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
-from service import (
-    background_schemas,
-    document_schemas,
-    encoder_schemas,
-    evaluation_schemas,
-    schemas,
-    search_schemas,
-)
 from service.app import create_app
-from service.openapi import EXAMPLES
+from service.http.openapi import EXAMPLES
+from service.schemas import (
+    aliases,
+    collections,
+    common,
+    documents,
+    encoders,
+    evaluations,
+    jobs,
+    search,
+    snapshots,
+)
 from service.server import AddressError, listening, serve
 from service.settings import Settings
 from tests.support.service import ROOT, check_problem, client_of, served, serving_process
@@ -99,12 +102,15 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
 
 def test_the_examples_are_requests_that_could_be() -> None:
     modules = (
-        background_schemas,
-        document_schemas,
-        encoder_schemas,
-        evaluation_schemas,
-        schemas,
-        search_schemas,
+        aliases,
+        collections,
+        common,
+        documents,
+        encoders,
+        evaluations,
+        jobs,
+        search,
+        snapshots,
     )
     models = {name: model for module in modules for name, model in vars(module).items()}
     for name, example in EXAMPLES.items():

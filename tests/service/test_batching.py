@@ -11,7 +11,7 @@ from encoder.codes import code_to_hex
 from index.errors import InputError, UnknownDocument
 from index.records import Query, SearchResult
 from service.batching import MAX_BATCH, QUICK_LIMIT, Asked, Batcher
-from service.metrics import Metrics
+from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import Model, code_collection, code_documents
 

@@ -23,9 +23,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from index.data_folder import DataFolder
+from service.http.tracing import Trace, provider_of
 from service.logs import JSONFormatter, request_name
 from service.settings import Settings
-from service.tracing import Trace, provider_of
 from tests.support.service import (
     check_problem,
     client_of,

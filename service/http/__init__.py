@@ -1,0 +1,1 @@
+"""HTTP: the protocol, bodies, keys, limits and problems."""

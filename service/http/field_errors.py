@@ -1,0 +1,60 @@
+"""What pydantic finds wrong with a body, as sentences that say what would be right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.http.problems import FieldError, pointer
+
+MAX_ERRORS = 20
+
+SENTENCES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a field of this request",
+    "string_unicode": "holds a lone surrogate, which no text can",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "has too many digits",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+}
+"""By pydantic's name for the kind of error; other kinds keep pydantic's message."""
+
+
+def field_errors(errors: Sequence[Mapping[str, Any]]) -> list[FieldError]:
+    """Turn errors as pydantic lists them, the first element of `loc` being ``body``, into ours."""
+    return [
+        {"pointer": pointer(*error["loc"][1:]), "message": _sentence(error)}
+        for error in errors[:MAX_ERRORS]
+    ]
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    message = re.sub("^(Input|String) should", "it should", str(error["msg"]))
+    sentence = SENTENCES.get(error["type"], message)
+    if error["type"] in {"missing", "extra_forbidden", "string_unicode", "too_short", "too_long"}:
+        return sentence
+    return (
+        f"is {show(error.get('input'))}; {sentence if ' should' in sentence else 'it ' + sentence}"
+    )
+
+
+def show(value: object) -> str:
+    """Describe a value that a client sent, briefly: it may be of any size."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return ascii(value if len(value) <= 40 else value[:40] + "…")
+    shown = json.dumps(value)
+    return shown if len(shown) <= 40 else shown[:37] + "..."

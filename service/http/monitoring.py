@@ -1,0 +1,173 @@
+"""Prometheus metrics and the access log: requests by route and status, stages, sizes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from index.data_folder import DataFolder
+from service.logs import FIELDS
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+STAGES = ("encode", "search", "store")
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+# In seconds, from a search of a small collection to an evaluation.
+BUCKETS = (
+    *(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+    *(0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
+)
+
+
+class Metrics:
+    """The metrics of one application, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        self._requests = Histogram(
+            "hummingbit_request_seconds",
+            "Time from a request's headers to the end of its answer, by the template of its route.",
+            ("method", "route", "status"),
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+        stages = Histogram(
+            "hummingbit_stage_seconds",
+            "Time in a stage of answering: encoding, searching codes, reading documents.",
+            ("stage",),
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+        self._stages = {stage: stages.labels(stage) for stage in STAGES}
+        self.waiting = Gauge(
+            "hummingbit_waiting_requests", "Requests that wait for a turn.", registry=self._registry
+        )
+        self.refused = Counter(
+            "hummingbit_refused_requests",
+            "Requests that were answered 429, the queue being full.",
+            registry=self._registry,
+        )
+        self._by_labels: dict[tuple[str, str, int], Histogram] = {}
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        labels = (method if method in METHODS else "OTHER", route, status)
+        histogram = self._by_labels.get(labels)
+        if histogram is None:
+            histogram = self._by_labels[labels] = self._requests.labels(*labels)
+        histogram.observe(seconds)
+
+    def observe_stage(self, stage: str, seconds: float) -> None:
+        """Add the time of one of :data:`STAGES`."""
+        self._stages[stage].observe(seconds)
+
+    def watch(self, folder: DataFolder) -> None:
+        """Report the sizes of the collections of `folder`, as they are at every scrape."""
+        self._registry.register(_Sizes(folder))
+
+    def exposition(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class _Sizes(Collector):
+    def __init__(self, folder: DataFolder) -> None:
+        self._folder = folder
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: registering must not ask the folder."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        families = {
+            "documents": "Documents of a collection.",
+            "generation": "Writes to a collection that changed anything.",
+            "n_bits": "Bits of a collection's codes.",
+        }
+        gauges = {
+            name: GaugeMetricFamily(f"hummingbit_collection_{name}", text, labels=("collection",))
+            for name, text in families.items()
+        }
+        for name, collection in self._folder.collections().items():
+            gauges["documents"].add_metric((name,), len(collection))
+            gauges["generation"].add_metric((name,), collection.generation)
+            gauges["n_bits"].add_metric((name,), collection.n_bits)
+        yield from gauges.values()
+        yield GaugeMetricFamily(
+            "hummingbit_unavailable_collections",
+            "Collections that cannot be opened.",
+            value=len(self._folder.unavailable()),
+        )
+
+
+_log = logging.getLogger("hummingbit.access")
+
+UNMATCHED = "unmatched"
+MAX_LOGGED_PATH = 1000
+
+
+class Observe:
+    """Tells `metrics`, and the log if `access_log`, of every request once it is answered."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, access_log: bool) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._access_log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and look at the clock before and after."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, began = 500, time.perf_counter()
+
+        async def send_seen(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_seen)
+        finally:
+            seconds = time.perf_counter() - began
+            self._metrics.observe_request(scope["method"], route_of(scope), status, seconds)
+            if self._access_log and _log.isEnabledFor(logging.INFO):
+                _log_access(scope, status, seconds)
+
+
+def route_of(scope: Scope) -> str:
+    """Return the template of the route that a request found; there are only so many."""
+    path: str = getattr(scope.get("route"), "path", UNMATCHED)
+    return path
+
+
+def _log_access(scope: Scope, status: int, seconds: float) -> None:
+    client = scope.get("client")
+    # As it was sent, percent-encoded: no line of a log ends inside it.
+    path = scope["raw_path"].decode("latin-1")[:MAX_LOGGED_PATH]
+    fields = {
+        "method": scope["method"],
+        "path": path,
+        "route": route_of(scope),
+        "status": status,
+        "duration_ms": round(seconds * 1000, 3),
+        "client": client[0] if client else None,
+        "role": scope["state"]["role"].label if "role" in scope["state"] else None,
+    }
+    _log.info("%s %s %d", scope["method"], path, status, extra={FIELDS: fields})

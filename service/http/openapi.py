@@ -1,0 +1,167 @@
+"""The OpenAPI description, errors as they are."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from service.http.problems import MEDIA_TYPE
+from service.schemas.common import Problem
+
+_REFERENCE = "#/components/schemas/{model}"
+
+
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key as password."},
+}
+"""Where a service has keys; one without takes requests without."""
+
+REFUSALS = {
+    "400": "The body cannot be read, as JSON or at all.",
+    "401": "A key is needed, and there is none, or one that is not known.",
+    "403": "The key may not do this, or the service only reads.",
+    "404": "There is nothing of that name.",
+    "408": "The body was not sent in time.",
+    "409": "It is there already, as another one, or its state does not allow this.",
+    "413": "The body has more bytes than the limit.",
+    "415": "The body does not say that it is of the type that is taken.",
+    "422": "The body is not as it must be; in JSON, `errors` points to what is wrong.",
+    "429": "Too many requests are waiting; Retry-After says when to come back.",
+    "503": "It cannot be served now; Retry-After says when to come back.",
+}
+EXAMPLES: dict[str, Any] = {
+    "CreateCollection": {"encoder": "docstrings32"},
+    "UpsertDocuments": {
+        "documents": [
+            {
+                "id": "numpy.linalg.eigh",
+                "text": "Return the eigenvalues and eigenvectors of a complex Hermitian matrix.",
+                "label": "numpy.linalg",
+                "payload": {"module": "numpy"},
+            }
+        ]
+    },
+    "SearchRequest": {
+        "text": "eigenvalues of a symmetric matrix",
+        "limit": 10,
+        "radius": 6,
+        "with_payload": True,
+    },
+    "SearchBatch": {"searches": [{"text": "eigenvalues"}, {"id": "numpy.linalg.eigh", "limit": 3}]},
+    "ScrollRequest": {"limit": 100, "filter": {"field": "label", "eq": "numpy.linalg"}},
+    "GetRequest": {"ids": ["numpy.linalg.eigh", "numpy.linalg.svd"]},
+    "CountRequest": {"filter": {"field": "label", "eq": "numpy.linalg"}},
+    "DeleteRequest": {"ids": ["numpy.linalg.eigh"]},
+    "ChangeAliases": {
+        "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],
+    },
+    "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
+    "RestoreSnapshot": {"collection": "docstrings-restored"},
+    "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
+    "EncoderInputs": {
+        "inputs": [{"text": "eigenvalues of a symmetric matrix"}],
+        "format": "bits",
+    },
+    "EvaluateRequest": {
+        "queries": [{"id": "q1", "text": "eigenvalues", "label": "numpy.linalg"}],
+        "metrics": ["P@100", "mAP@100", "nDCG@10"],
+    },
+}
+"""A request of each kind, by the name of its schema."""
+
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`respond-async`: answer 202 at once, and do it in the background; RFC 7240.",
+    "schema": {"type": "string", "examples": ["respond-async"]},
+}
+HEADERS: dict[str, dict[str, Any]] = {
+    "202": {
+        "Location": {"description": "Where to ask how far it is.", "schema": {"type": "string"}}
+    },
+    "401": {"WWW-Authenticate": {"description": "How.", "schema": {"type": "string"}}},
+    "429": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
+    "503": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
+}
+"""What answers carry besides their bodies, by status; ``X-Request-ID`` is in all of them."""
+
+WITH_BODY = {"408", "413", "415", "422"}
+
+
+def describe(app: FastAPI) -> None:
+    """Have `app` describe its errors as problem details; FastAPI describes its own otherwise."""
+
+    @cache
+    def description() -> bytes:
+        schema = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, routes=app.routes
+        )
+        _describe_problems(schema)
+        _describe_headers(schema)
+        _group(schema)
+        _add_examples(schema)
+        schema["components"]["securitySchemes"] = SECURITY_SCHEMES
+        return json.dumps(schema, ensure_ascii=False).encode()
+
+    app.state.description = description
+
+
+def _describe_problems(schema: dict[str, Any]) -> None:
+    _, problem = models_json_schema([(Problem, "serialization")], ref_template=_REFERENCE)
+    components = schema["components"]["schemas"]
+    components.update(problem["$defs"])
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.pop(name, None)
+    content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}}
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            responses.pop("422", None)
+            for status in _refusals(operation):
+                refusal = {"description": REFUSALS[status], "content": content}
+                responses.setdefault(status, refusal)
+            responses["default"] = {"description": "The request failed.", "content": content}
+
+
+def _describe_headers(schema: dict[str, Any]) -> None:
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            if "202" in responses and {"200", "201"} & set(responses):
+                operation.setdefault("parameters", []).append(PREFER)
+            for status, headers in HEADERS.items():
+                if status in responses:
+                    responses[status]["headers"] = headers
+
+
+def _group(schema: dict[str, Any]) -> None:
+    """Put every operation under the kind of thing that it is about."""
+    for path, operations in schema["paths"].items():
+        kind = path.split("/")[2] if path.startswith("/v1/") else "service"
+        for operation in operations.values():
+            operation["tags"] = [kind]
+
+
+def _add_examples(schema: dict[str, Any]) -> None:
+    for name, example in EXAMPLES.items():
+        schema["components"]["schemas"][name]["examples"] = [example]
+
+
+def _refusals(operation: dict[str, Any]) -> list[str]:
+    """Return the statuses of the refusals that an operation knows."""
+    if operation["x-role"] == "nobody":
+        return []
+    with_body, with_place = "requestBody" in operation, bool(operation.get("parameters"))
+    return [
+        status
+        for status in REFUSALS
+        if (with_body or status not in {*WITH_BODY, "400"})
+        and (with_place or status not in {"404", "409"})
+    ]

@@ -1,0 +1,1 @@
+"""Jobs: work that goes on after the request was answered."""

@@ -1,0 +1,56 @@
+"""The job that evaluates a collection and keeps the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corpus.document import Document
+from evaluation.asked import RelevanceSettings
+from evaluation.job import run_job, shown_ids
+from evaluation.report import write_report
+from index.data_folder import DataFolder
+from service.http.problems import invalid_field
+from service.jobs.runner import Progress
+from service.schemas.checks import check_count, parse_item
+from service.schemas.evaluations import EvaluateRequest
+from service.settings import Settings
+
+REQUEST_FILE = "request.json"
+REPORT_FILE = "report.json"
+RUN_FILE = "run.trec"
+
+
+def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[str, Any]:
+    """Evaluate as the request in the job's folder says, and write the report there."""
+    raw = (progress.folder / REQUEST_FILE).read_bytes()
+    body = EvaluateRequest.model_validate_json(raw)
+    queries, settings = parse_evaluation(body, limits)
+    progress.step = "searching"
+    progress.advance(total=len(queries))
+    collection = folder.collection(progress.job.collection)
+    done = run_job(collection, queries, body.metrics, settings, shown_ids(folder, collection))
+    if done.run is not None:
+        (progress.folder / RUN_FILE).write_text(done.run(), encoding="utf-8")
+    (progress.folder / REPORT_FILE).write_text(write_report(done.report), encoding="utf-8")
+    progress.advance(len(queries))
+    return {"report": f"/v1/evaluations/{progress.job.id}"}
+
+
+def parse_evaluation(
+    body: EvaluateRequest, limits: Settings
+) -> tuple[list[Document], RelevanceSettings]:
+    """Return the queries of a request and the settings of relevance.
+
+    Raises:
+        ProblemError: pointing to what is wrong.
+    """
+    check_count(body.queries, limits.max_queries, "queries")
+    queries = [
+        parse_item(item, limits, "queries", position, id=item.id or str(position))
+        for position, item in enumerate(body.queries)
+    ]
+    for position, query in enumerate(queries):
+        if not query.labels and body.qrels is None:
+            raise invalid_field("must have a label or labels", "queries", position)
+    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
+    return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})

@@ -1,0 +1,1 @@
+"""Routes: what the service answers at which address."""

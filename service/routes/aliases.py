@@ -1,0 +1,82 @@
+"""Aliases over REST, and reindexing, which ends with a change of one."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from index.aliases import AddAlias, RemoveAlias
+from index.errors import CollectionExists, InputError
+from index.names import check_name
+from service.http.body import JSONRoute
+from service.http.problems import invalid_field
+from service.http.roles import ADMIN, READ
+from service.routes.dependencies import CollectionOf, Folder, GateOf, render
+from service.routes.jobs import JobsOf, accepted
+from service.schemas.aliases import Alias, AliasAction, Aliases, ChangeAliases, Reindex
+from service.schemas.checks import located
+from service.schemas.jobs import JobInfo
+
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
+
+
+@router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")
+def get_aliases(folder: Folder) -> Response:
+    """List which collection each alias means."""
+    return _rendered(folder)
+
+
+@router.post("/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases")
+def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
+    """Add, move and remove aliases in one step: all actions are taken, or none.
+
+    Writes that go on meanwhile are done before, for the collection that was meant then; every
+    later request finds the one that is meant now.
+    """
+    actions = [_action(one) for one in body.actions]
+    try:
+        with gate.closed():
+            folder.change_aliases(actions)
+    except InputError as error:
+        message = str(error).removeprefix(f"{error.field}: ")
+        raise invalid_field(message, "actions", error.position or 0) from None
+    return _rendered(folder)
+
+
+@router.post(
+    "/collections/{name}/reindex",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=ADMIN,
+    summary="Encode a collection again",
+)
+def post_reindex(collection: CollectionOf, body: Reindex, folder: Folder, jobs: JobsOf) -> Response:
+    """Encode the stored texts or vectors with another encoder into a new collection, as a job.
+
+    Searches and writes go on meanwhile; what is written until the end is in the new collection,
+    too. When it is complete, the alias means it, in one step; the old collection stays as it is.
+    """
+    encoder = folder.encoder(body.encoder)
+    engine = body.engine or collection.engine_setting
+    with located():
+        check_name(body.into, "into")
+        folder.check_engine(engine, encoder.n_bits)
+        if body.alias is not None:
+            check_name(body.alias, "alias")
+    if body.into in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
+        raise CollectionExists(f"the name {body.into!a} is taken")
+    if body.alias is not None and body.alias in {*folder.collections(), body.into}:
+        raise invalid_field("is the name of a collection; an alias needs another", "alias")
+    spec = {**body.model_dump(), "source": collection.name, "engine": engine}
+    return accepted(jobs.submit(jobs.draft(), "reindex", body.into, spec))
+
+
+def _action(action: AliasAction) -> AddAlias | RemoveAlias:
+    if action.add is not None:
+        return AddAlias(action.add.alias, action.add.collection)
+    assert action.remove is not None  # noqa: S101 - one of the two is there
+    return RemoveAlias(action.remove.alias)
+
+
+def _rendered(folder: Folder) -> Response:
+    pairs = folder.aliases().items()
+    return render(Aliases(aliases=[Alias(alias=alias, collection=name) for alias, name in pairs]))

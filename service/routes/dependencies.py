@@ -1,0 +1,139 @@
+"""What every route needs: the data folder, the limits, a place in the queue, and rendering."""
+
+from __future__ import annotations
+
+import time
+from asyncio import Semaphore
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import Depends, Header, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel
+
+from index.backend import CollectionBackend
+from index.data_folder import DataFolder
+from service.http.monitoring import Metrics
+from service.http.problems import ProblemError
+from service.schemas.common import EncoderName
+from service.settings import Settings
+from service.write_gate import WriteGate
+
+
+async def _folder(request: Request) -> DataFolder:
+    folder: DataFolder = request.app.state.folder
+    return folder
+
+
+async def _collection(request: Request, name: str) -> CollectionBackend:
+    return (await _folder(request)).collection(name)
+
+
+async def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+async def _write_gate(request: Request) -> WriteGate:
+    gate: WriteGate = request.app.state.write_gate
+    return gate
+
+
+async def _write_slots(request: Request) -> Semaphore:
+    slots: Semaphore = request.app.state.write_slots
+    return slots
+
+
+async def _write_slot(request: Request) -> AsyncIterator[None]:
+    gate = await _write_gate(request)
+    async with await _write_slots(request):
+        if not gate.enter(wait=False):
+            await run_in_threadpool(gate.enter)
+        try:
+            yield
+        finally:
+            gate.leave()
+
+
+async def _write_slot_only(request: Request) -> AsyncIterator[None]:
+    async with await _write_slots(request):
+        yield
+
+
+async def _long_read_slots(request: Request) -> Semaphore:
+    slots: Semaphore = request.app.state.long_read_slots
+    return slots
+
+
+async def _long_read_slot(request: Request) -> AsyncIterator[None]:
+    async with await _long_read_slots(request):
+        yield
+
+
+Folder = Annotated[DataFolder, Depends(_folder)]
+CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
+WriteSlots = Annotated[Semaphore, Depends(_write_slots)]
+LongReadSlots = Annotated[Semaphore, Depends(_long_read_slots)]
+GateOf = Annotated[WriteGate, Depends(_write_gate)]
+Limits = Annotated[Settings, Depends(_settings)]
+
+# A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
+# threads; these see to it that some are always left for single searches.
+WRITE = [Depends(_write_slot)]
+# Who passes through the gate himself, looks the name up inside.
+WRITE_SLOT = [Depends(_write_slot_only)]
+LONG_READ = [Depends(_long_read_slot)]
+
+IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; what is there stays.")]
+
+
+def render(
+    body: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Write an answer. Fields that were never set are left out."""
+    # Done here, in the thread of the route; FastAPI would do it on the event loop.
+    text = body.model_dump_json(exclude_unset=True)
+    return Response(text, status, headers, media_type="application/json")
+
+
+def encoder_name(collection: CollectionBackend) -> EncoderName | None:
+    """Return what answers say of the encoder of `collection`."""
+    name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
+    if name is None or fingerprint is None:
+        return None
+    return EncoderName(name=name, fingerprint=fingerprint)
+
+
+def without_path(reason: object, folder: DataFolder) -> str:
+    """Say why without telling where on the machine the data folder is."""
+    return str(reason).replace(f"{folder.path}/", "")
+
+
+def wants_async(request: Request) -> bool:
+    """Tell whether the header ``Prefer`` asks for an answer before the work is done; RFC 7240."""
+    preferences = ",".join(request.headers.getlist("prefer")).lower()
+    return "respond-async" in {one.partition(";")[0].strip() for one in preferences.split(",")}
+
+
+def creates_only(if_none_match: str | None) -> bool:
+    """Tell whether the header ``If-None-Match`` asks to change nothing that is there.
+
+    Raises:
+        ProblemError: if it asks for anything else.
+    """
+    if if_none_match not in {None, "*"}:
+        message = f"If-None-Match is {(if_none_match or '')[:40]!a}; only * is taken"
+        raise ProblemError(422, "invalid_request", message)
+    return if_none_match is not None
+
+
+@contextmanager
+def stage(request: Request, name: str) -> Iterator[None]:
+    """Tell the metrics how long a stage of the answer to `request` takes."""
+    metrics: Metrics = request.app.state.metrics
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        metrics.observe_stage(name, time.perf_counter() - began)

@@ -1,0 +1,206 @@
+"""Many documents at a time: get, scroll, count, delete and bulk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi import Query as QueryParameter
+from fastapi.concurrency import run_in_threadpool
+
+from service.http.body import JSONRoute, check_media_type, keep_body
+from service.http.problems import ProblemError, invalid_field
+from service.http.roles import READ
+from service.http.roles import WRITE as WRITE_ROLE
+from service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
+from service.routes.dependencies import (
+    LONG_READ,
+    WRITE,
+    CollectionOf,
+    Folder,
+    GateOf,
+    IfNoneMatch,
+    Limits,
+    WriteSlots,
+    creates_only,
+    render,
+    wants_async,
+)
+from service.routes.jobs import JobsOf, accepted
+from service.schemas.checks import check_fingerprint, checked_filter, located
+from service.schemas.documents import (
+    BulkAnswer,
+    Count,
+    CountRequest,
+    Deleted,
+    DeleteRequest,
+    DocumentPage,
+    FoundDocuments,
+    GetRequest,
+    ScrollRequest,
+)
+from service.schemas.jobs import JobInfo
+from service.schemas.results import stored_document, to_json
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+NDJSON = ("application/x-ndjson", "application/jsonl")
+MAX_KEY_LENGTH = 255
+_BULK_BODY = {
+    "required": True,
+    "content": {
+        NDJSON[0]: {
+            "schema": {"type": "string"},
+            "example": '{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
+        }
+    },
+}
+
+
+@router.post(
+    "/documents:get",
+    response_model=FoundDocuments,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Get documents",
+)
+def post_get(collection: CollectionOf, body: GetRequest) -> Response:
+    """Get documents by their ids, each as it is stored; an id that comes twice is answered once."""
+    found = {id_: collection.get(id_) for id_ in dict.fromkeys(body.ids)}
+    answer = {
+        "documents": [stored_document(one) for one in found.values() if one is not None],
+        "missing": [id_ for id_, one in found.items() if one is None],
+    }
+    return Response(to_json(answer), media_type="application/json")
+
+
+@router.post(
+    "/documents:scroll",
+    response_model=DocumentPage,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Scroll through documents",
+)
+def post_scroll(collection: CollectionOf, body: ScrollRequest) -> Response:
+    """Get a page of documents in the order of insertion.
+
+    Documents added after the first page do not appear, deleted ones vanish, none comes twice.
+    """
+    filter_ = checked_filter(body.filter)
+    with located():
+        page = collection.scroll(body.limit, body.cursor, filter_)
+    documents = [stored_document(one) for one in page.documents]
+    answer = {"documents": documents, "next_cursor": page.next_cursor}
+    return Response(to_json(answer), media_type="application/json")
+
+
+@router.post(
+    "/documents:count",
+    response_model=Count,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Count documents",
+)
+def post_count(collection: CollectionOf, body: CountRequest) -> Response:
+    """Count all documents, or those for which a filter holds."""
+    return render(Count(count=collection.count(checked_filter(body.filter))))
+
+
+@router.post(
+    "/documents:delete",
+    response_model=Deleted,
+    openapi_extra=WRITE_ROLE,
+    dependencies=WRITE,
+    summary="Delete documents",
+)
+def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
+    """Delete documents by their ids, of which some may not be there, or by a filter."""
+    if (body.ids is None) == (body.filter is None):
+        raise invalid_field("must have exactly one of ids and filter")
+    filter_ = checked_filter(body.filter)
+    if filter_ is None:
+        result = collection.delete(body.ids or [])
+    else:
+        result = collection.delete_where(filter_)
+    return render(Deleted(deleted=result.deleted, generation=result.generation))
+
+
+@router.post(
+    "/documents:bulk",
+    response_model=BulkAnswer,
+    openapi_extra={**WRITE_ROLE, "requestBody": _BULK_BODY},
+    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    summary="Upsert documents as JSON lines",
+)
+async def post_bulk(
+    *,
+    name: str,
+    request: Request,
+    folder: Folder,
+    gate: GateOf,
+    slots: WriteSlots,
+    limits: Limits,
+    jobs: JobsOf,
+    if_none_match: IfNoneMatch = None,
+    idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
+    encoder_fingerprint: Annotated[
+        str | None,
+        QueryParameter(
+            description="Of the encoder that made the lines' codes. With it, a line may have its"
+            " code beside its text or vector, which is then not encoded again."
+        ),
+    ] = None,
+    skip_unchanged: Annotated[
+        bool,
+        QueryParameter(description="Pass over documents that are there just as they are given."),
+    ] = False,
+) -> Response:
+    """Upsert a document a line. Lines are written as they come, a thousand at a time, each batch
+    whole; a line that is not right is refused by itself, and the answer says why.
+
+    With ``If-None-Match: *`` a document that is there already is refused. With ``Prefer:
+    respond-async`` the lines are kept and written in the background, as a job; a request that
+    comes again with the same ``Idempotency-Key`` gets the same job.
+    """
+    check_media_type(request, NDJSON)
+    options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
+    check_fingerprint(folder.collection(name), encoder_fingerprint)
+    if wants_async(request):
+        spec = asdict(options)
+        draft = await run_in_threadpool(jobs.draft)
+        try:
+            about = f"{name} {json.dumps(spec)}\n".encode()
+            digest = await keep_body(request, draft / INPUT, about)
+            key = None if idempotency_key is None else (idempotency_key, digest)
+            job = await run_in_threadpool(jobs.submit, draft, "bulk", name, spec, key)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return accepted(job)
+    if idempotency_key is not None:
+        message = "Idempotency-Key is for jobs: send Prefer: respond-async as well"
+        raise ProblemError(422, "invalid_request", message)
+    writer = BulkWriter(folder, gate, name, limits, options)
+    async for lines in _lines(request, BATCH_LINES):
+        async with slots:
+            await run_in_threadpool(writer.write, lines)
+    return Response(to_json(writer.result.to_dict()), media_type="application/json")
+
+
+async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of a body, `size` at a time, as they come."""
+    lines: list[bytes] = []
+    rest = b""
+    async for chunk in request.stream():
+        *complete, rest = (rest + chunk).split(b"\n")
+        lines += complete
+        while len(lines) >= size:
+            yield lines[:size]
+            lines = lines[size:]
+    if rest:
+        lines.append(rest)
+    if lines:
+        yield lines

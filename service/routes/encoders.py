@@ -1,0 +1,165 @@
+"""Encoders: what there is, what each was trained on, and the codes it gives.
+
+They are installed by the operator, from a folder on the machine; no request brings one or names one
+by a path.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Depends, Response
+
+from corpus.document import DocumentError, parse_text, parse_vector
+from encoder.artifact import ArtifactError
+from encoder.codes import Codes, code_to_hex, unpack_codes
+from encoder.encoder import Encoder
+from encoder.features import InputError, TextFeatures
+from index.data_folder import DataFolder
+from index.errors import UnknownEncoder
+from service.http.body import JSONRoute
+from service.http.problems import ProblemError, invalid_field
+from service.http.roles import READ
+from service.routes.dependencies import LONG_READ, Folder, Limits, render, without_path
+from service.schemas.checks import check_count, check_text, located
+from service.schemas.collections import Unavailable
+from service.schemas.common import EncoderName
+from service.schemas.encoders import (
+    CodeFormat,
+    EncodedInputs,
+    EncodeInput,
+    EncoderDetail,
+    EncoderInputs,
+    Encoders,
+    EncoderSummary,
+)
+from service.settings import Settings
+
+router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)
+
+
+def _encoder(name: str, folder: Folder) -> Encoder:
+    try:
+        return folder.encoder(name)
+    except UnknownEncoder as error:
+        raise ProblemError(404, "unknown_encoder", str(error)) from None
+
+
+EncoderOf = Annotated[Encoder, Depends(_encoder)]
+
+
+@router.get("", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
+def get_encoders(folder: Folder) -> Response:
+    """List the encoders in the data folder, those that cannot be loaded apart."""
+    encoders, unavailable = summarize_encoders(folder)
+    return render(Encoders(encoders=encoders, unavailable=unavailable))
+
+
+@router.get(
+    "/{name}", response_model=EncoderDetail, openapi_extra=READ, summary="Describe an encoder"
+)
+def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
+    """Tell what an encoder was trained on and how, and what was measured of it then."""
+    features = encoder.features
+    return render(
+        EncoderDetail(
+            **_summary(name, encoder).model_dump(),
+            code_size=encoder.code_size,
+            terms=len(features.vocabulary) if isinstance(features, TextFeatures) else None,
+            layers=[len(encoder.layers[0].weight), *(len(one.bias) for one in encoder.layers)],
+            metadata=dict(encoder.metadata),
+            figures=folder.figures(name),
+        )
+    )
+
+
+@router.post(
+    "/{name}/encode",
+    response_model=EncodedInputs,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Encode",
+)
+def post_encoder_encode(
+    name: str, encoder: EncoderOf, body: EncoderInputs, limits: Limits
+) -> Response:
+    """Return the codes that an encoder gives texts or vectors."""
+    check_count(body.inputs, limits.max_inputs, "inputs")
+    return render(
+        EncodedInputs(
+            codes=write_codes(_encode(encoder, body.inputs, limits), body.format),
+            format=body.format,
+            bit_order="most significant bit first",
+            n_bits=encoder.n_bits,
+            encoder=EncoderName(name=name, fingerprint=encoder.fingerprint),
+        )
+    )
+
+
+def summarize_encoders(folder: DataFolder) -> tuple[list[EncoderSummary], list[Unavailable]]:
+    """Load every encoder that is not loaded yet; return those that can be and those that cannot."""
+    summaries: list[EncoderSummary] = []
+    unavailable: list[Unavailable] = []
+    for name in folder.encoder_names():
+        try:
+            summaries.append(_summary(name, folder.encoder(name)))
+        except (ArtifactError, UnknownEncoder) as error:
+            unavailable.append(Unavailable(name=name, reason=without_path(error, folder)))
+    return summaries, unavailable
+
+
+def write_codes(codes: Codes, form: CodeFormat) -> list[str]:
+    """Write packed codes, ``uint8[N, code_size]``, as text, one each."""
+    if form == "hex":
+        return [code_to_hex(code) for code in codes]
+    if form == "base64":
+        return [base64.b64encode(code.tobytes()).decode() for code in codes]
+    return [(row + ord("0")).tobytes().decode() for row in unpack_codes(codes)]
+
+
+def _summary(name: str, encoder: Encoder) -> EncoderSummary:
+    trained_on = encoder.metadata.get("trained_on")
+    return EncoderSummary(
+        name=name,
+        fingerprint=encoder.fingerprint,
+        n_bits=encoder.n_bits,
+        kind=encoder.kind,
+        dimension=encoder.dimension,
+        trained_on=dict(trained_on) if isinstance(trained_on, Mapping) else trained_on,
+    )
+
+
+def _encode(encoder: Encoder, inputs: Sequence[EncodeInput], limits: Settings) -> Codes:
+    """Encode `inputs`, which are those of the body.
+
+    Raises:
+        ProblemError: pointing to the one that the encoder does not take.
+    """
+    if encoder.kind == "text":
+        return encoder.encode([_text(one, limits, place) for place, one in enumerate(inputs)])
+    return encoder.encode(
+        np.stack([_vector(one, encoder, place) for place, one in enumerate(inputs)])
+    )
+
+
+def _text(item: EncodeInput, limits: Settings, place: int) -> str:
+    if item.text is None or item.vector is not None:
+        raise invalid_field("must have a text and nothing else", "inputs", place)
+    check_text(item.text, limits, "inputs", place)
+    with located("inputs", place):
+        return parse_text(item.text)
+
+
+def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:
+    if item.vector is None or item.text is not None:
+        raise invalid_field("must have a vector and nothing else", "inputs", place)
+    with located("inputs", place):
+        vector = parse_vector(item.vector)
+        try:
+            encoder.check_vector(vector)
+        except InputError as error:
+            raise DocumentError("vector", str(error).removeprefix("vector: ")) from None
+    return vector

@@ -1,0 +1,170 @@
+"""Evaluations over REST: answered at once, or as jobs, whose reports stay."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+from evaluation.evaluate import evaluate_collection
+from evaluation.formats import FORMATS
+from evaluation.job import Job
+from evaluation.plots import PlotError
+from evaluation.report import parse_report
+from service.http.body import JSONRoute
+from service.http.problems import ProblemError
+from service.http.roles import READ
+from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
+from service.jobs.job_store import JobRecord
+from service.jobs.runner import Jobs
+from service.routes.dependencies import (
+    LONG_READ,
+    CollectionOf,
+    Limits,
+    encoder_name,
+    render,
+    wants_async,
+)
+from service.routes.jobs import JobsOf
+from service.schemas.checks import located
+from service.schemas.evaluations import EvaluateRequest, EvaluateResponse, EvaluationStatus
+
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
+
+
+@router.post(
+    "/collections/{name}/evaluate",
+    response_model=EvaluateResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
+    summary="Evaluate",
+)
+def post_evaluate(
+    *,
+    request: Request,
+    collection: CollectionOf,
+    body: EvaluateRequest,
+    limits: Limits,
+    jobs: JobsOf,
+) -> Response:
+    """Measure how well the collection finds documents with the labels of the queries.
+
+    With the header ``Prefer: respond-async`` it is done in the background, and the answer says
+    where the report will be.
+    """
+    queries, settings = parse_evaluation(body, limits)
+    if wants_async(request):
+        draft = jobs.draft()
+        (draft / REQUEST_FILE).write_text(body.model_dump_json(), encoding="utf-8")
+        id_ = jobs.submit(draft, "evaluation", collection.name, {}).id
+        status = EvaluationStatus(id=id_, status="running", error=None, report=None)
+        return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
+    began = time.perf_counter()
+    with located("queries"):
+        found = evaluate_collection(
+            collection, queries, body.metrics, body.label_field, **settings.relevance
+        )
+    return render(
+        EvaluateResponse(
+            **found.to_dict(),
+            n_bits=collection.n_bits,
+            encoder=encoder_name(collection),
+            took_ms=round((time.perf_counter() - began) * 1000, 3),
+        )
+    )
+
+
+@router.get(
+    "/evaluations/{id}",
+    response_model=EvaluationStatus,
+    openapi_extra=READ,
+    responses={
+        200: {"content": {one.media_type: {} for one in FORMATS.values()}},
+    },
+    summary="Get an evaluation",
+)
+def get_evaluation(
+    id: str,  # noqa: A002 - as in the path
+    request: Request,
+    jobs: JobsOf,
+    format: str | None = None,  # noqa: A002 - as in the query
+) -> Response:
+    """Get an evaluation's status and, once it is done, its report.
+
+    The format is that of the query, or else the one that the header ``Accept`` prefers.
+    """
+    chosen = _check_format(format) if format else _accepted(request.headers.get("accept", "*/*"))
+    job = _evaluation(jobs, id)
+    if chosen == "json":
+        return render(_status(job, jobs))
+    if job.finished is None:
+        raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
+    if job.state != "done":
+        raise ProblemError(409, "evaluation_failed", _why(job))
+    try:
+        text = FORMATS[chosen].write(_finished_job(jobs.folder(id)), None)
+    except PlotError as missing:
+        raise ProblemError(501, "format_unavailable", str(missing)) from None
+    if text is None:
+        message = "there is no TREC run; the notes of the report say why"
+        raise ProblemError(406, "format_unavailable", message)
+    return Response(text, media_type=FORMATS[chosen].media_type)
+
+
+def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
+    try:
+        job = jobs.get(id_)
+    except ProblemError:
+        job = None
+    if job is None or job.kind != "evaluation":
+        raise ProblemError(404, "unknown_evaluation", f"there is no evaluation {id_[:40]!a}")
+    return job
+
+
+def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
+    if job.finished is None:
+        return EvaluationStatus(id=job.id, status="running", error=None, report=None)
+    if job.state != "done":
+        return EvaluationStatus(id=job.id, status="failed", error=_why(job), report=None)
+    report = _finished_job(jobs.folder(job.id)).report
+    return EvaluationStatus(id=job.id, status="done", error=None, report=report)
+
+
+def _why(job: JobRecord) -> str:
+    return "it was cancelled" if job.error is None else str(job.error["detail"])
+
+
+def _finished_job(folder: Path) -> Job:
+    report = parse_report((folder / REPORT_FILE).read_text(encoding="utf-8"))
+    run = folder / RUN_FILE
+    return Job(report, (lambda: run.read_text(encoding="utf-8")) if run.exists() else None)
+
+
+def _check_format(name: str) -> str:
+    if name not in FORMATS:
+        known = ", ".join(FORMATS)
+        message = f"format is {name[:40]!a}; it must be one of {known}"
+        raise ProblemError(422, "invalid_request", message)
+    return name
+
+
+def _accepted(header: str) -> str:
+    """Return the format that the header ``Accept`` prefers; RFC 9110, section 12.5.1."""
+    ranges = []
+    for part in header.split(","):
+        media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        try:
+            ranges.append((-float(quality), media_type))
+        except ValueError:
+            continue
+    by_type = {one.media_type: name for name, one in FORMATS.items()}
+    by_type |= {"*/*": "json", "application/*": "json", "text/*": "markdown", "text/xml": "junit"}
+    # The sort is stable: of two that are equally welcome, the first is meant.
+    for rank, media_type in sorted(ranges, key=lambda one: one[0]):
+        if rank < 0 and media_type in by_type:
+            return by_type[media_type]
+    known = ", ".join(one.media_type for one in FORMATS.values())
+    raise ProblemError(406, "not_acceptable", f"an evaluation can be had as {known}")

@@ -1,0 +1,74 @@
+"""Is the service there, is everything in order, and how has it done so far."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from index.data_folder import DataFolder
+from service.http.body import JSONRoute
+from service.http.monitoring import CONTENT_TYPE, Metrics
+from service.http.problems import ProblemError, problem_response
+from service.http.roles import EVERYBODY, READ
+from service.routes.dependencies import Folder, render, without_path
+from service.routes.encoders import summarize_encoders
+from service.schemas.collections import Unavailable
+from service.schemas.common import Ready, Root, Status
+
+router = APIRouter(route_class=JSONRoute)
+
+
+@router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
+async def get_root() -> Root:
+    """Name the service and the addresses of its description and its collections."""
+    return Root(
+        service="hummingbit", openapi="/openapi.json", docs="/docs", collections="/v1/collections"
+    )
+
+
+@router.get(
+    "/livez", response_model=Status, openapi_extra=EVERYBODY, summary="Is the process alive?"
+)
+async def get_livez() -> Status:
+    """Answer, which is all there is to it."""
+    return Status(status="alive")
+
+
+@router.get(
+    "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
+)
+def get_readyz(request: Request, folder: Folder) -> Response:
+    """Name the collections and encoders, or answer 503 with those that cannot be opened, and why.
+
+    The other collections are served all the same. A service that is about to stop is not ready.
+    """
+    if request.app.state.draining:
+        problem = ProblemError(503, "not_ready", "the service is about to stop")
+        return problem_response(request, problem)
+    encoders, bad_encoders = summarize_encoders(folder)
+    collections = {one.name: one.reason for one in unavailable_collections(folder)}
+    if not collections and not bad_encoders:
+        names = [encoder.name for encoder in encoders]
+        return render(Ready(status="ready", collections=[*folder.collections()], encoders=names))
+    problems = {
+        "collections": collections,
+        "encoders": {one.name: one.reason for one in bad_encoders},
+    }
+    count = len(collections) + len(bad_encoders)
+    problem = ProblemError(503, "not_ready", f"{count} in the data folder cannot be opened")
+    return problem_response(request, problem, {"unavailable": problems})
+
+
+@router.get("/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics")
+def get_metrics(request: Request) -> Response:
+    """Give the metrics in Prometheus' text format."""
+    metrics: Metrics = request.app.state.metrics
+    return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+
+
+def unavailable_collections(folder: DataFolder) -> list[Unavailable]:
+    """Return the collections that cannot be opened."""
+    return [
+        Unavailable(name=name, reason=without_path(reason, folder))
+        for name, reason in folder.unavailable().items()
+    ]

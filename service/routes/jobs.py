@@ -1,0 +1,82 @@
+"""Jobs over REST: list, show, cancel; and what every route that starts one needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from service.http.body import JSONRoute
+from service.http.roles import READ, WRITE
+from service.jobs.job_store import JobRecord, State
+from service.jobs.runner import Jobs
+from service.routes.dependencies import render
+from service.schemas.jobs import JobInfo, JobList
+
+router = APIRouter(prefix="/v1/jobs", route_class=JSONRoute)
+
+
+async def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+JobsOf = Annotated[Jobs, Depends(_jobs)]
+
+
+@router.get("", response_model=JobList, openapi_extra=READ, summary="List the jobs")
+def get_jobs(
+    jobs: JobsOf,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    state: State | None = None,
+) -> Response:
+    """List the last jobs, the newest first, of all states or of one."""
+    return render(JobList(jobs=[job_info(job) for job in jobs.last(limit, state)]))
+
+
+@router.get("/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
+def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Tell a job's state, how far it is and, once it is done, its result."""
+    return render(job_info(jobs.get(id)))
+
+
+@router.post(
+    "/{id}/cancel",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=WRITE,
+    summary="Cancel a job",
+)
+def post_cancel(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Stop a job that waits or runs. What it has written stays; a reindexing takes it back."""
+    return accepted(jobs.cancel(id))
+
+
+def accepted(job: JobRecord) -> Response:
+    """Answer that a job was taken, and where it can be asked for."""
+    return render(job_info(job), 202, {"Location": f"/v1/jobs/{job.id}"})
+
+
+def job_info(job: JobRecord) -> JobInfo:
+    """Return what is told of a job."""
+    percent = round(100 * job.done / job.total, 1) if job.total else None
+    return JobInfo.model_validate(
+        {
+            "id": job.id,
+            "kind": job.kind,
+            "collection": job.collection,
+            "state": job.state,
+            "progress": {
+                "step": job.step,
+                "done": job.done,
+                "total": job.total,
+                "percent": percent,
+            },
+            "attempts": job.attempts,
+            "created": job.created,
+            "started": job.started,
+            "finished": job.finished,
+            "result": job.result,
+            "error": job.error,
+        }
+    )

@@ -1,0 +1,53 @@
+"""The upkeep of collections over REST: verification and compaction."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from service.http.body import JSONRoute
+from service.http.roles import ADMIN, READ
+from service.jobs.kinds import compact, verify
+from service.routes.dependencies import LONG_READ, CollectionOf, render, wants_async
+from service.routes.jobs import JobsOf, accepted
+from service.schemas.jobs import CompactionInfo, JobInfo, VerificationInfo
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+
+@router.post(
+    "/verify",
+    response_model=VerificationInfo,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "It is checked in the background."}},
+    summary="Verify a collection",
+)
+def post_verify(request: Request, collection: CollectionOf, jobs: JobsOf) -> Response:
+    """Hold every document against its checksum, and codes and index against the documents.
+
+    It is checked as of one moment, while searches and writes go on. What is wrong is in the
+    answer, which is 200 all the same. With the header ``Prefer: respond-async`` it is done in the
+    background, as a job.
+    """
+    if wants_async(request):
+        return accepted(jobs.submit(jobs.draft(), "verify", collection.name, {}))
+    return render(VerificationInfo(**verify(collection)))
+
+
+@router.post(
+    "/compact",
+    response_model=CompactionInfo,
+    openapi_extra=ADMIN,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    summary="Compact a collection",
+)
+def post_compact(request: Request, collection: CollectionOf, jobs: JobsOf) -> Response:
+    """Give back the room of what was deleted; searches go on meanwhile, writes wait.
+
+    It takes as much room again as the collection while it runs. With the header ``Prefer:
+    respond-async`` it is done in the background, as a job.
+    """
+    if wants_async(request):
+        return accepted(jobs.submit(jobs.draft(), "compact", collection.name, {}))
+    return render(CompactionInfo(**compact(collection)))

@@ -1,0 +1,218 @@
+"""Search and encode: what is asked of a collection and changes nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from corpus.document import parse_vector
+from encoder.codes import code_to_hex
+from encoder.explanation import explain_text
+from index.backend import CollectionBackend
+from index.records import Query, SearchResult
+from service.batching import Asked, Batcher
+from service.http.body import JSONRoute
+from service.http.field_errors import show
+from service.http.problems import invalid_field
+from service.http.roles import READ
+from service.routes.dependencies import LONG_READ, CollectionOf, Limits, encoder_name, render, stage
+from service.schemas.checks import (
+    check_count,
+    check_fingerprint,
+    check_text,
+    checked_filter,
+    located,
+)
+from service.schemas.encoders import EncodeRequest, EncodeResponse
+from service.schemas.results import add_codes, add_differing_bits, search_answer, to_json
+from service.schemas.search import (
+    BatchedSearch,
+    SearchBatch,
+    SearchBatchResponse,
+    SearchRequest,
+    SearchResponse,
+)
+from service.settings import Settings
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+
+@router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
+async def post_search(
+    request: Request, collection: CollectionOf, body: SearchRequest, limits: Limits
+) -> Response:
+    """Find the documents nearest to a text, a vector, a code or another document."""
+    batcher: Batcher[bytes] = request.app.state.batcher
+    check_fingerprint(collection, body.encoder_fingerprint)
+    query = _query(collection, body, limits)
+    if not body.is_plain:
+        answer = await run_in_threadpool(_search_alone, request, collection, body, query)
+        return Response(answer, media_type="application/json")
+    asked = Asked(collection, body.limit, body.radius, body.with_payload)
+    with located():
+        answer = await batcher.search(asked, query)
+    return Response(answer, media_type="application/json")
+
+
+def _search_alone(
+    request: Request, collection: CollectionBackend, body: SearchRequest, query: Query
+) -> bytes:
+    """Answer a search that asks for more than those do that are searched in one batch."""
+    began = time.perf_counter()
+    filter_ = checked_filter(body.filter)
+    with located(), stage(request, "search"):
+        code = None
+        if body.with_code or body.explain:
+            code = code_to_hex(collection.encode_queries([query])[0])
+        # To re-rank, the probabilities behind the code are needed.
+        asked = query if code is None or body.rerank else Query(code=code)
+        result = collection.search(
+            [asked],
+            body.limit,
+            body.radius,
+            with_payload=body.with_payload,
+            with_code=body.with_code or body.explain,
+            filter=filter_,
+            offset=body.offset,
+            cursor=body.cursor,
+            rerank=body.rerank,
+        )
+    answer = search_answer(
+        collection,
+        result,
+        0,
+        body.limit,
+        body.radius,
+        with_payload=body.with_payload,
+        seconds=time.perf_counter() - began,
+    )
+    if body.rerank:
+        answer["reranked"] = True
+    if body.with_cursor or body.cursor is not None:
+        answer["next_cursor"] = result.next_cursors[0]
+    if code is not None and body.with_code:
+        add_codes(answer, result.hits[0], code)
+    if code is not None and body.explain:
+        add_differing_bits(answer, result.hits[0], code)
+        if query.text is not None and collection.encoder is not None:
+            terms = explain_text(collection.encoder, query.text)
+            answer["query_terms"] = [one._asdict() for one in terms]
+    return to_json(answer)
+
+
+def write_search(asked: Asked, result: SearchResult, place: int, seconds: float) -> bytes:
+    """Write the answer to one of the searches of a batch."""
+    return to_json(
+        search_answer(
+            asked.collection,
+            result,
+            place,
+            asked.limit,
+            asked.radius,
+            with_payload=asked.with_payload,
+            seconds=seconds,
+        )
+    )
+
+
+@router.post(
+    "/search/batch",
+    response_model=SearchBatchResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Search many times",
+)
+def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
+    """Answer searches as of one generation of the collection."""
+    check_count(body.searches, limits.max_searches, "searches")
+    check_fingerprint(collection, body.encoder_fingerprint)
+    # A limit beyond what any search may have is refused below, and pointed to.
+    largest = min(max(search.limit for search in body.searches), limits.max_limit)
+    hits = len(body.searches) * largest
+    if hits > limits.max_hits:
+        most = f"searches times the largest limit are at most {limits.max_hits:,}"
+        raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
+    results = _search(collection, body, limits)
+    return Response(to_json({"results": results}), media_type="application/json")
+
+
+@router.post(
+    "/encode",
+    response_model=EncodeResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Encode",
+)
+def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
+    """Return the codes that the collection's encoder gives texts or vectors."""
+    check_count(body.inputs, limits.max_inputs, "inputs")
+    encoder = encoder_name(collection)
+    if encoder is None:
+        message = "cannot be encoded: the collection has no encoder, its documents bring codes"
+        raise invalid_field(message, "inputs")
+    queries: list[Query] = []
+    for position, item in enumerate(body.inputs):
+        check_text(item.text, limits, "inputs", position)
+        with located("inputs", position):
+            vector = None if item.vector is None else parse_vector(item.vector)
+        queries.append(Query(text=item.text, vector=vector))
+    with located("inputs"):
+        codes = collection.encode_queries(queries)
+    hexadecimal = [code_to_hex(code) for code in codes]
+    return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
+
+
+def _search(
+    collection: CollectionBackend, body: SearchBatch, limits: Settings
+) -> list[dict[str, Any]]:
+    """Answer the searches of the body.
+
+    One search of the collection, as far as the farthest of them goes, answers all of them as of
+    the same generation: a shorter list is the beginning of a longer one.
+    """
+    began = time.perf_counter()
+    searches, filter_ = body.searches, checked_filter(body.filter)
+    queries = [
+        _query(collection, search, limits, "searches", position)
+        for position, search in enumerate(searches)
+    ]
+    radii = [search.radius for search in searches if search.radius is not None]
+    with located("searches"):
+        result = collection.search(
+            queries,
+            max(search.limit for search in searches),
+            max(radii) if len(radii) == len(searches) else None,
+            with_payload=any(search.with_payload for search in searches),
+            filter=filter_,
+        )
+    seconds = time.perf_counter() - began
+    return [
+        search_answer(
+            collection,
+            result,
+            place,
+            search.limit,
+            search.radius,
+            with_payload=search.with_payload,
+            seconds=seconds,
+        )
+        for place, search in enumerate(searches)
+    ]
+
+
+def _query(
+    collection: CollectionBackend, search: BatchedSearch, limits: Settings, *place: str | int
+) -> Query:
+    if search.limit > limits.max_limit:
+        message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"
+        raise invalid_field(message, *place, "limit")
+    if search.radius is not None and search.radius > collection.n_bits:
+        message = f"is {show(search.radius)}; it must be from 0 to {collection.n_bits}"
+        raise invalid_field(message, *place, "radius")
+    check_text(search.text, limits, *place)
+    with located(*place):
+        vector = None if search.vector is None else parse_vector(search.vector)
+    return Query(text=search.text, vector=vector, code=search.code, id=search.id)

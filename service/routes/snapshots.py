@@ -1,0 +1,181 @@
+"""Snapshots over REST: made, uploaded, listed, downloaded, restored and deleted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse
+
+from index.data_folder import DataFolder
+from index.errors import CollectionExists
+from index.names import check_name
+from service.http.body import JSONRoute, check_media_type, keep_body
+from service.http.problems import ProblemError
+from service.http.roles import ADMIN
+from service.jobs.kinds import UPLOAD, local, snapshot_record
+from service.routes.dependencies import (
+    LONG_READ,
+    CollectionOf,
+    Folder,
+    LongReadSlots,
+    render,
+    wants_async,
+)
+from service.routes.jobs import JobsOf, accepted
+from service.schemas.checks import located
+from service.schemas.jobs import JobInfo
+from service.schemas.snapshots import RestoreSnapshot, SnapshotInfo, SnapshotList
+
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
+TAR = "application/x-tar"
+_FILE = {
+    "required": True,
+    "content": {TAR: {"schema": {"type": "string", "format": "binary"}}},
+}
+
+
+@router.post(
+    "/collections/{name}/snapshots",
+    response_model=SnapshotInfo,
+    status_code=201,
+    openapi_extra=ADMIN,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "It is made in the background."}},
+    summary="Make a snapshot",
+)
+def post_snapshot(
+    request: Request, collection: CollectionOf, folder: Folder, jobs: JobsOf
+) -> Response:
+    """Copy the collection and its encoder, as of one moment, while searches and writes go on.
+
+    With the header ``Prefer: respond-async`` it is made in the background, as a job.
+    """
+    name = local(collection).name
+    if wants_async(request):
+        return accepted(jobs.submit(jobs.draft(), "snapshot", name, {}))
+    made = snapshot_record(folder.create_snapshot(name))
+    return render(SnapshotInfo(**made), 201, {"Location": f"/v1/snapshots/{made['id']}"})
+
+
+@router.post(
+    "/snapshots:upload",
+    response_model=SnapshotInfo,
+    status_code=201,
+    openapi_extra={**ADMIN, "requestBody": _FILE},
+    responses={
+        200: {"model": SnapshotInfo, "description": "There was one with just this file."},
+        202: {"model": JobInfo, "description": "It is checked in the background."},
+    },
+    summary="Upload a snapshot",
+)
+async def post_upload(
+    request: Request,
+    folder: Folder,
+    jobs: JobsOf,
+    slots: LongReadSlots,
+    sha256: Annotated[
+        str | None,
+        Query(
+            pattern="^[0-9a-f]{64}$",
+            description="Of the file, in hexadecimal; a body that has another is refused.",
+        ),
+    ] = None,
+) -> Response:
+    """Take in the file of a snapshot that was downloaded, from this service or from another.
+
+    All of it is checked before it is accepted, as it is before it is restored. With the header
+    ``Prefer: respond-async`` that is done in the background, as a job.
+    """
+    check_media_type(request, [TAR])
+    draft = await run_in_threadpool(jobs.draft)
+    try:
+        digest = await keep_body(request, draft / UPLOAD)
+        if sha256 is not None and sha256 != digest:
+            message = f"the body has the sha256 {digest}, not {sha256}, which was given"
+            raise ProblemError(422, "invalid_snapshot", message)
+        if wants_async(request):
+            return accepted(await run_in_threadpool(jobs.submit, draft, "upload", "", {}))
+        async with slots:
+            return await run_in_threadpool(_added, folder, draft / UPLOAD, digest)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@router.get(
+    "/snapshots", response_model=SnapshotList, openapi_extra=ADMIN, summary="List the snapshots"
+)
+def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
+    """List the snapshots of all collections or of one, which need not be there any more."""
+    found = folder.snapshots().all(collection)
+    return render(SnapshotList(snapshots=[SnapshotInfo(**snapshot_record(one)) for one in found]))
+
+
+@router.get(
+    "/snapshots/{id}",
+    response_model=SnapshotInfo,
+    openapi_extra=ADMIN,
+    summary="Describe a snapshot",
+)
+def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+    """Tell what a snapshot holds, and the size and sha256 of its file."""
+    return render(SnapshotInfo(**snapshot_record(folder.snapshots().get(id))))
+
+
+@router.get(
+    "/snapshots/{id}/file",
+    response_class=FileResponse,
+    openapi_extra=ADMIN,
+    responses={
+        200: {"content": {TAR: {"schema": {"type": "string", "format": "binary"}}}},
+        206: {"description": "The part that the header Range asks for."},
+        416: {"description": "The header Range asks for what is not there."},
+    },
+    summary="Download a snapshot",
+)
+def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+    """Send the snapshot's file, all that another machine needs to restore it."""
+    snapshot = folder.snapshots().get(id)
+    name = f"{snapshot.contents.collection}-{id}.tar"
+    headers = {"ETag": f'"{snapshot.sha256}"'}
+    return FileResponse(folder.snapshots().file(id), 200, headers, TAR, filename=name)
+
+
+@router.post(
+    "/snapshots/{id}/restore",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=ADMIN,
+    summary="Restore a snapshot",
+)
+def post_restore(
+    id: str,  # noqa: A002 - as in the path
+    body: RestoreSnapshot,
+    folder: Folder,
+    jobs: JobsOf,
+) -> Response:
+    """Make a new collection of a snapshot, as a job; an alias can then be moved to it."""
+    folder.snapshots().get(id)
+    with located():
+        check_name(body.collection, "collection")
+    if body.collection in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
+        raise CollectionExists(f"the name {body.collection!a} is taken")
+    return accepted(jobs.submit(jobs.draft(), "restore", body.collection, {"snapshot": id}))
+
+
+@router.delete("/snapshots/{id}", status_code=204, openapi_extra=ADMIN, summary="Delete a snapshot")
+def delete_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+    """Delete a snapshot and its file."""
+    folder.snapshots().delete(id)
+    return Response(status_code=204)
+
+
+def _added(folder: DataFolder, tar: Path, digest: str) -> Response:
+    snapshots = folder.snapshots()
+    there = snapshots.with_sha256(digest)
+    made = snapshots.add(tar, link=True) if there is None else there
+    location = {"Location": f"/v1/snapshots/{made.id}"}
+    return render(SnapshotInfo(**snapshot_record(made)), 201 if there is None else 200, location)

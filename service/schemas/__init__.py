@@ -1,0 +1,1 @@
+"""Schemas: the JSON of requests and responses."""

@@ -1,0 +1,99 @@
+"""Checks of what a body holds that need the settings or the collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from corpus.document import FIELDS, Document, DocumentError, parse_document
+from index.backend import CollectionBackend
+from index.errors import InputError
+from index.filters import Filter, parse_filter
+from service.http.field_errors import show
+from service.http.problems import ProblemError, invalid_field
+from service.settings import Settings
+
+
+def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Document:  # noqa: A002
+    """Make a document of what stands at `place` of the body, a model with the fields of one.
+
+    Raises:
+        ProblemError: pointing to what is wrong with it.
+    """
+    check_text(item.text, limits, *place)
+    check_id(id, limits, *place)
+    record = {field: getattr(item, field, None) for field in FIELDS}
+    with located(*place):
+        return parse_document({**record, "id": id})
+
+
+def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
+    """Raise a ProblemError, 409, if codes were made with another encoder than the collection's."""
+    if given is None or given == collection.encoder_fingerprint:
+        return
+    made = collection.encoder_fingerprint
+    own = "has no encoder, its documents bring codes" if made is None else f"is of encoder {made}"
+    message = f"collection {collection.name!a} {own}; the codes are of encoder {given[:80]!a}"
+    errors = [{"pointer": "/encoder_fingerprint", "message": message}]
+    raise ProblemError(409, "encoder_mismatch", message, errors)
+
+
+def check_count(items: Sequence[Any], most: int, field: str) -> None:
+    """Raise a ProblemError if the list `field` of the body has more than `most` entries."""
+    if len(items) > most:
+        raise invalid_field(f"has {len(items):,} entries; at most {most:,} are taken", field)
+
+
+def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the text at `place` of the body is too long."""
+    if text is not None and len(text) > limits.max_text_length:
+        limit = f"at most {limits.max_text_length:,} are taken"
+        raise invalid_field(f"has {len(text):,} characters; {limit}", *place, "text")
+
+
+def check_id(id_: str, limits: Settings, *place: str | int) -> None:
+    """Raise a ProblemError if the id of the item at `place` of the body is not one that may be."""
+    if len(id_) > limits.max_id_length:
+        limit = f"at most {limits.max_id_length:,} are taken"
+        raise invalid_field(f"has {len(id_):,} characters; {limit}", *place, "id")
+    if not re.fullmatch(limits.id_pattern, id_):
+        raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
+
+
+def checked_filter(given: dict[str, Any] | None) -> Filter | None:
+    """Parse the filter of a body.
+
+    Raises:
+        ProblemError: pointing to it.
+    """
+    if given is None:
+        return None
+    try:
+        return parse_filter(given)
+    except InputError as error:
+        raise invalid_field(str(error).removeprefix("filter: "), "filter") from None
+
+
+@contextmanager
+def located(*place: str | int) -> Iterator[None]:
+    """Turn what is wrong with the item at `place` of the body into a problem that points to it.
+
+    Where `place` is a list of items, the error's position says which of them it is, and an
+    InputError without one is about a field of the body itself.
+    """
+    try:
+        yield
+    except DocumentError as error:
+        raise _located_problem(error, *place) from None
+    except InputError as error:
+        item = [*place, error.position] if place and error.position is not None else []
+        raise _located_problem(error, *item) from None
+
+
+def _located_problem(error: DocumentError | InputError, *item: str | int) -> ProblemError:
+    message = str(error).removeprefix(f"{error.field}: ")
+    # An error may be about the item as a whole.
+    field = () if error.field in {"query", "document"} else (error.field,)
+    return invalid_field(message, *item, *field)

@@ -1,0 +1,110 @@
+"""What requests and responses of every kind share: base models, fields, problems.
+
+Requests are checked for shape and type here, strictly: a number is not a string and true is not 1.
+What a document may hold is decided in :mod:`corpus.document`, and what a collection takes by it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class RequestModel(BaseModel):
+    """What a request's body is made of: no unknown fields, no conversions, no NaN."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class ResponseModel(BaseModel):
+    """What an answer is made of."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+Text = Annotated[str | None, Field(description="For collections whose encoder takes texts.")]
+Vector = Annotated[
+    list[float] | None, Field(description="For collections whose encoder takes vectors.")
+]
+Code = Annotated[
+    str | None,
+    Field(description="A packed code in hexadecimal, n_bits / 4 digits.", examples=["0f3a9c77"]),
+]
+Limit = Annotated[int, Field(ge=1, description="How many hits are wanted.")]
+Radius = Annotated[
+    int | None, Field(ge=0, description="The greatest distance of a hit, inclusive.")
+]
+
+
+Fingerprint = Annotated[
+    str | None,
+    Field(
+        description="Of the encoder that made the codes: if the collection is of another, the"
+        " answer is 409."
+    ),
+]
+
+
+Filter = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists, or"
+        " and, or, not of conditions.",
+        examples=[
+            {"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]},
+        ],
+    ),
+]
+Cursor = Annotated[
+    str | None, Field(description="The `next_cursor` of the page before; without one, the first.")
+]
+
+
+class EncoderName(ResponseModel):
+    """The encoder that made a collection's codes, by name and by content."""
+
+    name: str
+    fingerprint: str
+
+
+class Root(ResponseModel):
+    """Where to begin."""
+
+    service: str
+    openapi: str
+    docs: str
+    collections: str
+
+
+class Status(ResponseModel):
+    """The service answers."""
+
+    status: str
+
+
+class Ready(Status):
+    """Everything in the data folder can be opened."""
+
+    collections: list[str]
+    encoders: list[str]
+
+
+class ProblemField(ResponseModel):
+    """What is wrong with one part of the body, which a JSON pointer (RFC 6901) names."""
+
+    pointer: str
+    message: str
+
+
+class Problem(ResponseModel):
+    """Problem details (RFC 9457); `code` says which kind of problem and does not change."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str | None = None
+    errors: list[ProblemField] = Field(default_factory=list)

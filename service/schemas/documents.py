@@ -1,0 +1,135 @@
+"""The JSON of documents: upserts, scrolling, counting, deleting, bulk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from service.schemas.common import (
+    Code,
+    Cursor,
+    Filter,
+    Fingerprint,
+    RequestModel,
+    ResponseModel,
+    Text,
+    Vector,
+)
+
+
+class NewDocument(RequestModel):
+    """A document: its id and exactly one of text, vector and code."""
+
+    id: str
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    label: str | None = Field(None, description="Kept in the payload, as `label`.")
+    labels: list[str] | None = Field(None, description="Kept in the payload, as `labels`.")
+    payload: dict[str, Any] | None = None
+
+
+class UpsertDocuments(RequestModel):
+    """Documents to insert, or to put in the place of those with their ids: all of them or none."""
+
+    documents: list[NewDocument] = Field(min_length=1)
+    encoder_fingerprint: Fingerprint = None
+
+
+class Upserted(ResponseModel):
+    """How many documents were written, an id given twice counting once; they are on disk."""
+
+    upserted: int
+    generation: int
+
+
+class StoredDocument(ResponseModel):
+    """A document as it is stored."""
+
+    id: str
+    code: str
+    text: str | None
+    vector: list[float] | None
+    payload: dict[str, Any]
+
+
+class ScrollRequest(RequestModel):
+    """A page of documents, in the order of insertion."""
+
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: Cursor = None
+    filter: Filter = None
+
+
+class DocumentPage(ResponseModel):
+    """Documents; `next_cursor` is null on the last page."""
+
+    documents: list[StoredDocument]
+    next_cursor: str | None
+
+
+class GetRequest(RequestModel):
+    """Which documents to get."""
+
+    ids: list[str] = Field(min_length=1, max_length=1000)
+
+
+class FoundDocuments(ResponseModel):
+    """Those of the documents that are there, in the order asked for, and the ids of the others."""
+
+    documents: list[StoredDocument]
+    missing: list[str]
+
+
+class CountRequest(RequestModel):
+    """Which documents to count: all, or those for which a filter holds."""
+
+    filter: Filter = None
+
+
+class Count(ResponseModel):
+    """How many documents there are."""
+
+    count: int
+
+
+class DeleteRequest(RequestModel):
+    """Which documents to delete: exactly one of their ids and a filter."""
+
+    ids: list[str] | None = Field(None, max_length=10_000)
+    filter: Filter = None
+
+
+class Deleted(ResponseModel):
+    """How many documents there were to delete; they are gone from disk."""
+
+    deleted: int
+    generation: int
+
+
+class LineError(ResponseModel):
+    """A line that was refused; `line` counts from 1, `id` is null where the line has none."""
+
+    line: int
+    id: str | None
+    status: int
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class BulkAnswer(ResponseModel):
+    """What has become of the lines; what was written is on disk.
+
+    `unchanged` counts those that were passed over, where that was asked for. Of many errors the
+    first thousand are listed, and `errors_left_out` counts the others.
+    """
+
+    received: int
+    written: int
+    unchanged: int
+    failed: int
+    generation: int
+    errors: list[LineError]
+    errors_left_out: int

@@ -1,0 +1,75 @@
+"""The JSON of evaluations."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from evaluation.report import Report
+from service.schemas.common import Code, EncoderName, RequestModel, ResponseModel, Text, Vector
+
+
+class LabelledQuery(RequestModel):
+    """A query by exactly one of text, vector and code, and its label or labels.
+
+    The id is what judgements and reports know it by; without one it is its position from 0.
+    """
+
+    id: str | None = None
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    label: str | None = None
+    labels: list[str] | None = None
+
+
+class EvaluateRequest(RequestModel):
+    """Labelled queries, and what to measure of the lists that they find."""
+
+    queries: list[LabelledQuery] = Field(min_length=1)
+    metrics: list[str] = Field(
+        ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
+    )
+    label_field: str = Field("label", description="Where the documents' payloads have the label.")
+    qrels: dict[str, dict[str, int]] | None = Field(
+        None,
+        description="Grades by the ids of query and document, in place of labels; above 0 is"
+        " relevant.",
+    )
+    hierarchy: bool = Field(
+        False, description="Labels are paths such as a.b.c: grade by the levels in common."
+    )
+    relevant_from: int = Field(1, ge=1, description="The grade from which a document is relevant.")
+    exclude_self: bool = Field(
+        False, description="A query does not find the stored document that has its id."
+    )
+
+
+class EvaluateResponse(ResponseModel):
+    """Means over the queries: as served, and what the order of ties could make of it.
+
+    `expected` is over random orders, `best` and `worst` are the extremes.
+    """
+
+    metrics: dict[str, float]
+    expected: dict[str, float]
+    best: dict[str, float]
+    worst: dict[str, float]
+    queries: int
+    documents: int
+    queries_without_relevant: int
+    distinct_codes: int | None
+    notes: list[str]
+    n_bits: int
+    encoder: EncoderName | None
+    took_ms: float
+
+
+class EvaluationStatus(ResponseModel):
+    """An evaluation in the background: `report` is there once it is done, `error` if it failed."""
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+    report: Report | None

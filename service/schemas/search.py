@@ -1,0 +1,127 @@
+"""The JSON of searches and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from service.schemas.common import (
+    Code,
+    Cursor,
+    EncoderName,
+    Filter,
+    Fingerprint,
+    Limit,
+    Radius,
+    RequestModel,
+    ResponseModel,
+    Text,
+    Vector,
+)
+
+
+class BatchedSearch(RequestModel):
+    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+
+    text: Text = None
+    vector: Vector = None
+    code: Code = None
+    id: str | None = Field(None, description="A document that is there; it finds itself, too.")
+    limit: Limit = 10
+    radius: Radius = None
+    with_payload: bool = False
+
+
+class SearchRequest(BatchedSearch):
+    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+
+    filter: Filter = None
+    offset: int = Field(0, ge=0, description="How many of the nearest to pass over.")
+    cursor: Cursor = None
+    with_cursor: bool = Field(False, description="Answer with a `next_cursor`, if there is more.")
+    with_code: bool = Field(False, description="Answer with the codes of the query and the hits.")
+    rerank: bool = Field(
+        False,
+        description="Re-order the hits, and only them, by the query's probability of each bit"
+        " against the stored bit; for texts and vectors.",
+    )
+    explain: bool = Field(
+        False, description="Tell which bits differ, and which terms of a text weigh most."
+    )
+
+    encoder_fingerprint: Fingerprint = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for no more than a search of a batch can."""
+        return self.model_fields_set.isdisjoint(_OF_ONE_SEARCH)
+
+
+_OF_ONE_SEARCH = {
+    *SearchRequest.model_fields.keys() - BatchedSearch.model_fields.keys() - {"encoder_fingerprint"}
+}
+
+
+class SearchBatch(RequestModel):
+    """Searches that are answered as of one generation of the collection, all with one filter."""
+
+    searches: list[BatchedSearch] = Field(min_length=1)
+    filter: Filter = None
+    encoder_fingerprint: Fingerprint = None
+
+
+class SearchHit(ResponseModel):
+    """A document found; score is 1 − distance / n_bits, and what is below if it was asked for.
+
+    `rerank_score` is Σ_b |p_b − c_b|, lower being better, with p_b the query's probability of bit b
+    and c_b the stored bit. `differing_bits` counts from 0, the first bit of the code.
+    """
+
+    id: str
+    distance: int
+    score: float
+    payload: dict[str, Any] = Field(default_factory=dict)
+    code: str = ""
+    rerank_score: float = 0
+    differing_bits: list[int] = Field(default_factory=list)
+
+
+class QueryTerm(ResponseModel):
+    """A term of the query's text, its weight, and what becomes of the code without it.
+
+    `influence` is Σ_b |p_b − p′_b|, the probabilities of the bits with the term and without.
+    """
+
+    term: str
+    weight: float
+    influence: float
+    flipped_bits: list[int]
+
+
+class SearchResponse(ResponseModel):
+    """Hits by distance and, where that is the same, by order of insertion.
+
+    `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
+    `ties_cut` tells whether documents as far as the farthest hit were left out. With `rerank` the
+    same hits come by `rerank_score`, and `reranked` is true. `next_cursor` is there if it was asked
+    for, and null on the last page.
+    """
+
+    hits: list[SearchHit]
+    n_bits: int
+    encoder: EncoderName | None
+    generation: int
+    engine: str
+    ties_cut: bool
+    took_ms: float
+    reranked: bool = False
+    next_cursor: str | None = None
+    query_code: str = ""
+    query_terms: list[QueryTerm] = Field(default_factory=list)
+
+
+class SearchBatchResponse(ResponseModel):
+    """One result for each search, in their order."""
+
+    results: list[SearchResponse]

@@ -1,0 +1,34 @@
+"""The JSON of snapshots."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from service.schemas.common import RequestModel, ResponseModel
+
+
+class SnapshotInfo(ResponseModel):
+    """A snapshot; `bytes` and `sha256` are those of the file that can be downloaded."""
+
+    id: str
+    collection: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    generation: int
+    documents: int
+    created: str
+    bytes: int
+    sha256: str
+
+
+class SnapshotList(ResponseModel):
+    """Snapshots, the oldest first."""
+
+    snapshots: list[SnapshotInfo]
+
+
+class RestoreSnapshot(RequestModel):
+    """The collection to make of a snapshot."""
+
+    collection: str = Field(examples=["books-restored"])

@@ -1,0 +1,151 @@
+"""Who may do what: every operation of the description with every kind of key."""
+
+from __future__ import annotations
+
+import base64
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn.protocols.http.httptools_impl as protocol
+from pydantic import SecretStr
+
+from service.app import create_app
+from service.http.keyring import revoke_key
+from service.settings import Settings
+from tests.support.service import check_problem, client_of, make_data_folder, served
+
+KEYS = {role: role * 8 + "-" * 32 for role in ("read", "write", "admin")}
+ROLES = ["nobody", "read", "write", "admin"]
+
+
+def settings_with_keys(**more: Any) -> Settings:
+    keys: dict[str, Any] = {f"{role}_key": SecretStr(key) for role, key in KEYS.items()}
+    return Settings(**keys, **more)
+
+
+def operations() -> list[tuple[str, str, str]]:
+    """Method, path and role of every operation there is, and of the pages beside them."""
+    app = create_app(Path("nowhere"), settings_with_keys())
+    found = [
+        (method.upper(), re.sub(r"\{.*?\}", "never", path), operation["x-role"])
+        for path, methods in description(app).items()
+        for method, operation in methods.items()
+    ]
+    pages = ("/docs", "/openapi.json", "/docs/swagger-ui.css", "/docs/start.js")
+    return found + [("GET", page, "read") for page in pages]
+
+
+def description(app: Any) -> dict[str, Any]:
+    import json  # noqa: PLC0415 - only here
+
+    paths: dict[str, Any] = json.loads(app.state.description())["paths"]
+    return paths
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = make_data_folder(tmp_path_factory.mktemp("data"))
+    with served(folder, settings_with_keys()) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("method", "path", "role"), operations())
+def test_the_key_matrix(keyed: httpx.Client, method: str, path: str, role: str) -> None:
+    assert role in ROLES
+    for shown in (None, "wrong" * 10, *KEYS.values()):
+        headers = {} if shown is None else {"Authorization": f"Bearer {shown}"}
+        response = keyed.request(method, path, headers=headers)
+        rank = next((ROLES.index(r) for r, key in KEYS.items() if key == shown), 0)
+        if rank >= ROLES.index(role):
+            assert response.status_code not in {401, 403}
+            assert response.status_code < 500
+        elif rank == 0:
+            check_problem(response, 401, "unauthorized")
+            assert response.headers["www-authenticate"].startswith("Bearer ")
+        else:
+            check_problem(response, 403, "forbidden")
+            assert f'scope="{role}"' in response.headers["www-authenticate"]
+
+
+def test_only_liveness_needs_no_key() -> None:
+    assert [path for _, path, role in operations() if role == "nobody"] == ["/livez"]
+
+
+def test_nothing_is_told_of_places_without_a_key(keyed: httpx.Client) -> None:
+    for method, path in (("GET", "/nope"), ("PATCH", "/v1/collections"), ("GET", "/livez/")):
+        check_problem(keyed.request(method, path), 401, "unauthorized")
+
+
+def test_the_ways_to_show_a_key(keyed: httpx.Client) -> None:
+    key = KEYS["read"]
+    basic = base64.b64encode(f"anybody:{key}".encode()).decode()
+    for headers in (
+        {"X-API-Key": key},
+        {"Authorization": f"Bearer {key}"},
+        {"Authorization": f"bearer  {key}"},
+        {"Authorization": f"Basic {basic}"},
+    ):
+        assert keyed.get("/v1/collections", headers=headers).status_code == 200
+    for wrong in (
+        f"Basic {basic[:-6]}",
+        "Basic !",
+        "Bearer",
+        f"Digest {key}",
+        key,
+        "Basic 4pyT/w==",
+    ):
+        response = keyed.get("/v1/collections", headers={"Authorization": wrong})
+        check_problem(response, 401, "unauthorized")
+
+
+def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
+    from service.http.keyring import create_key  # noqa: PLC0415 - beside its opposite
+
+    key = create_key(tmp_path / "keys.json", "ci", "read")
+    with served(tmp_path) as client:
+        headers = {"X-API-Key": key}
+        assert client.get("/v1/collections", headers=headers).status_code == 200
+        check_problem(client.get("/v1/collections"), 401, "unauthorized")
+        revoke_key(tmp_path / "keys.json", "ci")
+        check_problem(client.get("/v1/collections", headers=headers), 401, "unauthorized")
+
+
+def test_a_body_without_a_key_is_not_read(
+    keyed: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[int] = []
+    on_body = protocol.HttpToolsProtocol.on_body
+
+    def counting(self: protocol.HttpToolsProtocol, body: bytes) -> None:
+        received.append(len(body))
+        on_body(self, body)
+
+    monkeypatch.setattr(protocol.HttpToolsProtocol, "on_body", counting)
+    assert keyed.base_url.port is not None
+    head = (
+        "PUT /v1/collections/c/documents HTTP/1.1\r\nHost: x\r\n"
+        "Content-Type: application/json\r\nContent-Length: 50000000\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", keyed.base_url.port), timeout=10) as connection:
+        with suppress(OSError):  # the other end hangs up
+            connection.sendall(head.encode())
+            for _ in range(800):
+                connection.sendall(b" " * 65_536)
+        answer = connection.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert b"connection: close" in answer.lower()
+    assert sum(received) <= 64 << 10
+
+
+def test_a_small_body_without_a_key_keeps_the_connection(keyed: httpx.Client) -> None:
+    with client_of(str(keyed.base_url)) as client:
+        for _ in range(3):
+            response = client.post("/v1/collections/c/search", json={"text": "a"})
+            check_problem(response, 401, "unauthorized")
+            assert "connection" not in response.headers

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from hummingbit.cli import main
+from service.http.keyring import Keyring, KeysError, create_key, read_keys, revoke_key
+from service.http.roles import Role
+from service.settings import Settings
+
+
+def test_a_key_is_kept_as_its_hash_in_a_file_of_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    key = create_key(path, "ci", "write")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert key not in path.read_text()
+    (stored,) = read_keys(path)
+    assert (stored.name, stored.role) == ("ci", "write")
+    assert stored.sha256 == hashlib.sha256(key.encode()).hexdigest()
+    assert len(key) >= 43
+    assert create_key(path, "other", "write") != key
+
+
+def test_roles_of_keys(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    keys = {role: create_key(path, role, role) for role in ("read", "write", "admin")}
+    fixed = "f" * 32
+    ring = Keyring(Settings(data_dir=tmp_path, write_key=SecretStr(fixed)))
+    assert ring.required
+    assert ring.role_of(keys["read"]) is Role.READ
+    assert ring.role_of(keys["write"]) is ring.role_of(fixed) is Role.WRITE
+    assert ring.role_of(keys["admin"]) is Role.ADMIN
+    for wrong in (None, "", keys["read"] + "x", keys["read"][:-1], "\ud800", "ä"):
+        assert ring.role_of(wrong) is Role.NOBODY
+
+
+def test_keys_come_and_go_while_the_service_runs(tmp_path: Path) -> None:
+    ring = Keyring(Settings(data_dir=tmp_path))
+    path = tmp_path / "keys.json"
+    assert not ring.required
+    assert ring.role_of(None) is Role.ADMIN
+    key = create_key(path, "first", "read")
+    assert ring.role_of(key) is Role.READ
+    assert ring.role_of(None) is Role.NOBODY
+    revoke_key(path, "first")
+    assert ring.role_of(key) is Role.NOBODY
+    assert ring.required, "revoking the last key must not open the service to everybody"
+    path.write_text("damaged")
+    assert ring.role_of(key) is ring.role_of(None) is Role.NOBODY
+    path.unlink()
+    assert ring.role_of(None) is Role.NOBODY
+
+
+def test_names_are_unique_and_plain(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "keys.json"
+    create_key(path, "ci", "read")
+    before = path.read_text()
+    with pytest.raises(KeysError, match="there is a key named 'ci'"):
+        create_key(path, "ci", "admin")
+    for name in ("", "a b", "-x", "x" * 65, "a\n"):
+        with pytest.raises(KeysError, match="name is"):
+            create_key(path, name, "read")
+    with pytest.raises(KeysError, match="there is no key named 'me'; there are: ci"):
+        revoke_key(path, "me")
+    assert path.read_text() == before
+    assert [one.name for one in path.parent.iterdir()] == ["keys.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not a keys file"),
+        ("[]", "is not a keys file"),
+        (json.dumps({"keys": [{"name": "a", "role": "root", "sha256": "0" * 64}]}), "role"),
+        (json.dumps({"keys": [], "more": 1}), "more"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(text)
+    with pytest.raises(KeysError, match=message):
+        read_keys(path)
+    with pytest.raises(KeysError, match=message):
+        Keyring(Settings(data_dir=tmp_path))
+
+
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    create_key(path, "a", "read")
+    path.chmod(0o622)
+    with pytest.raises(KeysError, match="chmod 600"):
+        read_keys(path)
+    path.chmod(0o440)  # as a mounted secret has it
+    assert len(read_keys(path)) == 1
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = ["--data-dir", str(tmp_path)]
+    assert main(["keys", "create", *here, "--role", "write", "--name", "ci"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("hb_write_")
+    assert printed.out.count("\n") == 1
+    assert main(["keys", "list", *here]) == 0
+    listed = capsys.readouterr().out
+    assert listed.split()[:2] == ["ci", "write"]
+    assert printed.out.strip() not in listed
+    assert main(["keys", "revoke", *here, "--name", "ci"]) == 0
+    assert main(["keys", "revoke", *here, "--name", "ci"]) == 2
+    assert "there is no key named 'ci'" in capsys.readouterr().err
+    elsewhere = ["--keys-file", str(tmp_path / "elsewhere.json")]
+    assert main(["keys", "create", *elsewhere, "--role", "read", "--name", "x"]) == 0
+    assert len(read_keys(tmp_path / "elsewhere.json")) == 1

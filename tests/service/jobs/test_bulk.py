@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from index.aliases import AddAlias
+from index.data_folder import DataFolder
+from service.http.problems import ProblemError
+from service.jobs.bulk import BulkOptions, BulkWriter
+from service.settings import Settings
+from service.write_gate import WriteGate
+from tests.support.service import check_problem, finished, make_data_folder
+
+LINES = {"content-type": "application/x-ndjson"}
+CODE = "a5a5a5a5"
+
+
+def bulk(
+    client: httpx.Client,
+    path: str,
+    lines: list[Any],
+    headers: dict[str, str] | None = None,
+    **query: Any,
+) -> httpx.Response:
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    return client.post(
+        f"{path}/documents:bulk",
+        content=content,
+        headers={**LINES, **(headers or {})},
+        params=query,
+    )
+
+
+@pytest.fixture
+def path(make_collection: Callable[..., str]) -> str:
+    documents = [{"id": "a", "text": "apple"}, {"id": "b", "text": "bread", "payload": {"n": 1}}]
+    return make_collection(documents, encoder="words")
+
+
+@pytest.fixture
+def fingerprint(client: httpx.Client) -> str:
+    found: str = client.get("/v1/encoders/words").json()["fingerprint"]
+    return found
+
+
+def test_what_is_unchanged_is_passed_over(client: httpx.Client, path: str) -> None:
+    same = [{"id": "a", "text": "apple"}, {"id": "b", "text": "bread", "payload": {"n": 1}}]
+    before = client.get(path).json()["generation"]
+    found = bulk(client, path, same, skip_unchanged=True).json()
+    assert (found["received"], found["written"], found["unchanged"]) == (2, 0, 2)
+    assert found["generation"] == before == client.get(path).json()["generation"]
+    changed = [same[0], {"id": "b", "text": "bread", "payload": {"n": 2}}, {"id": "c", "text": ""}]
+    found = bulk(client, path, changed, skip_unchanged=True).json()
+    assert (found["written"], found["unchanged"], found["failed"]) == (2, 1, 0)
+    assert client.get(f"{path}/documents/b").json()["payload"] == {"n": 2}
+    found = bulk(client, path, changed).json()
+    assert (found["written"], found["unchanged"]) == (3, 0)
+
+
+def test_the_last_of_two_lines_stays_also_if_it_is_the_unchanged_one(
+    client: httpx.Client, path: str
+) -> None:
+    lines = [{"id": "a", "text": "other"}, {"id": "a", "text": "apple"}]
+    found = bulk(client, path, lines, skip_unchanged=True).json()
+    assert (found["written"], found["unchanged"]) == (2, 0)
+    assert client.get(f"{path}/documents/a").json()["text"] == "apple"
+
+
+def test_to_create_only_and_to_pass_over_what_is_unchanged(client: httpx.Client, path: str) -> None:
+    lines = [{"id": "a", "text": "apple"}, {"id": "b", "text": "x"}, {"id": "c", "text": "y"}]
+    found = bulk(client, path, lines, {"If-None-Match": "*"}, skip_unchanged=True).json()
+    assert (found["written"], found["unchanged"], found["failed"]) == (1, 1, 1)
+    assert found["errors"][0]["id"] == "b"
+
+
+def test_a_code_beside_a_text_is_kept(client: httpx.Client, path: str, fingerprint: str) -> None:
+    lines = [
+        {"id": "coded", "text": "apple", "code": CODE.upper()},
+        {"id": "plain", "text": "apple"},
+        {"id": "only", "code": "00ff00ff"},
+    ]
+    refused = bulk(client, path, lines).json()["errors"]
+    assert [one["id"] for one in refused] == ["coded"]
+    found = bulk(client, path, lines, encoder_fingerprint=fingerprint).json()
+    assert (found["written"], found["failed"]) == (3, 0)
+    codes = [client.get(f"{path}/documents/{id_}").json()["code"] for id_ in ("coded", "only")]
+    assert codes == [CODE, "00ff00ff"]
+    assert client.get(f"{path}/documents/plain").json()["code"] != CODE
+    search = client.post(f"{path}/search", json={"code": CODE, "radius": 0}).json()
+    assert [hit["id"] for hit in search["hits"]] == ["coded"]
+
+
+@pytest.mark.parametrize(
+    ("line", "pointer"),
+    [
+        ({"id": "x", "text": "apple", "code": "a5"}, "/code"),
+        ({"id": "x", "text": "apple", "code": 5}, "/code"),
+        ({"id": "x", "text": "apple", "code": "zz" * 4}, "/code"),
+        ({"id": 7, "text": "apple", "code": CODE}, "/id"),
+        ({"id": "x", "text": "apple", "vector": [1.0], "code": CODE}, ""),
+        ({"id": "x", "vector": [1.0], "code": CODE}, "/vector"),
+    ],
+)
+def test_a_code_that_cannot_be_beside_a_text(
+    client: httpx.Client, path: str, fingerprint: str, line: dict[str, Any], pointer: str
+) -> None:
+    found = bulk(client, path, [line], encoder_fingerprint=fingerprint).json()
+    assert found["written"] == 0
+    (error,) = found["errors"]
+    assert (error["status"], error["errors"][0]["pointer"]) == (422, pointer)
+
+
+def test_options_of_a_job(client: httpx.Client, path: str, fingerprint: str) -> None:
+    lines = [{"id": "a", "text": "apple"}, {"id": "d", "text": "jam", "code": CODE}]
+    headers = {"Prefer": "respond-async", "Idempotency-Key": f"of {path}"}
+    query = {"encoder_fingerprint": fingerprint, "skip_unchanged": True}
+    job = finished(client, bulk(client, path, lines, headers, **query))
+    assert (job["result"]["written"], job["result"]["unchanged"]) == (1, 1)
+    assert client.get(f"{path}/documents/d").json()["code"] == CODE
+    assert finished(client, bulk(client, path, lines, headers, **query))["id"] == job["id"]
+    other = bulk(client, path, lines, headers, encoder_fingerprint=fingerprint)
+    check_problem(other, 422, "idempotency_key_reused")
+
+
+def test_an_alias_that_moves_to_another_encoder_ends_a_bulk_request(tmp_path: Path) -> None:
+    with DataFolder(make_data_folder(tmp_path), writable=True) as folder:
+        words = folder.create_collection("words", encoder="words")
+        folder.create_collection("codes", n_bits=32)
+        folder.change_aliases([AddAlias("mine", "words")])
+        options = BulkOptions(encoder_fingerprint=words.encoder_fingerprint)
+        writer = BulkWriter(folder, WriteGate(), "mine", Settings(), options)
+        writer.write([json.dumps({"id": "a", "code": CODE}).encode()])
+        folder.change_aliases([AddAlias("mine", "codes")])
+        with pytest.raises(ProblemError) as caught:
+            writer.write([json.dumps({"id": "b", "code": CODE}).encode()])
+        assert (caught.value.status_code, caught.value.code) == (409, "encoder_mismatch")
+        assert len(folder.collection("codes")) == 0

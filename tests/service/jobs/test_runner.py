@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.http.problems import ProblemError
+from service.jobs.job_store import JobRecord, JobStore, JobStoreError
+from service.jobs.runner import Jobs, Progress
+
+SECONDS = 20.0
+
+
+def explain(error: Exception) -> ProblemError | None:
+    return (
+        ProblemError(422, "invalid_request", str(error)) if isinstance(error, ValueError) else None
+    )
+
+
+def count_lines(progress: Progress) -> dict[str, Any]:
+    """Counts the lines of its input, slowly enough to be seen at it where the spec says so."""
+    progress.step = "counting"
+    lines = (progress.folder / "input").read_text().splitlines()
+    progress.advance(total=len(lines))
+    for line in lines:
+        if line == "bad":
+            raise ValueError("a line is bad")
+        if line == "broken":
+            raise RuntimeError("/secret/path is broken")
+        time.sleep(progress.job.spec.get("seconds", 0))
+        progress.advance(1)
+    return {"lines": progress.done}
+
+
+def opened(path: Path, kept: int = 1000) -> Jobs:
+    return Jobs(path, {"count": count_lines}, explain, kept=kept)
+
+
+def submit(jobs: Jobs, text: str, key: tuple[str, str] | None = None, **spec: float) -> JobRecord:
+    draft = jobs.draft()
+    (draft / "input").write_text(text)
+    return jobs.submit(draft, "count", "words", spec, key)
+
+
+def wait(jobs: Jobs, id_: str, until: Callable[[JobRecord], bool]) -> JobRecord:
+    deadline = time.monotonic() + SECONDS
+    while not until(job := jobs.get(id_)):
+        assert time.monotonic() < deadline, job
+        time.sleep(0.01)
+    return job
+
+
+def finished(job: JobRecord) -> bool:
+    return job.finished is not None
+
+
+def begun(job: JobRecord) -> bool:
+    return job.done > 0
+
+
+def test_a_job_is_done_and_its_result_stays(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        job = submit(jobs, "a\nb\nc")
+        assert (job.state, job.kind, job.collection) == ("queued", "count", "words")
+        done = wait(jobs, job.id, finished)
+        assert (done.state, done.result, done.error) == ("done", {"lines": 3}, None)
+        assert (done.done, done.total, done.attempts, done.step) == (3, 3, 1, None)
+        assert done.created <= str(done.started) <= str(done.finished)
+    with closing(opened(tmp_path)) as jobs:
+        assert jobs.get(job.id) == done
+        assert jobs.last(10) == [done] == jobs.last(10, "done")
+        assert jobs.last(10, "failed") == []
+
+
+def test_a_job_that_fails_says_why_unless_it_is_the_services_own_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        failed = wait(jobs, submit(jobs, "a\nbad").id, finished)
+        assert failed.state == "failed"
+        assert failed.error == {
+            "code": "invalid_request",
+            "detail": "a line is bad",
+            "errors": [],
+        }
+        assert failed.done == 1
+        broken = wait(jobs, submit(jobs, "broken").id, finished)
+        assert broken.error == {
+            "code": "internal_error",
+            "detail": "the service failed; its log says why",
+            "errors": [],
+        }
+        assert "/secret/path is broken" in caplog.text
+
+
+def test_a_job_that_was_running_when_the_service_ended_is_done_by_the_next(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        job = submit(jobs, "a\n" * 50, seconds=0.02)
+        waiting = submit(jobs, "a\nb")
+        wait(jobs, job.id, begun)
+    with closing(JobStore(tmp_path / "jobs.sqlite")) as store:
+        assert store.get(job.id).state == "running"
+        assert store.get(waiting.id).state == "queued"
+    with closing(opened(tmp_path)) as jobs:
+        done = wait(jobs, job.id, finished)
+        assert (done.state, done.result, done.attempts) == ("done", {"lines": 50}, 2)
+        assert wait(jobs, waiting.id, finished).attempts == 1
+
+
+def test_jobs_are_cancelled_while_they_wait_and_while_they_run(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        running = submit(jobs, "a\n" * 1000, seconds=0.02)
+        waiting = submit(jobs, "a\n" * 1000)
+        assert wait(jobs, running.id, begun).step == "counting"
+        assert jobs.get(waiting.id).step is None
+        assert jobs.cancel(waiting.id).state == "cancelled"
+        jobs.cancel(running.id)
+        stopped = wait(jobs, running.id, finished)
+        assert stopped.state == "cancelled"
+        assert 0 < stopped.done < 1000
+        with pytest.raises(ProblemError, match="is cancelled already") as raised:
+            jobs.cancel(running.id)
+        assert raised.value.status_code == 409
+        assert wait(jobs, submit(jobs, "a").id, finished).state == "done"
+        assert jobs.get(waiting.id).attempts == 0
+
+
+def test_a_request_that_comes_again_gets_its_first_job(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        first = submit(jobs, "a", ("key", "digest"))
+        assert submit(jobs, "a", ("key", "digest")).id == first.id
+        with pytest.raises(ProblemError, match="for another request") as raised:
+            submit(jobs, "b", ("key", "other digest"))
+        assert (raised.value.status_code, raised.value.code) == (422, "idempotency_key_reused")
+        assert submit(jobs, "a").id != first.id
+    with closing(opened(tmp_path)) as jobs:
+        assert submit(jobs, "a", ("key", "digest")).id == first.id
+        assert len(jobs.last(10)) == 2
+
+
+def test_of_many_requests_with_one_key_at_once_one_job_is_made(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        made: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: made.append(submit(jobs, "a", ("key", "d")).id))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 8
+        assert len(set(made)) == 1
+
+
+def test_the_last_finished_jobs_are_kept_and_folders_without_a_job_are_not(tmp_path: Path) -> None:
+    with closing(opened(tmp_path, kept=2)) as jobs:
+        made = []
+        for _ in range(4):
+            made.append(submit(jobs, "a").id)
+            wait(jobs, made[-1], finished)
+    (tmp_path / "0123456789abcdef").mkdir()
+    (tmp_path / "fedcba9876543210.partial").mkdir()
+    with closing(opened(tmp_path, kept=2)) as jobs:
+        assert [job.id for job in jobs.last(10)] == made[:1:-1]
+        with pytest.raises(ProblemError, match="there is no job") as raised:
+            jobs.get(made[0])
+        assert raised.value.status_code == 404
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == set(made[2:])
+
+
+def test_records_of_a_later_version_and_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with pytest.raises(JobStoreError, match="version 9; version 1 can be read"):
+        JobStore(path)
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(JobStoreError, match="not a database"):
+        JobStore(path)
