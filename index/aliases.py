@@ -22,6 +22,8 @@ from index.errors import DataFolderError, InputError, UnknownCollection
 from index.names import check_name
 
 FORMAT_VERSION = 1
+# A job asks whether it changed the aliases when it is resumed, which is soon.
+JOBS_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Aliases:
         """
         self._path = path
         self._changing = threading.Lock()
-        self._current = _read(path)
+        self._current, self._jobs = _read(path)
 
     def current(self) -> Mapping[str, str]:
         """Return which collection each alias means, in the order of the aliases."""
@@ -67,10 +69,17 @@ class Aliases:
         """Return the name of the collection that an alias means; any other name as it is."""
         return self._current.get(name, name)
 
-    def apply(self, actions: Sequence[AliasAction], collections: Names[str]) -> Mapping[str, str]:
+    def changed_by(self, job: str) -> bool:
+        """Tell whether :meth:`apply` took the actions of `job`; the last hundred are known."""
+        return job in self._jobs
+
+    def apply(
+        self, actions: Sequence[AliasAction], collections: Names[str], job: str | None = None
+    ) -> Mapping[str, str]:
         """Take all `actions` in their order, or none if one cannot be; return the aliases then.
 
-        They are on disk when this returns. `collections` are the names of those there are.
+        They are on disk when this returns. `collections` are the names of those there are. The id
+        of a `job` is written in the same step, so that :meth:`changed_by` can tell after a crash.
 
         Raises:
             InputError: if an alias cannot be a name, is the name of a collection, or is to be
@@ -82,7 +91,7 @@ class Aliases:
             changed = dict(self._current)
             for position, action in enumerate(actions):
                 _take(action, changed, collections, position)
-            self._write(changed)
+            self._write(changed, job)
         return self.current()
 
     def forget(self, collection: str) -> None:
@@ -95,10 +104,15 @@ class Aliases:
             kept = {alias: name for alias, name in self._current.items() if name != collection}
             self._write(kept)
 
-    def _write(self, aliases: dict[str, str]) -> None:
-        if aliases == self._current:
+    def _write(self, aliases: dict[str, str], job: str | None = None) -> None:
+        if aliases == self._current and job is None:
             return
-        record = {"format_version": FORMAT_VERSION, "aliases": dict(sorted(aliases.items()))}
+        jobs = self._jobs if job is None else [*self._jobs, job][-JOBS_KEPT:]
+        record = {
+            "format_version": FORMAT_VERSION,
+            "aliases": dict(sorted(aliases.items())),
+            "jobs": jobs,
+        }
         partial = self._path.with_name(self._path.name + ".partial")
         try:
             with partial.open("w", encoding="utf-8") as file:
@@ -110,7 +124,7 @@ class Aliases:
         except OSError as error:
             message = f"{self._path}: cannot be written: {error.strerror or error}"
             raise DataFolderError(message) from error
-        self._current = aliases
+        self._current, self._jobs = aliases, jobs
 
 
 def _take(
@@ -130,11 +144,12 @@ def _take(
     aliases[action.alias] = action.collection
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the aliases, and the jobs that changed them last."""
     try:
         record: Any = json.loads(path.read_bytes())
     except FileNotFoundError:
-        return {}
+        return {}, []
     except (OSError, ValueError, RecursionError) as error:
         raise DataFolderError(f"{path}: cannot be read: {error}") from error
     aliases = record.get("aliases") if isinstance(record, dict) else None
@@ -144,4 +159,5 @@ def _read(path: Path) -> dict[str, str]:
         version = record.get("format_version")
         message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
         raise DataFolderError(f"{path}: {message}")
-    return aliases
+    jobs = record.get("jobs", [])
+    return aliases, [str(one) for one in jobs] if isinstance(jobs, list) else []

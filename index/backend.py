@@ -82,12 +82,33 @@ class CollectionBackend(Protocol):
             StoreError: if they cannot be written.
         """
 
-    def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
+    def upsert_encoded(
+        self,
+        documents: Sequence[Document],
+        codes: Codes,
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
         """Do as :meth:`upsert` with ``uint8[N, n_bits / 8]`` codes that were made before.
+
+        `bookmark`, a key and a value, is committed with the documents, or not at all.
 
         Raises:
             InputError: if `codes` has another shape.
             StoreError: if they cannot be written.
+        """
+
+    def bookmark(self, key: str) -> str | None:
+        """Return the value that was noted last under `key`; None where there is none.
+
+        A backend without transactions keeps no bookmarks: whoever resumes work on it writes the
+        last batch a second time.
+        """
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Note `value` under `key`, or with None forget the key; the generation stays.
+
+        Raises:
+            StoreError: if it cannot be written.
         """
 
     def changed(self, documents: Sequence[Document]) -> list[Document]:

@@ -131,9 +131,28 @@ class Collection(Described):
 
         return self._upsert(encoded())
 
-    def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
+    def upsert_encoded(
+        self,
+        documents: Sequence[Document],
+        codes: Codes,
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
         """See :meth:`index.backend.CollectionBackend.upsert_encoded`; all of them, or none."""
-        return self._upsert(iter([self._last_of_each_id(documents, codes)]))
+        return self._upsert(iter([self._last_of_each_id(documents, codes)]), bookmark)
+
+    def bookmark(self, key: str) -> str | None:
+        """Return the value that was noted last under `key`, if any."""
+        return self._store.bookmark(key)
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Note `value` under `key`, or forget the key; the generation stays.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._writing, self._store.writing() as changes:
+            changes.bookmark(key, value)
+            changes.commit_bookmark()
 
     def changed(self, documents: Sequence[Document]) -> list[Document]:
         """Leave out the documents that the collection holds just as they are given.
@@ -334,7 +353,11 @@ class Collection(Described):
         with self._writing:
             self._store.close()
 
-    def _upsert(self, encoded: Iterator[tuple[list[Document], Codes]]) -> UpsertResult:
+    def _upsert(
+        self,
+        encoded: Iterator[tuple[list[Document], Codes]],
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
         with self._writing, self._store.writing() as changes:
             rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
             removed: list[int] = []
@@ -343,7 +366,10 @@ class Collection(Described):
                 rows.append(changes.insert(batch, batch_codes))
                 codes.append(batch_codes)
             added, gone = np.concatenate(rows), np.array(removed, dtype=np.int64)
+            if bookmark is not None:
+                changes.bookmark(*bookmark)
             if not len(added):
+                changes.commit_bookmark()
                 return UpsertResult(0, changes.generation)
             kept = ~np.isin(added, gone)
             number = self._publication.publish(

@@ -21,7 +21,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from encoder.encoder import Encoder
 from index.aliases import AliasAction, Aliases
 from index.backend import CollectionBackend
 from index.collection import Collection
+from index.drafts import Draft
 from index.encoder_folder import EncoderFolder
 from index.engines.setting import check_engine
 from index.errors import (
@@ -56,6 +57,10 @@ from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"
 ALIASES_FILE = "aliases.json"
+
+
+def _nothing(_: str) -> None:
+    """Do nothing before a snapshot or a collection counts."""
 
 
 class DataFolder:
@@ -85,6 +90,7 @@ class DataFolder:
         self._folders: dict[str, Path] = {}
         self._collections: dict[str, CollectionBackend] = {}
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
+        self._drafts: set[str] = set()
         try:
             if writable:
                 for folder in (path / "encoders", path / "collections"):
@@ -126,7 +132,9 @@ class DataFolder:
         """Return which collection each alias means, in the order of the aliases."""
         return self._aliases.current()
 
-    def change_aliases(self, actions: Sequence[AliasAction]) -> Mapping[str, str]:
+    def change_aliases(
+        self, actions: Sequence[AliasAction], job: str | None = None
+    ) -> Mapping[str, str]:
         """Take all actions or none, see :meth:`index.aliases.Aliases.apply`.
 
         Raises:
@@ -134,7 +142,11 @@ class DataFolder:
         """
         with self._changing:
             self._check_writable()
-            return self._aliases.apply(actions, self._names())
+            return self._aliases.apply(actions, self._names(), job)
+
+    def aliases_changed_by(self, job: str) -> bool:
+        """Tell whether :meth:`change_aliases` took the actions of a job."""
+        return self._aliases.changed_by(job)
 
     def collections(self) -> Mapping[str, CollectionBackend]:
         """Return the collections by name, in the order of the names."""
@@ -198,6 +210,34 @@ class DataFolder:
             self._collections[name] = collection = self._create(description, loaded)
             return collection
 
+    def draft_collection(self, name: str, *, encoder: str, engine: str = AUTO) -> Draft:
+        """Begin a collection that nobody sees before it is published; the name is taken meanwhile.
+
+        Raises:
+            InputError, UnknownEncoder, ArtifactError, StoreError: as :meth:`create_collection`.
+            CollectionExists: if the name is taken.
+        """
+        check_name(name)
+        loaded = self.encoder(encoder)
+        description = replace(_describe(name, encoder, loaded, None), engine=engine)
+        self.check_engine(engine, description.n_bits)
+        with self._changing:
+            self._check_free(name)
+            self._check_writable()
+            self._drafts.add(name)
+        try:
+            return self._draft(description, loaded)
+        except BaseException:
+            self._drafts.discard(name)
+            raise
+
+    def published(self, id_: str) -> CollectionBackend | None:
+        """Return the collection that was a draft of that id; None if it never appeared."""
+        for name, folder in self._folders.copy().items():
+            if folder.name == id_:
+                return self._collections.get(name)
+        return None
+
     def drop_collection(self, name: str) -> None:
         """Delete a collection, all of its documents and its aliases, also one that is damaged.
 
@@ -219,8 +259,12 @@ class DataFolder:
         """Return the snapshots of this folder, to be listed, read and deleted."""
         return self._snapshots
 
-    def create_snapshot(self, name: str) -> Snapshot:
+    def create_snapshot(
+        self, name: str, before_it_counts: Callable[[str], object] = _nothing
+    ) -> Snapshot:
         """Copy a collection and its encoder, as of one moment; searches and writes go on.
+
+        `before_it_counts` is told the id once all is written, just before the snapshot is listed.
 
         Raises:
             UnknownCollection: if there is none of that name.
@@ -235,10 +279,15 @@ class DataFolder:
             raise SnapshotError(message)
         encoder = collection.encoder_name
         artifact = None if encoder is None else self._encoders.folder(encoder)
-        return self._snapshots.create(collection.copy_to, artifact)
+        return self._snapshots.create(collection.copy_to, artifact, before_it_counts)
 
-    def restore_snapshot(self, tar: Path, name: str) -> CollectionBackend:
+    def restore_snapshot(
+        self, tar: Path, name: str, before_it_counts: Callable[[str], object] = _nothing
+    ) -> CollectionBackend:
         """Make a collection `name` of a snapshot's file, with its encoder if it is not there.
+
+        `before_it_counts` is told what :meth:`published` will know it by, once all is written and
+        just before the collection appears.
 
         Raises:
             InputError: if the name cannot be.
@@ -254,6 +303,7 @@ class DataFolder:
             restore(tar, partial / STORE_FILE, name, self._encoders)
             with self._changing:
                 self._check_free(name)
+                before_it_counts(partial.stem)
                 self._open_collection(settle(partial))
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -332,6 +382,8 @@ class DataFolder:
     def _check_free(self, name: str) -> None:
         if name in self._names():
             raise CollectionExists(f"collection {name!a} exists already")
+        if name in self._drafts:
+            raise CollectionExists(f"collection {name!a} is being made")
         if name in self._aliases.current():
             meant = self._aliases.resolve(name)
             raise CollectionExists(f"{name!a} is an alias of collection {meant!a}")
@@ -355,6 +407,36 @@ class DataFolder:
         folder = settle(partial)
         self._folders[description.name] = folder
         return self._collection(Store(folder / STORE_FILE, writable=True), encoder)
+
+    def _draft(self, description: Description, encoder: Encoder) -> Draft:
+        partial = begin(self.path / "collections")
+        try:
+            Store.create(partial / STORE_FILE, description)
+            store = Store(partial / STORE_FILE, writable=True)
+            # Nobody searches it, and without an index it is written in half the time.
+            draft = Collection(store, encoder, indexed=False)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+        def publish() -> CollectionBackend:
+            with self._changing:
+                self._drafts.discard(description.name)
+                try:
+                    self._check_free(description.name)
+                finally:
+                    self._drafts.add(description.name)
+                draft.close()
+                self._open_collection(settle(partial))
+                self._drafts.discard(description.name)
+            return self.collection(description.name)
+
+        def discard() -> None:
+            draft.close()
+            shutil.rmtree(partial, ignore_errors=True)
+            self._drafts.discard(description.name)
+
+        return Draft(partial.stem, draft, publish, discard)
 
     def _delete(self, name: str) -> None:
         """Delete a collection that is closed."""

@@ -20,6 +20,8 @@ from index.errors import StoreError
 FORMAT_VERSION = 2
 APPLICATION_ID = 0x48424954
 AUTO = "auto"
+# Begins the keys of ``meta`` under which jobs note how far they have come.
+BOOKMARK = "bookmark:"
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;

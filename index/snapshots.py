@@ -83,8 +83,15 @@ class Snapshots:
         """
         return self._folder(id_) / TAR
 
-    def create(self, copy_store: Callable[[Path], None], encoder: Path | None) -> Snapshot:
+    def create(
+        self,
+        copy_store: Callable[[Path], None],
+        encoder: Path | None,
+        before_it_counts: Callable[[str], object],
+    ) -> Snapshot:
         """Make a snapshot of what `copy_store` writes to a path, and of the artifact `encoder`.
+
+        `before_it_counts` is told its id once all is written, just before the snapshot is listed.
 
         Raises:
             SnapshotError: if it cannot be written.
@@ -94,6 +101,7 @@ class Snapshots:
             partial = begin(self.path)
             try:
                 snapshot = _make(partial, copy_store, encoder)
+                before_it_counts(snapshot.id)
                 settle(partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)

@@ -127,13 +127,25 @@ class MilvusCollection(Described):
                     progress(size)
             return UpsertResult(len(ids), self._progress.finish(changed=bool(ids)))
 
-    def upsert_encoded(self, documents: Sequence[Document], codes: Codes) -> UpsertResult:
+    def upsert_encoded(
+        self,
+        documents: Sequence[Document],
+        codes: Codes,
+        bookmark: tuple[str, str] | None = None,  # noqa: ARG002 - see bookmark()
+    ) -> UpsertResult:
         """See :meth:`index.backend.CollectionBackend.upsert_encoded`."""
         entities = self._entities(*self._last_of_each_id(documents, codes))
         with self._one_writer():
             self._write(entities)
             number = self._progress.finish(changed=bool(entities))
             return UpsertResult(len(entities), number)
+
+    def bookmark(self, key: str) -> str | None:  # noqa: ARG002 - of every key
+        """Return None: Milvus has no transaction that could hold a bookmark beside documents."""
+        return None
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Do nothing, see :meth:`bookmark`."""
 
     def changed(self, documents: Sequence[Document]) -> list[Document]:
         """Leave out the documents that the collection holds just as they are given."""

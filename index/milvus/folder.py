@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
+from index.drafts import Draft
 from index.errors import CollectionUnavailable, InputError, SnapshotError, StoreError
 from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus.cluster import Cluster
@@ -41,7 +43,12 @@ class MilvusFolder(DataFolder):
             self._cluster.close()
             raise
 
-    def restore_snapshot(self, tar: Path, name: str) -> CollectionBackend:
+    def restore_snapshot(
+        self,
+        tar: Path,
+        name: str,
+        before_it_counts: Callable[[str], object] = lambda _: None,  # noqa: ARG002 - never made
+    ) -> CollectionBackend:
         """Raise SnapshotError: a snapshot is of a collection that lies in a folder."""
         hint = "restore it without Milvus, and move it there by index export and import"
         raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")
@@ -81,6 +88,30 @@ class MilvusFolder(DataFolder):
         self._catalogue.write(description.name, Counters())
         create_on_milvus(self._cluster, description)
         return self._open(description, encoder)
+
+    def _draft(self, description: Description, encoder: Encoder) -> Draft:
+        """Begin a collection that this process does not show.
+
+        Milvus has no names that do not count, so others see it there, and so does the next opening.
+        """
+        name = description.name
+        collection = self._create(description, encoder)
+
+        def publish() -> CollectionBackend:
+            self._collections[name] = collection
+            self._drafts.discard(name)
+            return collection
+
+        def discard() -> None:
+            collection.close()
+            self._delete(name)
+            self._drafts.discard(name)
+
+        return Draft(name, collection, publish, discard)
+
+    def published(self, id_: str) -> CollectionBackend | None:
+        """Return the collection that was a draft of that id."""
+        return self._collections.get(id_)
 
     def _delete(self, name: str) -> None:
         self._cluster.call("drop_collection", name_on_milvus(name))

@@ -14,7 +14,14 @@ from corpus.document import Document
 from encoder.codes import Codes
 from index.engines.protocol import Rows
 from index.filters import Filter
-from index.schema import Description, checksum, last_row, number_in_meta, payload_to_json
+from index.schema import (
+    BOOKMARK,
+    Description,
+    checksum,
+    last_row,
+    number_in_meta,
+    payload_to_json,
+)
 from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
 from index.sqlite.filter_sql import matching_rows
 
@@ -93,6 +100,16 @@ class Changes:
     def describe(self, description: Description) -> None:
         """Make the store that of another collection, from now on; the generation stays."""
         self._write_meta(**asdict(description))
+        self._connection.execute("COMMIT")
+
+    def bookmark(self, key: str, value: str | None) -> None:
+        """Note how far a job has come, with the changes of this transaction; None forgets it."""
+        self._write_meta(**{BOOKMARK + key: value})
+        if value is None:
+            self._connection.execute("DELETE FROM meta WHERE key = ?", (BOOKMARK + key,))
+
+    def commit_bookmark(self) -> None:
+        """Make a transaction last that holds bookmarks only; the generation stays."""
         self._connection.execute("COMMIT")
 
     def rewrite_codes(self, block: Block) -> None:

@@ -25,7 +25,7 @@ from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.filters import Filter
 from index.records import StoredDocument
-from index.schema import Description, checksum, last_row, number_in_meta
+from index.schema import BOOKMARK, Description, checksum, last_row, number_in_meta
 from index.sqlite.blocks import Block, BlockError, read_blocks
 from index.sqlite.changes import Changes, in_chunks, storable
 from index.sqlite.database import Database
@@ -99,6 +99,13 @@ class Store:
         """Return the number of documents."""
         with self._database.reading() as connection:
             return number_in_meta(connection, "documents")
+
+    def bookmark(self, key: str) -> str | None:
+        """Return what :meth:`index.sqlite.changes.Changes.bookmark` noted last, if anything."""
+        query = "SELECT value FROM meta WHERE key = ?"
+        with self._database.reading() as connection:
+            found = connection.execute(query, (BOOKMARK + key,)).fetchone()
+        return None if found is None else str(found[0])
 
     def read_codes(self) -> StoredCodes:
         """Return every code, all as of one moment.
