@@ -1,0 +1,1 @@
+"""Lexical search: an inverted index of a collection's texts, ranked by BM25."""

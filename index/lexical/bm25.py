@@ -1,0 +1,46 @@
+"""The formula of BM25, in the dialect of Lucene since version 8, with exact lengths.
+
+A document d scores, over the terms t of a query, a repeated term counted as often as it comes,
+
+    score(d) = Σ_t idf(t) · tf / (tf + k1 · (1 - b + b · |d| / avg)),
+    idf(t) = ln(1 + (N - n + ½) / (n + ½)),
+
+where tf counts t in d, |d| is the number of terms of d, avg its mean over the N documents that have
+a text, and n the number of those with t. A factor k1 + 1, which other dialects have, would change
+no order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond"
+(2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
+
+The part of each term is rounded to a multiple of 1 / :data:`UNIT`. Scores are sums of integers, and
+so the same in whatever order they are added.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+K1 = 1.2
+B = 0.75
+UNIT = 2**20
+
+
+def inverse_frequency(n_documents: int, frequency: int) -> float:
+    """Return idf of a term that `frequency` of `n_documents` documents have."""
+    return math.log(1 + (n_documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def saturation(
+    counts: npt.NDArray[Any], lengths: npt.NDArray[Any], average_length: float
+) -> npt.NDArray[np.float64]:
+    """Return tf / (tf + k1 · (1 - b + b · |d| / avg)), elementwise; it lies between 0 and 1."""
+    tf = counts.astype(np.float64)
+    norms = K1 * (1 - B + B * (lengths / average_length))
+    return np.asarray(tf / (tf + norms))
+
+
+def part_of_term(idf: float, saturations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return what a term adds to scores, in units, as whole numbers."""
+    return np.rint(idf * UNIT * saturations)

@@ -1,0 +1,47 @@
+"""The oracle: counts every term of every text for every query. It stays this simple."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from index.engines.protocol import Rows
+from index.lexical.analyzers import Analyzer
+from index.lexical.bm25 import inverse_frequency, part_of_term, saturation
+
+
+class BruteForceBm25:
+    """Ranks texts by BM25, for tests."""
+
+    def __init__(self, documents: Sequence[tuple[int, str]], analyzer: Analyzer) -> None:
+        """Take pairs (row, text) in ascending order."""
+        self.rows = [row for row, _ in documents]
+        self._analyzer = analyzer
+        self._counts = [Counter(analyzer.terms(text)) for _, text in documents]
+        self._lengths = [counts.total() for counts in self._counts]
+
+    def scores(self, text: str) -> list[int]:
+        """Return the score of each of :attr:`rows`, in units."""
+        n_documents = len(self.rows)
+        average = sum(self._lengths) / n_documents if n_documents else 0.0
+        totals = [0] * n_documents
+        for term, repeats in Counter(self._analyzer.terms(text)).items():
+            frequency = sum(term in counts for counts in self._counts)
+            idf = inverse_frequency(n_documents, frequency)
+            for place, counts in enumerate(self._counts):
+                if term in counts:
+                    tf, length = np.array([counts[term]]), np.array([self._lengths[place]])
+                    part = part_of_term(idf, saturation(tf, length, average))
+                    totals[place] += repeats * int(part[0])
+        return totals
+
+    def rank(self, text: str, k: int, allowed: Rows | None = None) -> list[tuple[int, int]]:
+        """Return (score, row) of the `k` best documents that have a term of `text`."""
+        found = [
+            (-score, row)
+            for score, row in zip(self.scores(text), self.rows, strict=True)
+            if score > 0 and (allowed is None or row in allowed)
+        ]
+        return [(-score, row) for score, row in sorted(found)[:k]]

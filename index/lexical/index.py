@@ -1,0 +1,230 @@
+"""The lexical index of a collection at one moment, and how the next one is made of it.
+
+As in :mod:`index.engines.segments`, most documents lie in a large segment, the base, and what was
+added since in small ones. A write makes the next index and leaves this one as it is; readers take
+one and need no lock. The statistics that scores are made of are those of the live documents of that
+moment, so that an index gives the same scores however it came about.
+
+Every match is scored. Adding up a million postings takes about three milliseconds, and the
+standardised scores of a hybrid ranking need the scores of all matches anyway, so nothing would be
+gained by passing over documents that cannot be among the best.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.engines.protocol import Rows, places_of
+from index.engines.segments import DEAD_FRACTION, FOLD_FRACTION, GROWTH, MIN_FOLD
+from index.lexical.analyzers import Analyzer
+from index.lexical.bm25 import UNIT, inverse_frequency
+from index.lexical.segment import Scores, Segment, build_segment, join_segments
+
+# A build takes in so many documents at a time, which bounds its memory.
+DOCUMENTS_AT_ONCE = 100_000
+BLOCK = 1024
+
+
+class WeighedTerm(NamedTuple):
+    """A term of a query that the collection knows."""
+
+    number: int
+    idf: float
+    repeats: int
+    """How often the query has it."""
+
+
+class Ranked(NamedTuple):
+    """What one query found, best first; equal scores by row."""
+
+    scores: npt.NDArray[np.int64]
+    """In units of :data:`index.lexical.bm25.UNIT`."""
+    rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalIndex:
+    """Documents with texts, ranked by BM25. It never changes; a write makes the next.
+
+    Documents without a text are not in it.
+    """
+
+    number: int
+    """The generation of the collection that it is of."""
+    analyzer: Analyzer
+    vocabulary: defaultdict[str, int]
+    """The numbers of terms; indexes made of one another share it, and it only grows."""
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def build(
+        cls, number: int, analyzer: Analyzer, documents: Iterable[tuple[int, str]]
+    ) -> LexicalIndex:
+        """Make the index of a generation of `documents`, pairs (row, text) in ascending order."""
+        vocabulary: defaultdict[str, int] = defaultdict()
+        vocabulary.default_factory = vocabulary.__len__
+        index = cls(number, analyzer, vocabulary, ())
+        given, segments = iter(documents), [index._segment_of([])]
+        while batch := list(islice(given, DOCUMENTS_AT_ONCE)):
+            segments.append(index._segment_of(batch))
+        return replace(index, segments=(join_segments(segments),))
+
+    def __len__(self) -> int:
+        return self._totals[0]
+
+    @property
+    def n_documents(self) -> int:
+        """N, the number of documents with a text."""
+        return self._totals[0]
+
+    @property
+    def average_length(self) -> float:
+        """The mean number of terms of a document; 0 where there is no document."""
+        n_documents, total_length = self._totals
+        return total_length / n_documents if n_documents else 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the posting lists; the vocabulary comes on top."""
+        return sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+        added = sum(len(segment) for segment in self.segments[1:])
+        struck_out = sum(segment.n_dead for segment in self.segments)
+        whole = len(self) + struck_out
+        return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
+
+    def rows(self) -> Rows:
+        """Return the rows of all documents with a text, ascending."""
+        return np.concatenate(
+            [one.rows if one.live is None else one.rows[one.live] for one in self.segments]
+        )
+
+    def compacted(self) -> LexicalIndex:
+        """Return an index that finds the same, made of one base."""
+        return replace(self, segments=(join_segments(self.segments),))
+
+    def with_changes(
+        self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
+    ) -> LexicalIndex:
+        """Return the index of generation `number`: with `documents`, without the rows `removed`.
+
+        `documents` are pairs (row, text); the rows ascend and lie above every row of this index.
+        Rows of `removed` that are not there are ignored.
+        """
+        base, *deltas = (segment.without(removed) for segment in self.segments)
+        deltas = [delta for delta in deltas if len(delta)]
+        added = [self._segment_of(documents)]
+        if len(added[0]):
+            while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * sum(map(len, added))):
+                added.insert(0, deltas.pop())
+            if not deltas and len(base) < MIN_FOLD:
+                base, added = join_segments([base, *added]), []
+            deltas += [join_segments(added)] if added else []
+        return replace(self, number=number, segments=(base, *deltas))
+
+    def weigh(self, text: str) -> list[WeighedTerm]:
+        """Return the terms of a query that the collection knows, in the order of the text."""
+        weighed = []
+        for term, repeats in Counter(self.analyzer.terms(text)).items():
+            number = self.vocabulary.get(term)
+            if number is None:
+                continue
+            frequency = sum(segment.frequency(number) for segment in self.segments)
+            if frequency:
+                idf = inverse_frequency(self.n_documents, frequency)
+                weighed.append(WeighedTerm(number, idf, repeats))
+        return weighed
+
+    def scores(self, query: Sequence[WeighedTerm]) -> list[Scores]:
+        """Return the score of every document of each segment; 0 for those struck out."""
+        bound = UNIT * sum(term.idf * term.repeats for term in query)
+        dtype = np.int32 if bound + len(query) < 2**31 else np.int64
+        totals = []
+        for segment, kinds in zip(self.segments, self._saturations, strict=True):
+            scores = np.zeros(len(segment.rows), dtype=dtype)
+            for term in query:
+                segment.add_term(scores, term.number, (term.idf, term.repeats), kinds)
+            if segment.live is not None:
+                scores[~segment.live] = 0
+            totals.append(scores)
+        return totals
+
+    def rank(self, text: str, k: int, allowed: Rows | None = None) -> Ranked:
+        """Return the `k` documents that score highest by (score descending, row ascending).
+
+        Documents without a term of `text` are not found. Where `allowed` is given, only these rows
+        are, ``int64[M]`` ascending; the scores are the same with and without it.
+        """
+        found = []
+        for segment, scores in zip(self.segments, self.scores(self.weigh(text)), strict=True):
+            if allowed is None:
+                places = best(scores, k)
+            else:
+                among = places_of(segment.rows, allowed)
+                places = among[best(scores[among], k)]
+            found.append((scores[places].astype(np.int64), segment.rows[places]))
+        scores, rows = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((rows, -scores))[:k]
+        return Ranked(scores[order], rows[order])
+
+    @cached_property
+    def _totals(self) -> tuple[int, int]:
+        """The number of live documents and of their terms."""
+        documents = sum(len(segment) for segment in self.segments)
+        return documents, sum(segment.total_length for segment in self.segments)
+
+    @cached_property
+    def _saturations(self) -> list[npt.NDArray[np.float64]]:
+        return [segment.saturations(self.average_length) for segment in self.segments]
+
+    def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
+        number_of, terms_of = self.vocabulary.__getitem__, self.analyzer.terms
+        numbers, lengths = array("i"), array("q")
+        for _, text in documents:
+            before = len(numbers)
+            numbers.extend(map(number_of, terms_of(text)))
+            lengths.append(len(numbers) - before)
+        return build_segment(
+            np.array([row for row, _ in documents], dtype=np.int64),
+            np.frombuffer(lengths, dtype=np.int64),
+            np.frombuffer(numbers, dtype=np.int32),
+        )
+
+
+def best(scores: Scores, k: int) -> npt.NDArray[np.int64]:
+    """Return the places of the `k` highest scores above 0, by (score descending, place)."""
+    found = np.flatnonzero(scores >= max(1, _reached(scores, k)))
+    values = scores[found]
+    if k < len(found):
+        # Many may score alike, and they are in order as they lie: only what is above is sorted.
+        least = np.partition(values, len(found) - k)[len(found) - k]
+        above = np.flatnonzero(values > least)
+        equal = np.flatnonzero(values == least)[: k - len(above)]
+        found, values = found[np.concatenate([above, equal])], values[above]
+        return np.concatenate([found[np.argsort(-values, kind="stable")], found[len(above) :]])
+    return found[np.argsort(-values, kind="stable")]
+
+
+def _reached(scores: Scores, k: int) -> int:
+    """Return a score that at least `k` places reach, 0 if none is known.
+
+    The highest scores of blocks are read off fast, and each is the score of a place of its own.
+    """
+    width = min(BLOCK, len(scores) // (2 * k))
+    if width < 2:
+        return 0
+    n_blocks = len(scores) // width
+    highest = scores[: n_blocks * width].reshape(n_blocks, width).max(axis=1)
+    return int(np.partition(highest, n_blocks - k)[n_blocks - k])

@@ -1,0 +1,223 @@
+"""Posting lists of a run of documents, which never change once made.
+
+A posting says that a document has a term. It takes six bytes in most collections: four for the
+document's place in the segment, two for its *kind*, the number of a pair (how often the term
+comes in it, how long it is). The part that a term adds to a score depends on nothing else, so it is
+computed once for each kind, with the statistics of the moment of the search, and looked up for each
+posting: no write makes a posting list out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from index.engines.protocol import Rows, places_of
+from index.lexical.bm25 import part_of_term, saturation
+
+Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
+Scores = npt.NDArray[Any]
+"""Scores in units of :mod:`index.lexical.bm25`, ``int32[n]`` or ``int64[n]``, one a place."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kinds:
+    """Distinct pairs of a term's count in a document and the document's length."""
+
+    counts: Integers
+    lengths: Integers
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """The posting lists of documents under ascending `rows`, ``int64[n]``.
+
+    The postings of the term number ``terms[i]`` are those from ``starts[i]`` to ``starts[i + 1]``:
+    `places` ascend within them. `live` marks the documents that were not struck out, None where
+    none was.
+    """
+
+    rows: Rows
+    lengths: Places
+    terms: Integers
+    starts: Integers
+    places: Places
+    kind_of: npt.NDArray[Any]
+    kinds: Kinds
+    live: npt.NDArray[np.bool_] | None = None
+    _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
+    """How many live documents have a term, remembered for a segment with dead ones."""
+
+    def __len__(self) -> int:
+        return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
+
+    @property
+    def n_dead(self) -> int:
+        """The number of documents that were struck out and still take up room."""
+        return len(self.rows) - len(self)
+
+    @property
+    def total_length(self) -> int:
+        """The number of terms of all live documents, repeats included."""
+        lengths = self.lengths if self.live is None else self.lengths[self.live]
+        return int(lengths.sum(dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        documents = self.rows.nbytes + self.lengths.nbytes
+        documents += 0 if self.live is None else self.live.nbytes
+        postings = self.terms.nbytes + self.starts.nbytes + self.places.nbytes
+        kinds = self.kinds.counts.nbytes + self.kinds.lengths.nbytes + self.kind_of.nbytes
+        return int(documents + postings + kinds)
+
+    def frequency(self, term: int) -> int:
+        """Return how many live documents have the term of this number."""
+        postings = self._postings(term)
+        if self.live is None:
+            return int(postings.stop - postings.start)
+        if term not in self._frequencies:
+            live = self.live.take(self.places[postings])
+            self._frequencies[term] = int(np.count_nonzero(live))
+        return self._frequencies[term]
+
+    def saturations(self, average_length: float) -> npt.NDArray[np.float64]:
+        """Return what :func:`index.lexical.bm25.saturation` gives each kind."""
+        return saturation(self.kinds.counts, self.kinds.lengths, average_length)
+
+    def add_term(
+        self, scores: Scores, term: int, weight: tuple[float, int], kinds: npt.NDArray[np.float64]
+    ) -> None:
+        """Add the part of a term to the `scores` of the documents that have it.
+
+        `weight` is the term's idf and how often the query has it; `kinds` are the saturations.
+        """
+        postings = self._postings(term)
+        if postings.start == postings.stop:
+            return
+        kind_of, (idf, repeats) = self.kind_of[postings], weight
+        # The same numbers either way: what is fewer is computed.
+        if len(kind_of) < len(kinds):
+            parts = part_of_term(idf, kinds.take(kind_of)).astype(scores.dtype)
+        else:
+            parts = part_of_term(idf, kinds).astype(scores.dtype).take(kind_of)
+        if repeats > 1:
+            parts *= repeats
+        np.add.at(scores, self.places[postings], parts)
+
+    def without(self, rows: Rows) -> Segment:
+        """Return the segment without those of `rows` that it holds; the others are ignored."""
+        places = places_of(self.rows, rows)
+        if not len(places):
+            return self
+        live = np.ones(len(self.rows), np.bool_) if self.live is None else self.live.copy()
+        live[places] = False
+        return replace(self, live=live, _frequencies={})
+
+    def _postings(self, term: int) -> slice:
+        at = int(np.searchsorted(self.terms, term))
+        if at == len(self.terms) or self.terms[at] != term:
+            return slice(0, 0)
+        return slice(int(self.starts[at]), int(self.starts[at + 1]))
+
+
+def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32]) -> Segment:
+    """Make a segment of documents of these `lengths`, whose term numbers come one after another."""
+    terms, columns = _compressed(numbers)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    ones = np.ones(len(numbers), dtype=np.int32)
+    table = sparse.csr_array((ones, columns, ends), shape=(len(rows), len(terms)))
+    table.sum_duplicates()
+    table = table.tocsc()
+    counts, places = table.data.astype(np.int64), table.indices.astype(np.int32)
+    kinds, kind_of = _numbered(counts, lengths[places])
+    starts = table.indptr.astype(np.int64)
+    return Segment(rows, lengths.astype(np.int32), terms, starts, places, kind_of, kinds)
+
+
+def join_segments(segments: Sequence[Segment]) -> Segment:
+    """Put segments together, the rows of each above those of the one before; the dead are left out.
+
+    Time and memory grow with the number of postings; nothing of them is sorted.
+    """
+    parts = [_without_dead(segment) for segment in segments]
+    if len(parts) == 1:
+        return parts[0]
+    terms = np.unique(np.concatenate([part.terms for part in parts]))
+    spots = [np.searchsorted(terms, part.terms) for part in parts]
+    sizes = np.zeros((len(parts), len(terms)), dtype=np.int64)
+    for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
+        sizes[number, at] = np.diff(part.starts)
+    starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
+    begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
+    kinds, numbers = _joined_kinds([part.kinds for part in parts])
+    places = np.empty(starts[-1], dtype=np.int32)
+    kind_of = np.empty(starts[-1], dtype=_type_for(len(kinds)))
+    before = 0
+    for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
+        moved = np.repeat(begins[number, at] - part.starts[:-1], np.diff(part.starts))
+        moved += np.arange(len(moved))
+        places[moved] = part.places + np.int32(before)
+        kind_of[moved] = numbers[number].take(part.kind_of)
+        before += len(part.rows)
+    rows = np.concatenate([part.rows for part in parts])
+    lengths = np.concatenate([part.lengths for part in parts])
+    return Segment(rows, lengths, terms, starts, places, kind_of, kinds)
+
+
+def _without_dead(segment: Segment) -> Segment:
+    if segment.live is None:
+        return segment
+    live = segment.live
+    kept = live.take(segment.places)
+    passed = np.concatenate([[0], np.cumsum(kept)])
+    sizes = np.diff(passed[segment.starts])
+    moved = np.cumsum(live, dtype=np.int32) - np.int32(1)
+    return Segment(
+        segment.rows[live],
+        segment.lengths[live],
+        segment.terms[sizes > 0],
+        np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
+        moved.take(segment.places[kept]),
+        segment.kind_of[kept],
+        segment.kinds,
+    )
+
+
+def _compressed(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np.int32]]:
+    """Return the distinct numbers, ascending, and which of them each number is."""
+    largest = int(numbers.max(initial=-1))
+    if len(numbers) < largest:
+        terms, columns = np.unique(numbers, return_inverse=True)
+        return terms.astype(np.int64), columns.astype(np.int32)
+    held = np.bincount(numbers, minlength=largest + 1) > 0
+    return np.flatnonzero(held), (np.cumsum(held, dtype=np.int32) - np.int32(1)).take(numbers)
+
+
+def _numbered(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
+    """Return the distinct pairs and the number of the pair of each posting."""
+    width = int(lengths.max(initial=0)) + 1
+    pairs, kind_of = _compressed(counts * width + lengths)
+    return Kinds(pairs // width, pairs % width), kind_of.astype(_type_for(len(pairs)))
+
+
+def _joined_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
+    """Return the distinct pairs of all, and for each of `kinds` the numbers of its pairs."""
+    counts = np.concatenate([one.counts for one in kinds])
+    lengths = np.concatenate([one.lengths for one in kinds])
+    joined, numbers = _numbered(counts, lengths)
+    ends = np.cumsum([len(one) for one in kinds])[:-1]
+    return joined, np.split(numbers, ends)
+
+
+def _type_for(n_kinds: int) -> type[np.unsignedinteger[Any]]:
+    return np.uint16 if n_kinds <= 2**16 else np.uint32

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.lexical import index as lexical_index
+from index.lexical.analyzers import ANALYZERS
+from index.lexical.bm25 import UNIT
+from index.lexical.brute_force import BruteForceBm25
+from index.lexical.index import LexicalIndex, best
+
+WORDS = [f"w{number}" for number in range(30)]
+WORDS_ONLY = ANALYZERS["words"]
+
+
+def some_documents(rng: np.random.Generator, n_documents: int) -> list[tuple[int, str]]:
+    """Make texts in which a few words are frequent; some are empty, and some rows have none."""
+    lengths = rng.integers(0, 12, n_documents)
+    drawn = (rng.geometric(0.15, length).clip(max=len(WORDS)) - 1 for length in lengths)
+    texts = (" ".join(WORDS[word] for word in words) for words in drawn)
+    rows = np.sort(rng.choice(2 * n_documents + 1, n_documents, replace=False)).tolist()
+    return list(zip(rows, texts, strict=True))
+
+
+def indexed(texts: list[str]) -> LexicalIndex:
+    return LexicalIndex.build(0, WORDS_ONLY, enumerate(texts))
+
+
+def check(index: LexicalIndex, oracle: BruteForceBm25, k: int, allowed: np.ndarray | None) -> None:
+    for text in ("w0 w1 w2", "w0 w0 w7 w20", "w29 unknown", "unknown", ""):
+        found = index.rank(text, k, allowed)
+        expected = oracle.rank(text, k, allowed)
+        assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    start=st.integers(0, 40),
+    writes=st.lists(st.tuples(st.integers(0, 12), st.floats(0, 0.6)), max_size=6),
+    min_fold=st.sampled_from([0, 10, 4096]),
+    k=st.integers(1, 30),
+)
+def test_every_index_ranks_as_the_oracle_does(
+    *, seed: int, start: int, writes: list[tuple[int, float]], min_fold: int, k: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    documents = some_documents(rng, start + sum(added for added, _ in writes))
+    held, later = documents[:start], documents[start:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexical_index, "MIN_FOLD", min_fold)
+        patch.setattr(lexical_index, "DOCUMENTS_AT_ONCE", 7)
+        index = LexicalIndex.build(0, WORDS_ONLY, held)
+        before = [(index, held)]
+        for number, (n_added, share) in enumerate(writes, start=1):
+            removed = [row for row, _ in held if rng.random() < share]
+            added, later = later[:n_added], later[n_added:]
+            index = index.with_changes(number, added, np.array(removed, dtype=np.int64))
+            held = [one for one in held if one[0] not in removed] + added
+            before.append((index, held))
+    for number, (one, its_documents) in enumerate(before):
+        oracle = BruteForceBm25(its_documents, WORDS_ONLY)
+        rows = np.array(oracle.rows, dtype=np.int64)
+        assert one.number == number
+        for index in (one, one.compacted()):
+            assert index.rows().tolist() == oracle.rows
+            check(index, oracle, k, None)
+            check(index, oracle, k, rows[rng.random(len(rows)) < 0.4])
+
+
+def test_scores_are_the_formula_s() -> None:
+    # N = 3, avg = 3; "cat" has n = 2: idf = ln(1 + 1.5 / 2.5).
+    texts = ["cat sat mat", "cat cat dog sat", "dog mat"]
+    found = indexed(texts).rank("cat", 10)
+    idf = np.log(1.6)
+    second = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 4 / 3))
+    assert found.rows.tolist() == [1, 0]
+    assert found.scores / UNIT == pytest.approx([second, idf / 2.2], abs=2 / UNIT)
+
+
+def test_equal_scores_come_by_row_where_there_are_many() -> None:
+    index = indexed(["same words"] * 100)
+    assert index.rank("words", 7).rows.tolist() == list(range(7))
+
+
+def test_a_query_of_more_terms_than_four_bytes_count_scores_alike() -> None:
+    texts = [" ".join(f"t{number}" for number in range(place, place + 300)) for place in range(3)]
+    index = indexed(texts)
+    query = " ".join(f"t{number} " * 200 for number in range(300))
+    oracle = BruteForceBm25(list(enumerate(texts)), WORDS_ONLY)
+    found = index.rank(query, 3)
+    assert found.scores[0] > 2**31
+    assert found.scores.tolist() == [score for score, _ in oracle.rank(query, 3)]
+
+
+def test_a_write_leaves_the_index_before_it_as_it_was() -> None:
+    index = indexed(["old words", "other words"])
+    later = index.with_changes(1, [(2, "new old words")], np.array([0]))
+    assert index.rank("new", 5).rows.tolist() == []
+    assert index.rank("old", 5).rows.tolist() == [0]
+    assert later.rank("old", 5).rows.tolist() == [2]
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 65))
+def test_best_is_a_stable_sort(values: list[int], k: int) -> None:
+    scores = np.array(values, dtype=np.int32)
+    expected = [place for place in np.argsort(-scores, kind="stable") if scores[place] > 0][:k]
+    assert best(scores, k).tolist() == expected
+
+
+def test_compaction_is_asked_for_once_much_was_struck_out() -> None:
+    index = indexed(["some words"] * 8)
+    assert not index.needs_compaction
+    fewer = index.with_changes(1, [], np.array([1, 3, 5]))
+    assert fewer.needs_compaction
+    assert not fewer.compacted().needs_compaction
+    assert len(fewer.compacted()) == 5
