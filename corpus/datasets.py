@@ -6,62 +6,88 @@ A single-label document has one label, an id that is unique over all splits, and
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-
-from corpus.columns import Array, load_arrays
+from corpus.array_sets import read_cifar10, read_eeg_erp, read_hdm05, read_mnist, read_tmc
 from corpus.docstrings import read_docstrings
-from corpus.document import Document, DocumentError, parse_document
-from corpus.lines import open_bytes, read_json_lines
-from corpus.matrices import upper_triangle
-from corpus.rows import BadLine, ReadError
+from corpus.document import Document
+from corpus.rows import ReadError
+from corpus.text_sets import (
+    Qrels,
+    read_docstring_documents,
+    read_judged,
+    read_labelled,
+    read_news,
+    read_news_by_date,
+    read_news_with_headers,
+    read_qrels,
+    read_questions,
+)
 
 VARIABLE = "HUMMINGBIT_DATA"
 TRAIN_TEST = ("train", "test")
 TRAIN_VALIDATION_TEST = ("train", "validation", "test")
+DOCUMENTS_QUERIES = ("documents", "queries")
 
 DATASETS: Mapping[str, tuple[str, ...]] = {
-    "docstrings": TRAIN_TEST,
+    "docstrings": (
+        *TRAIN_TEST,
+        *DOCUMENTS_QUERIES,
+        "queries-development",
+        "queries-test",
+    ),
     "snippets": TRAIN_TEST,
     "20news-bydate": TRAIN_TEST,
     "20news": TRAIN_VALIDATION_TEST,
     "20news-headers": TRAIN_VALIDATION_TEST,
+    "hwu64": TRAIN_TEST,
+    "googlenews": TRAIN_TEST,
+    "reuters": TRAIN_TEST,
+    "ag-news": TRAIN_TEST,
+    "dbpedia14": TRAIN_TEST,
+    "thucnews-titles": TRAIN_VALIDATION_TEST,
+    "germeval2019": ("train",),
+    "cranfield": DOCUMENTS_QUERIES,
+    "cisi": DOCUMENTS_QUERIES,
+    "medline": DOCUMENTS_QUERIES,
+    "cacm": DOCUMENTS_QUERIES,
+    "npl": DOCUMENTS_QUERIES,
+    "nfcorpus": (*DOCUMENTS_QUERIES, "queries-development", "queries-train"),
     "tmc": TRAIN_TEST,
     "cifar10": TRAIN_TEST,
     "mnist": TRAIN_TEST,
     "hdm05": TRAIN_TEST,
     "eeg-erp": ("train",),
 }
-"""The splits of every named data set; :func:`load_dataset` says what each one is."""
+"""The splits of every named data set, the default first; :func:`load_dataset` says what each is."""
 
-SNIPPETS = "snippets/{split}.jsonl.xz"
-NEWS = "20ng/{split}.jsonl.xz"
-TMC = "tmc/tmc2007-500.npz"
-CIFAR10 = "cifar10/mobilenetv2_80px_pca256_f16.npz"
-MNIST = "mnist/mnist.npz"
-HDM05 = "hdm05/hdm05_11actions.npz"
-EEG_ERP = "eeg_erp/erp_cov32.npz"
-
-NEWS_SEED = 0
-
-# A sequence of few frames has a covariance of low rank: so much of the mean variance is added.
-HDM05_RIDGE = 1e-3
+JUDGED = tuple(name for name, splits in DATASETS.items() if "queries" in splits)
+"""The data sets with queries whose right answers are known."""
 
 
 def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterator[Document]:
     """Yield the documents of one split of a named data set, always in the same order.
 
     - `docstrings`: the docstrings of the installed packages (:mod:`corpus.docstrings`); no folder.
+      `documents` is all of them; `queries`, `queries-development` and `queries-test` are everyday
+      questions (:func:`corpus.text_sets.read_questions`).
     - `snippets`: Google web snippets in 8 classes (Phan et al. 2008), the official split.
     - `20news-bydate`: 20 Newsgroups, the split by date, headers stripped: everything up to the
       first blank line goes, as in scikit-learn's ``strip_newsgroup_header``.
     - `20news`, `20news-headers`: all 18,846 posts, headers stripped or kept, split 60/20/20 at
       random with a fixed seed: posts are ranked by the SHA-256 of ``"0:" + id``, the first
       11,307 are train, the next 3,769 validation, the last 3,770 test.
+    - `hwu64`: requests to a home robot, 64 intents (Liu et al. 2019, fold 1).
+    - `googlenews`: titles of news, 152 stories.
+    - `reuters`: Reuters-21578, ModApte, 90 topics, several of them a document.
+    - `ag-news`: news in 4 classes, a subset of train and the official test.
+    - `dbpedia14`: abstracts in 14 classes, a subset.
+    - `thucnews-titles`: titles of Chinese news in 10 classes.
+    - `germeval2019`: German book blurbs in 8 genres, without a split.
+    - `cranfield`, `cisi`, `medline`, `cacm`, `npl`, `nfcorpus`: abstracts with judged queries: the
+      splits are `documents` and `queries`, of which only those with a relevant document are given.
     - `tmc`: SIAM 2007 text mining, vectors of 500 binary terms, several of 22 tags a document.
     - `cifar10`: CIFAR-10 as 256 principal components of MobileNetV2 features; labels 0 to 9.
     - `mnist`: MNIST as 784 grey values from 0 to 1; labels 0 to 9.
@@ -79,12 +105,33 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
     if split not in DATASETS[name]:
         raise ReadError(f"{name} has no split {split!a}; it has {', '.join(DATASETS[name])}")
     if name == "docstrings":
-        return read_docstrings(split)
+        return _docstrings(split)
+    if name in JUDGED:
+        return read_judged(_judged_files(name, split, data_root), split)
     read, pattern = _SOURCES[name]
-    both = "{split}" in pattern and DATASETS[name] == TRAIN_VALIDATION_TEST
-    needed = TRAIN_TEST if both else (split,)
-    paths = [find_file(name, pattern.format(split=part), data_root) for part in needed]
-    return read(paths, split)
+    ours = pattern == NEWS and DATASETS[name] == TRAIN_VALIDATION_TEST
+    parts = TRAIN_TEST if ours else (_FILE_NAMES.get((name, split), split),)
+    return read([find_file(name, pattern.format(split=one), data_root) for one in parts], split)
+
+
+def is_judged(name: str, split: str) -> bool:
+    """Whether a split of a data set holds queries whose right answers are known."""
+    return name in JUDGED and split in DATASETS[name] and split.startswith("queries")
+
+
+def load_qrels(name: str, split: str = "queries", data_root: Path | None = None) -> Qrels | None:
+    """Return the grades of the queries in a split, by query id and document id.
+
+    None if the split is not one of queries.
+
+    Raises:
+        ReadError: as :func:`load_dataset`.
+    """
+    if not is_judged(name, split):
+        return None
+    if name == "docstrings":
+        return read_questions(split)[1]
+    return read_qrels(_judged_files(name, split, data_root)[1])
 
 
 def find_file(name: str, file: str, data_root: Path | None) -> Path:
@@ -103,138 +150,46 @@ def find_file(name: str, file: str, data_root: Path | None) -> Path:
     return path
 
 
-def _read_text(paths: list[Path], _split: str) -> Iterator[Document]:
-    for path in paths:
-        yield from _json_documents(path)
+def _docstrings(split: str) -> Iterator[Document]:
+    if split == "documents":
+        return read_docstring_documents()
+    if split in TRAIN_TEST:
+        return read_docstrings(split)
+    return iter(read_questions(split)[0])
 
 
-def _read_news_by_date(paths: list[Path], _split: str) -> Iterator[Document]:
-    for path in paths:
-        yield from map(_strip_header, _json_documents(path))
-
-
-def _read_news(paths: list[Path], split: str) -> Iterator[Document]:
-    return map(_strip_header, _read_news_with_headers(paths, split))
-
-
-def _read_news_with_headers(paths: list[Path], split: str) -> Iterator[Document]:
-    posts = {post.id: post for path in paths for post in _json_documents(path)}
-    # Ranked by a hash, because a library's random numbers may change between its releases.
-    ranked = sorted(posts, key=lambda id_: hashlib.sha256(f"{NEWS_SEED}:{id_}".encode()).digest())
-    train, validation = len(ranked) * 6 // 10, len(ranked) * 2 // 10
-    start, stop = {
-        "train": (0, train),
-        "validation": (train, train + validation),
-        "test": (train + validation, len(ranked)),
+def _judged_files(name: str, split: str, data_root: Path | None) -> list[Path]:
+    files = {
+        "documents": ["corpus.jsonl.xz"],
+        "queries": ["queries.jsonl.xz", "qrels.tsv"],
+        "queries-development": ["dev.queries.jsonl.xz", "dev.qrels.tsv"],
+        "queries-train": ["train.queries.jsonl.xz", "train.qrels.tsv.xz"],
     }[split]
-    chosen = set(ranked[start:stop])
-    for post in posts.values():
-        if post.id in chosen:
-            yield post
-
-
-def _strip_header(post: Document) -> Document:
-    _, _, body = (post.text or "").partition("\n\n")
-    return Document(id=post.id, text=body, labels=post.labels)
-
-
-def _json_documents(path: Path) -> Iterator[Document]:
-    try:
-        with open_bytes(path) as stream:
-            for row in read_json_lines(stream, str(path)):
-                if row.reason is not None:
-                    raise ReadError(str(BadLine(str(path), row.line, row.reason)))
-                try:
-                    document = parse_document(row.record)
-                except DocumentError as error:
-                    raise ReadError(str(BadLine(str(path), row.line, str(error)))) from None
-                yield document
-    except OSError as error:
-        raise ReadError(f"{path}: {error.strerror or error}") from None
-
-
-def _read_tmc(paths: list[Path], split: str) -> Iterator[Document]:
-    (path,) = paths
-    start, terms, tags = f"x_{split}_indptr", f"x_{split}_indices", f"y_{split}"
-    arrays = load_arrays(path, (start, terms, tags, "feature_names", "label_names"))
-    starts, names = arrays[start].tolist(), arrays["label_names"]
-    _check_rows(path, tags, arrays[tags], len(starts) - 1)
-    for place, tagged in enumerate(arrays[tags]):
-        vector = np.zeros(len(arrays["feature_names"]), dtype=np.float32)
-        vector[arrays[terms][starts[place] : starts[place + 1]]] = 1.0
-        labels = tuple(str(label) for label in names[np.flatnonzero(tagged)])
-        yield Document(id=f"{split}-{place:05d}", vector=vector, labels=labels)
-
-
-def _read_cifar10(paths: list[Path], split: str) -> Iterator[Document]:
-    (path,) = paths
-    arrays = load_arrays(path, (split, f"{split}_index", f"y_{split}"))
-    ids = [f"{split}-{index:05d}" for index in arrays[f"{split}_index"].tolist()]
-    labels = arrays[f"y_{split}"]
-    _check_rows(path, f"y_{split}", labels, len(ids))
-    _check_rows(path, split, arrays[split], len(ids))
-    for id_, vector, label in zip(ids, arrays[split], labels.tolist(), strict=True):
-        yield Document(id=id_, vector=vector.astype(np.float32), labels=(str(label),))
-
-
-def _read_mnist(paths: list[Path], split: str) -> Iterator[Document]:
-    (path,) = paths
-    arrays = load_arrays(path, (f"x_{split}", f"y_{split}"))
-    images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
-    _check_rows(path, f"y_{split}", labels, len(images))
-    for place, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
-        vector = image.reshape(-1).astype(np.float32) / np.float32(255)
-        yield Document(id=f"{split}-{place:05d}", vector=vector, labels=(str(label),))
-
-
-def _read_hdm05(paths: list[Path], split: str) -> Iterator[Document]:
-    (path,) = paths
-    arrays = load_arrays(path, ("joints30", "offsets", "label", "split", "name"))
-    starts = arrays["offsets"].tolist()
-    for name in ("label", "split", "name"):
-        _check_rows(path, name, arrays[name], len(starts) - 1)
-    for place in np.flatnonzero(arrays["split"] == split).tolist():
-        joints = arrays["joints30"][starts[place] : starts[place + 1]].astype(np.float64)
-        moved = (joints - joints[:, :1]).reshape(len(joints), -1)
-        covariance = np.cov(moved, rowvar=False)
-        covariance += HDM05_RIDGE * covariance.trace() / len(covariance) * np.eye(len(covariance))
-        label, name = str(arrays["label"][place]), str(arrays["name"][place])
-        yield _matrix_document(path, name, covariance, label)
-
-
-def _read_eeg_erp(paths: list[Path], _split: str) -> Iterator[Document]:
-    (path,) = paths
-    arrays = load_arrays(path, ("cov", "label"))
-    _check_rows(path, "label", arrays["label"], len(arrays["cov"]))
-    for place, covariance in enumerate(arrays["cov"]):
-        label = str(arrays["label"][place])
-        yield _matrix_document(path, f"trial-{place:03d}", covariance, label)
-
-
-def _matrix_document(path: Path, id_: str, matrix: Array, label: str) -> Document:
-    try:
-        vector = upper_triangle(matrix)
-    except ValueError as error:
-        raise ReadError(f"{path}: {id_}: {error}") from None
-    return Document(id=id_, vector=vector, labels=(label,), is_matrix=True)
-
-
-def _check_rows(path: Path, name: str, array: Array, length: int) -> None:
-    if array.ndim == 0 or len(array) != length:
-        found = f"{name} has shape {list(array.shape)}"
-        raise ReadError(f"{path}: {found}; it must have {length:,} rows")
+    return [find_file(name, f"{name}/{file}", data_root) for file in files]
 
 
 _Reader = Callable[[list[Path], str], Iterator[Document]]
 
+NEWS = "20ng/{split}.jsonl.xz"
+
+_FILE_NAMES = {("ag-news", "train"): "train_subset", ("thucnews-titles", "validation"): "dev"}
+"""Where a file is not named as its split."""
+
 _SOURCES: dict[str, tuple[_Reader, str]] = {
-    "snippets": (_read_text, SNIPPETS),
-    "20news-bydate": (_read_news_by_date, NEWS),
-    "20news": (_read_news, NEWS),
-    "20news-headers": (_read_news_with_headers, NEWS),
-    "tmc": (_read_tmc, TMC),
-    "cifar10": (_read_cifar10, CIFAR10),
-    "mnist": (_read_mnist, MNIST),
-    "hdm05": (_read_hdm05, HDM05),
-    "eeg-erp": (_read_eeg_erp, EEG_ERP),
+    "snippets": (read_labelled, "snippets/{split}.jsonl.xz"),
+    "20news-bydate": (read_news_by_date, NEWS),
+    "20news": (read_news, NEWS),
+    "20news-headers": (read_news_with_headers, NEWS),
+    "hwu64": (read_labelled, "hwu64/{split}.jsonl.xz"),
+    "googlenews": (read_labelled, "googlenews/{split}.jsonl.xz"),
+    "reuters": (read_labelled, "reuters_modapte90/{split}.jsonl.xz"),
+    "ag-news": (read_labelled, "ag_news/{split}.jsonl.xz"),
+    "dbpedia14": (read_labelled, "dbpedia14_subset/{split}.jsonl.xz"),
+    "thucnews-titles": (read_labelled, "thucnews_titles/{split}.jsonl.xz"),
+    "germeval2019": (read_labelled, "germeval2019_blurbs_de/dev_labelled.jsonl.xz"),
+    "tmc": (read_tmc, "tmc/tmc2007-500.npz"),
+    "cifar10": (read_cifar10, "cifar10/mobilenetv2_80px_pca256_f16.npz"),
+    "mnist": (read_mnist, "mnist/mnist.npz"),
+    "hdm05": (read_hdm05, "hdm05/hdm05_11actions.npz"),
+    "eeg-erp": (read_eeg_erp, "eeg_erp/erp_cov32.npz"),
 }

@@ -34,7 +34,7 @@ def read_documents(
 
     `source` is a file ending in `.jsonl` or `.json` (JSON lines), `.csv`, `.tsv`, `.parquet` or
     `.npz`, the first four also with `.gz` or `.xz`; `-` for JSON lines on standard input; or a
-    named data set, `NAME` or `NAME:SPLIT` (the split is `train` where none is named), read from
+    named data set, `NAME` or `NAME:SPLIT` (its first split where none is named), read from
     `data_root`. Whether the source exists is checked at once, the rest while reading.
 
     A line that gives no document, or repeats an id of this source, ends the reading where
@@ -47,7 +47,7 @@ def read_documents(
         raise ValueError(f"on_error is {on_error!a}; it must be 'stop' or 'skip'")
     if isinstance(source, str) and source.partition(":")[0] in DATASETS:
         name, _, split = source.partition(":")
-        return load_dataset(name, split or "train", data_root)
+        return load_dataset(name, split or DATASETS[name][0], data_root)
     if str(source) == STANDARD_INPUT:
         rows, shown = read_json_lines(sys.stdin.buffer, "standard input"), "standard input"
     else:

@@ -10,6 +10,8 @@ from typing import Literal
 MAX_K = 10_000
 MAX_RADIUS = 1024
 DEFAULT_METRICS = ("P@100", "mAP@100")
+KNOWN_ITEM_METRICS = ("Success@10", "MRR", "nDCG@10", "Recall@100")
+"""For queries with few right answers: one among the first ten, the rank of the first, and so on."""
 
 Kind = Literal["P", "Recall", "Success", "MRR", "nDCG", "mAP", "mAP-trec", "mAP-11pt", "P@radius"]
 

@@ -14,7 +14,7 @@ from evaluation.gate import Rule, read_gate
 from evaluation.job import Job
 from evaluation.judge import judge
 from evaluation.report import MetricFigures, Report, read_report
-from hummingbit.commands.measuring import Measuring, add_measuring
+from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.tables import print_report
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the figures; return 1 if the gate fails."""
     name = _collection(args)
     rules = _rules(args)
-    metrics = list(dict.fromkeys([*args.metrics, *(rule.metric for rule in rules)]))
+    metrics = list(dict.fromkeys([*chosen_metrics(args), *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
     job = Measuring(args, metrics).measure([name])[name]
     report = judge(job.report, rules, baseline, common_queries=args.common_queries)

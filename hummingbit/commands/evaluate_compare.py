@@ -14,7 +14,7 @@ from evaluation.result import Evaluation
 from evaluation.runs import evaluate_run
 from evaluation.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
-from hummingbit.commands.measuring import Measuring, add_measuring, read_judgements
+from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics, find_qrels
 from hummingbit.commands.options import SOURCE_HELP, OptionError, read, write_text
 from hummingbit.commands.tables import print_figures
 from index.data_folder import DataFolder
@@ -64,16 +64,16 @@ def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluatio
         raise OptionError("--queries: is missing; only --runs goes without")
     if args.data is not None:
         return _evaluate_encoders(args, names)
-    jobs = Measuring(args, args.metrics).measure(names)
+    jobs = Measuring(args, chosen_metrics(args)).measure(names)
     return {name: to_evaluation(job.report) for name, job in jobs.items()}
 
 
 def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
     if args.qrels is None or args.queries is not None or args.data is not None:
         raise OptionError("--runs: goes with --qrels and without --queries and --data")
-    qrels = read_judgements(args.qrels)
+    qrels = find_qrels(args) or {}
     return {
-        name: evaluate_run(_read_run(name), qrels, args.metrics, args.relevant_from)
+        name: evaluate_run(_read_run(name), qrels, chosen_metrics(args), args.relevant_from)
         for name in names
     }
 
@@ -97,7 +97,7 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
             encoder,
             database,
             queries,
-            args.metrics,
+            chosen_metrics(args),
             hierarchy=args.hierarchy,
             relevant_from=args.relevant_from,
         )

@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from corpus.datasets import is_judged, load_qrels
 from corpus.document import Document
 from evaluation.asked import RelevanceSettings
 from evaluation.evaluate import query_labels
 from evaluation.job import Job, run_job, shown_ids
-from evaluation.metrics import DEFAULT_METRICS
+from evaluation.metrics import DEFAULT_METRICS, KNOWN_ITEM_METRICS
 from evaluation.trec import Qrels, read_qrels
 from hummingbit.commands.opening import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
@@ -23,15 +24,16 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
     parser.add_argument(
         "--qrels",
         metavar="FILE",
-        help="judgements in TREC's format by the ids of queries and documents; without them a"
-        " document is relevant if it shares a label with the query",
+        help="judgements in TREC's format by the ids of queries and documents, or a named data set"
+        " with judged queries, such as docstrings:queries; by default those of the data set of the"
+        " queries or, where it has none, the labels that query and document share",
     )
     parser.add_argument(
         "--metrics",
         nargs="+",
-        default=list(DEFAULT_METRICS),
         metavar="NAME",
-        help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100)",
+        help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
+        " the judged queries of a named data set Success@10 MRR nDCG@10 Recall@100)",
     )
     parser.add_argument("--label-field", default="label", metavar="NAME", help="of the payload")
     parser.add_argument(
@@ -69,7 +71,7 @@ class Measuring:
         self._args = args
         self._metrics = list(metrics)
         self._queries = list(read(args, args.queries))
-        self._qrels = None if args.qrels is None else read_judgements(args.qrels)
+        self._qrels = find_qrels(args)
 
     def measure(self, names: Sequence[str]) -> dict[str, Job]:
         """Evaluate collections and return what was found by name."""
@@ -102,17 +104,41 @@ class Measuring:
         return body if self._qrels is None else {**body, "qrels": self._qrels}
 
 
-def read_judgements(path: str) -> Qrels:
-    """Read a file of judgements that an option names.
+def find_qrels(args: argparse.Namespace) -> Qrels | None:
+    """Return the judgements of ``--qrels``, or else those that the queries' data set brings.
 
     Raises:
-        TrecError: if it is not as it must be.
-        OptionError: if it cannot be read.
+        TrecError, ReadError: if they are not as they must be.
+        OptionError: if they cannot be read.
     """
+    if args.qrels is None:
+        return None if args.queries is None else _named_qrels(args, args.queries)
+    named = _named_qrels(args, args.qrels)
+    if named is not None:
+        return named
     try:
-        return read_qrels(path)
+        return read_qrels(args.qrels)
     except OSError as error:
-        raise OptionError(f"{path}: {error.strerror or error}") from error
+        raise OptionError(f"{args.qrels}: {error.strerror or error}") from error
+
+
+def chosen_metrics(args: argparse.Namespace) -> list[str]:
+    """Return the metrics of ``--metrics``, or else what suits the queries."""
+    if args.metrics is not None:
+        return list(args.metrics)
+    source = args.qrels or args.queries
+    judged = source is not None and is_judged(*_named(source))
+    return list(KNOWN_ITEM_METRICS if judged else DEFAULT_METRICS)
+
+
+def _named(source: str) -> tuple[str, str]:
+    name, _, split = source.partition(":")
+    return name, split
+
+
+def _named_qrels(args: argparse.Namespace, source: str) -> Qrels | None:
+    name, split = _named(source)
+    return load_qrels(name, split, args.data_root) if is_judged(name, split) else None
 
 
 def _query(document: Document, label_field: str) -> dict[str, Any]:

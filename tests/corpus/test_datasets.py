@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import lzma
 import os
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.datasets import DATASETS, load_dataset
+from corpus.datasets import DATASETS, load_dataset, load_qrels
 from corpus.readers import ReadError, read_documents
 
 POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
@@ -186,6 +187,13 @@ REAL = {
     "20news-bydate": (11_314, 7_532),
     "20news": (11_307, 3_769, 3_770),
     "20news-headers": (11_307, 3_769, 3_770),
+    "hwu64": (9_960, 1_076),
+    "googlenews": (8_886, 2_222),
+    "reuters": (7_770, 3_019),
+    "ag-news": (5_014, 7_600),
+    "dbpedia14": (11_200, 2_800),
+    "thucnews-titles": (40_000, 10_000, 10_000),
+    "germeval2019": (2_079,),
     "tmc": (21_519, 7_077),
     "cifar10": (50_000, 10_000),
     "mnist": (60_000, 10_000),
@@ -199,7 +207,19 @@ SHAPES = {
     "hdm05": (93 * 94 // 2, 11),
     "eeg-erp": (32 * 33 // 2, 4),
 }
-CLASSES = {"snippets": 8, "20news-bydate": 20, "20news": 20, "20news-headers": 20}
+CLASSES = {
+    "snippets": 8,
+    "20news-bydate": 20,
+    "20news": 20,
+    "20news-headers": 20,
+    "hwu64": 64,
+    "googlenews": 152,
+    "reuters": 90,
+    "ag-news": 4,
+    "dbpedia14": 14,
+    "thucnews-titles": 10,
+    "germeval2019": 8,
+}
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -218,3 +238,89 @@ def test_the_public_data_has_the_counts_it_is_known_by(name: str) -> None:
                 assert document.vector.shape == (SHAPES[name][0],)
         assert len(seen) - before == count
     assert len(labels) == (SHAPES[name][1] if name in SHAPES else CLASSES[name])
+
+
+JUDGED_COUNTS = {
+    "cranfield": (1_400, 225),
+    "cisi": (1_460, 76),
+    "medline": (1_033, 30),
+    "cacm": (3_204, 52),
+    "npl": (11_429, 93),
+    "nfcorpus": (3_395, 323),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED_COUNTS)
+def test_judged_collections_have_the_queries_that_were_judged(name: str) -> None:
+    root = os.environ.get("HUMMINGBIT_DATA")
+    if not root or not Path(root).is_dir():
+        pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
+    documents = {one.id for one in read_documents(name)}
+    queries = list(load_dataset(name, "queries"))
+    qrels = load_qrels(name)
+    assert (len(documents), len(queries)) == JUDGED_COUNTS[name]
+    assert qrels is not None
+    assert {one.id for one in queries} <= set(qrels)
+    assert {document for judged in qrels.values() for document in judged} <= documents
+
+
+@pytest.fixture
+def judged_root(tmp_path: Path) -> Path:
+    corpus = [
+        {"id": "d1", "title": "A title", "text": "and a text"},
+        {"id": "d2", "title": "", "text": "text alone"},
+        {"id": "d3", "title": "title alone", "text": ""},
+    ]
+    write_lines(tmp_path / "cisi/corpus.jsonl.xz", corpus)
+    queries = [{"id": id_, "text": f"what is {id_}"} for id_ in ("q1", "q2", "q3")]
+    write_lines(tmp_path / "cisi/queries.jsonl.xz", queries)
+    (tmp_path / "cisi/qrels.tsv").write_text("q1\td1\t1\nq1\td2\t0\nq3\td2\t0\n")
+    return tmp_path
+
+
+def test_a_judged_document_is_its_title_and_its_text(judged_root: Path) -> None:
+    documents = list(read_documents("cisi", data_root=judged_root))
+    assert [one.text for one in documents] == ["A title\nand a text", "text alone", "title alone"]
+
+
+def test_only_queries_with_a_relevant_document_are_given(judged_root: Path) -> None:
+    assert [one.id for one in load_dataset("cisi", "queries", judged_root)] == ["q1"]
+    assert load_qrels("cisi", "queries", judged_root) == {"q1": {"d1": 1, "d2": 0}, "q3": {"d2": 0}}
+    assert load_qrels("cisi", "documents", judged_root) is None
+
+
+def test_a_judgement_that_is_none_is_named_by_its_line(judged_root: Path) -> None:
+    (judged_root / "cisi/qrels.tsv").write_text("q1\td1\t1\nq1 d2 1\n")
+    with pytest.raises(ReadError, match=r"qrels.tsv:2: is not a query, a document and a whole"):
+        load_qrels("cisi", "queries", judged_root)
+
+
+def test_a_list_of_labels_gives_several(tmp_path: Path) -> None:
+    line = {"id": "a", "text": "t", "label": ["grain", "wheat"]}
+    write_lines(tmp_path / "reuters_modapte90/train.jsonl.xz", [line])
+    (document,) = load_dataset("reuters", "train", tmp_path)
+    assert document.labels == ("grain", "wheat")
+
+
+def test_questions_about_docstrings_are_split_in_halves_and_have_answers() -> None:
+    ids = {
+        split: [one.id for one in load_dataset("docstrings", split)]
+        for split in ("queries", "queries-development", "queries-test")
+    }
+    development, test = ids["queries-development"], ids["queries-test"]
+    assert len(development) == len(test) == 60
+    assert sorted(development + test) == ids["queries"] == sorted(set(ids["queries"]))
+    qrels = load_qrels("docstrings", "queries-test")
+    assert qrels is not None
+    assert list(qrels) == test
+    assert all(set(answers.values()) == {1} for answers in qrels.values())
+
+
+def test_every_question_has_an_answer_where_all_four_packages_are_installed() -> None:
+    for package in ("numpy", "scipy", "sklearn", "torch"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    names = {one.id for one in load_dataset("docstrings", "documents")}
+    qrels = load_qrels("docstrings")
+    assert qrels is not None
+    assert not [query for query, answers in qrels.items() if not names & set(answers)]

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from corpus.datasets import load_qrels
+from encoder.artifact import write_artifact
 from evaluation.report import read_report
 from hummingbit.cli import main
-from tests.support.corpora import topic_documents
+from tests.support.corpora import topic_documents, write_xz
+from tests.support.encoders import random_texts, text_encoder
 from tests.support.evaluations import (
     labelled_codes,
     make_collections,
@@ -279,3 +282,44 @@ def test_one_name_is_no_comparison(
 ) -> None:
     assert hummingbit("evaluate", "compare", "good", *evaluate[1:]) == 2
     assert "a comparison needs two or more" in capsys.readouterr().err
+
+
+def test_judged_queries_of_a_named_data_set_bring_their_judgements(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {"d1": "bread cheese", "d2": "matrix vector", "d3": "flour eggs"}
+    write_xz(tmp_path / "cisi/corpus.jsonl.xz", [{"id": i, "text": t} for i, t in texts.items()])
+    queries = [{"id": "q1", "text": "bread cheese"}, {"id": "q2", "text": "not judged"}]
+    write_xz(tmp_path / "cisi/queries.jsonl.xz", queries)
+    (tmp_path / "cisi/qrels.tsv").write_text("q1\td1\t1\n")
+    write_artifact(tmp_path / "encoders/random", text_encoder(), random_texts(40))
+    folder = ["--data-dir", tmp_path]
+    build = ["index", "build", "cisi", "cisi", "--encoder", "random", *folder]
+    assert hummingbit(*build, "--data-root", tmp_path) == 0
+    asked = ["evaluate", "cisi", "--queries", "cisi:queries", "--data-root", tmp_path, *folder]
+    capsys.readouterr()
+    assert hummingbit(*asked, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["metrics"]) == ["Success@10", "MRR", "nDCG@10", "Recall@100"]
+    assert set(found["metrics"].values()) == {1.0}
+    assert found["queries"] == 1
+    assert hummingbit(*asked, "--metrics", "P@10") == 0
+    assert "P@10" in capsys.readouterr().out
+
+
+def test_runs_are_judged_on_the_queries_of_a_named_data_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    qrels = load_qrels("docstrings", "queries-test")
+    assert qrels is not None
+    answers = {query: next(iter(found)) for query, found in qrels.items()}
+    right = [f"{query} Q0 {answer} 1 1.0 right" for query, answer in answers.items()]
+    wrong = [f"{query} Q0 nothing 1 1.0 wrong" for query in answers]
+    (tmp_path / "right").write_text("\n".join(right) + "\n")
+    (tmp_path / "wrong").write_text("\n".join(wrong) + "\n")
+    runs = ["evaluate", "compare", tmp_path / "right", tmp_path / "wrong", "--runs"]
+    judged = ["--qrels", "docstrings:queries-test", "--metrics", "Success@10", "MRR"]
+    assert hummingbit(*runs, *judged, "--json", tmp_path / "found.json") == 0
+    found = json.loads((tmp_path / "found.json").read_text())["systems"]
+    assert found[str(tmp_path / "right")]["metrics"] == {"Success@10": 1.0, "MRR": 1.0}
+    assert found[str(tmp_path / "wrong")]["metrics"] == {"Success@10": 0.0, "MRR": 0.0}

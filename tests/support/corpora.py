@@ -39,14 +39,20 @@ def placed_topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> li
     return [replace(one, labels=(PLACES[one.labels[0]],)) for one in documents]
 
 
+def write_xz(path: Path, records: Sequence[dict[str, str]]) -> None:
+    """Write JSON lines, compressed, as the public data sets are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with lzma.open(path, "wt") as file:
+        file.writelines(f"{json.dumps(record)}\n" for record in records)
+
+
 def write_snippets(root: Path, training: Sequence[Document], queries: Sequence[Document]) -> None:
     """Write documents where, and as, the data set ``snippets`` is read under `root`."""
-    (root / "snippets").mkdir(parents=True)
     for split, documents in (("train", training), ("test", queries)):
-        with lzma.open(root / "snippets" / f"{split}.jsonl.xz", "wt") as file:
-            for one in documents:
-                record = {"id": one.id, "text": one.text, "label": one.labels[0]}
-                file.write(json.dumps(record) + "\n")
+        records = [
+            {"id": one.id, "text": one.text or "", "label": one.labels[0]} for one in documents
+        ]
+        write_xz(root / "snippets" / f"{split}.jsonl.xz", records)
 
 
 def topic_vectors(count: int, seed: int = 0) -> list[Document]:
