@@ -18,10 +18,10 @@ from encoder.codes import MAX_BITS, Codes, pack_bits
 from encoder.encoder import Inputs
 from evaluation.blocks import row_blocks
 from evaluation.evaluate import evaluate_codes, query_labels
-from evaluation.metrics import DEFAULT_METRICS, parse_metrics
-from evaluation.ranked import evaluate_scores
+from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, LabelSet, check_labels
 from evaluation.result import Evaluation, EvaluationError
+from evaluation.scores import evaluate_scores
 from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import StoredDocument
@@ -47,7 +47,7 @@ def tfidf_cosine(
     corpus stays sparse; similarities are dense for a block of queries at a time.
 
     Raises:
-        MetricError, EvaluationError: as :func:`evaluation.ranked.evaluate_scores`.
+        MetricError, EvaluationError: as :func:`evaluation.scores.evaluate_scores`.
         EvaluationError: if the inputs are not texts, or no text of the database has a word.
     """
     check_labels(queries.labels, database.labels)

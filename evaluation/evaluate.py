@@ -10,9 +10,9 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes, code_from_hex
 from encoder.encoder import Encoder
-from evaluation.judgements import duplicates, name_some, relevance_by_qrels
-from evaluation.metrics import DEFAULT_METRICS, parse_metrics
-from evaluation.ranking import check_rows, evaluate_ranking
+from evaluation.hamming import check_rows, evaluate_ranking
+from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
+from evaluation.qrels import duplicates, name_some, relevance_by_qrels
 from evaluation.relevance import (
     Ids,
     Labelled,
@@ -46,7 +46,7 @@ def evaluate_codes(
     with `hierarchy`, by the depth of the common prefix of their tags, from the depth
     `relevant_from` on; see :mod:`evaluation.relevance`. A document of the database may be without
     labels: it is ranked, and relevant to nothing. `self_rows` is as in
-    :func:`evaluation.ranking.evaluate_ranking`; without it a query that also is a document of the
+    :func:`evaluation.hamming.evaluate_ranking`; without it a query that also is a document of the
     database finds itself.
 
     Raises:
@@ -115,7 +115,7 @@ def evaluate_collection(
         MetricError: if a name in `metrics` is not that of a metric.
         EvaluationError: if there are no queries, the collection is empty, by label a query has no
             label or none of the documents has one, by qrels as
-            :func:`evaluation.judgements.relevance_by_qrels`, or `hierarchy` is set beside `qrels`.
+            :func:`evaluation.qrels.relevance_by_qrels`, or `hierarchy` is set beside `qrels`.
         InputError: if a query is nothing that the collection's encoder takes, or `label_field`
             holds something else than labels in some document.
     """

@@ -50,7 +50,7 @@ class Relevance:
     A corpus has few distinct label sets, so grades are kept between *sets*: `query_sets` (int64[Q])
     and `document_sets` (int64[N]) number the set of each query and document from 0, and a grade
     holds between all their members. :func:`relevance_by_label`, :func:`relevance_by_hierarchy` and
-    :func:`evaluation.judgements.relevance_by_qrels` make one.
+    :func:`evaluation.qrels.relevance_by_qrels` make one.
 
     `levels` (int64[G]) are the grades above 0 that can occur, ascending. A metric with gains (nDCG)
     takes grades as they are; to all others a document is relevant from the grade `relevant_from`

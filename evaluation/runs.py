@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.judgements import name_some
-from evaluation.metrics import DEFAULT_METRICS, MetricError, parse_metrics
+from evaluation.metrics.lists import RankedLists, measure
+from evaluation.metrics.names import DEFAULT_METRICS, MetricError, parse_metrics
+from evaluation.qrels import name_some
 from evaluation.result import Evaluation, EvaluationError
-from evaluation.served import RankedLists, measure
-from evaluation.ties import TieGroups, best, expect, worst
+from evaluation.ties.expectation import TieGroups, best, expect, worst
 
 Table = npt.NDArray[np.int64]
 

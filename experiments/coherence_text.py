@@ -18,7 +18,7 @@ import numpy as np
 from encoder.codes import Codes, pack_bits
 from evaluation.baselines import tfidf_cosine
 from evaluation.evaluate import evaluate_codes
-from evaluation.ranked import evaluate_scores
+from evaluation.scores import evaluate_scores
 from experiments.coherence_students import (
     measure_student,
     retrieval_figures,

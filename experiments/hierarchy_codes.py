@@ -23,7 +23,7 @@ import numpy as np
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from evaluation.evaluate import evaluate_encoder
-from evaluation.significance import holm, permutation_test
+from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import read_split
 from experiments.parts import add_run_options
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records

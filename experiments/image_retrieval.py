@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.served import interpolated_average_precision, precision_at_k
+from evaluation.metrics.lists import interpolated_average_precision, precision_at_k
 
 TOP = 100
 _ELEMENTS_AT_ONCE = 1 << 24
@@ -19,8 +19,8 @@ def retrieval_figures(
 ) -> tuple[float, float]:
     """Return the 11-point interpolated mAP and the precision of the first 100, by cosine.
 
-    Both are the means over queries of the functions in :mod:`evaluation.served`; equal similarities
-    are ordered by row.
+    Both are the means over queries of the functions in :mod:`evaluation.metrics.lists`; equal
+    similarities are ordered by row.
     """
     queries, database = (functional.normalize(x, dim=1) for x in (queries_QD, database_ND))
     n_relevant = torch.bincount(database_labels_N, minlength=int(query_labels_Q.max()) + 1)

@@ -20,8 +20,8 @@ from torch.nn import functional
 
 from corpus.matrices import Array
 from encoder.features import triangle_length
-from evaluation.clustering import normalized_mutual_information, pairwise_f1
-from evaluation.served import success_at_k
+from evaluation.metrics.clustering import normalized_mutual_information, pairwise_f1
+from evaluation.metrics.lists import success_at_k
 from experiments.kept import Tensors
 from experiments.spd_corpora import SpdCorpus
 from training.data import Rows

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from evaluation.rank_tests import friedman_nemenyi
-from evaluation.significance import holm, permutation_test
+from evaluation.significance.ranks import friedman_nemenyi
+from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import (
     Cell,
     Result,

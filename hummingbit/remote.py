@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from evaluation.job import Job
-from evaluation.report import ReportError, parse_report
+from evaluation.reports.job import Job
+from evaluation.reports.report import ReportError, parse_report
 from hummingbit.calls import ServiceError
 from hummingbit.client import Client
 

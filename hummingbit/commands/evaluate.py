@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.formats import write_folder
-from evaluation.gate import Rule, read_gate
-from evaluation.job import Job
-from evaluation.judge import judge
-from evaluation.report import MetricFigures, Report, read_report
+from evaluation.reports.compare import judge
+from evaluation.reports.formats import write_folder
+from evaluation.reports.gate import Rule, read_gate
+from evaluation.reports.job import Job
+from evaluation.reports.report import MetricFigures, Report, read_report
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.tables import print_report

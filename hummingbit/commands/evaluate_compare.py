@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evaluation.evaluate import evaluate_encoder
-from evaluation.figures import format_probability
-from evaluation.judge import to_evaluation
+from evaluation.reports.compare import to_evaluation
+from evaluation.reports.metric_table import format_probability
 from evaluation.result import Evaluation
 from evaluation.runs import evaluate_run
-from evaluation.systems import SystemComparison, compare_systems
+from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics, find_qrels
 from hummingbit.commands.options import SOURCE_HELP, OptionError, read, write_text

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from evaluation.baselines import class_code_baseline
 from evaluation.evaluate import evaluate_encoder
-from evaluation.metrics import parse_metric
-from evaluation.plots import draw_label_curve
+from evaluation.metrics.names import parse_metric
+from evaluation.reports.plots import draw_label_curve
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
 from training.data import TrainingData, gather
 from training.recipe import Recipe

@@ -8,10 +8,10 @@ from typing import Any
 
 from corpus.datasets import is_judged, load_qrels
 from corpus.document import Document
-from evaluation.asked import RelevanceSettings
+from evaluation.collection import RelevanceSettings
 from evaluation.evaluate import query_labels
-from evaluation.job import Job, run_job, shown_ids
-from evaluation.metrics import DEFAULT_METRICS, KNOWN_ITEM_METRICS
+from evaluation.metrics.names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
+from evaluation.reports.job import Job, run_job, shown_ids
 from evaluation.trec import Qrels, read_qrels
 from hummingbit.commands.opening import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from evaluation.figures import format_interval, format_probability
-from evaluation.report import MetricFigures, Report
+from evaluation.reports.metric_table import format_interval, format_probability
+from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation
 from training.pipeline import Trained
 

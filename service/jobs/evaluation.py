@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from corpus.document import Document
-from evaluation.asked import RelevanceSettings
-from evaluation.job import run_job, shown_ids
-from evaluation.report import write_report
+from evaluation.collection import RelevanceSettings
+from evaluation.reports.job import run_job, shown_ids
+from evaluation.reports.report import write_report
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field
 from service.jobs.runner import Progress

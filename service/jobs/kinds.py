@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.metrics import MetricError
+from evaluation.metrics.names import MetricError
 from evaluation.result import EvaluationError
 from index.aliases import AddAlias
 from index.backend import CollectionBackend

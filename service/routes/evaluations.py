@@ -8,10 +8,10 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 
 from evaluation.evaluate import evaluate_collection
-from evaluation.formats import FORMATS
-from evaluation.job import Job
-from evaluation.plots import PlotError
-from evaluation.report import parse_report
+from evaluation.reports.formats import FORMATS
+from evaluation.reports.job import Job
+from evaluation.reports.plots import PlotError
+from evaluation.reports.report import parse_report
 from service.http.body import JSONRoute
 from service.http.problems import ProblemError
 from service.http.roles import READ

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evaluation.report import Report
+from evaluation.reports.report import Report
 from service.schemas.common import Code, EncoderName, RequestModel, ResponseModel, Text, Vector
 
 

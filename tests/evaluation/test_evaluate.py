@@ -15,7 +15,7 @@ from corpus.document import Document
 from encoder.codes import Codes, code_to_hex, hamming_distance
 from evaluation import blocks
 from evaluation.evaluate import evaluate_codes, evaluate_collection, evaluate_encoder
-from evaluation.metrics import MetricError
+from evaluation.metrics.names import MetricError
 from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
 from index.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 
 from corpus.datasets import load_qrels
 from encoder.artifact import write_artifact
-from evaluation.report import read_report
+from evaluation.reports.report import read_report
 from hummingbit.cli import main
 from tests.support.corpora import topic_documents, write_xz
 from tests.support.encoders import random_texts, text_encoder

@@ -11,9 +11,9 @@ import pytest
 
 from corpus.document import Document
 from evaluation.evaluate import evaluate_collection
-from evaluation.formats import FORMATS
-from evaluation.job import run_job
-from evaluation.report import parse_report
+from evaluation.reports.formats import FORMATS
+from evaluation.reports.job import run_job
+from evaluation.reports.report import parse_report
 from evaluation.trec import parse_run
 from index.data_folder import DataFolder
 from tests.support.evaluations import labelled_codes, parse_junit

@@ -1,0 +1,177 @@
+"""The queries of an evaluation with what they found, for what a report tells beyond figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.document import Document
+from encoder.codes import Codes, code_from_hex
+from evaluation.evaluate import query_labels
+from evaluation.qrels import name_some, relevance_by_qrels
+from evaluation.relevance import (
+    Ids,
+    LabelSet,
+    Relevance,
+    relevance_by_hierarchy,
+    relevance_by_label,
+)
+from evaluation.trec import format_run
+from index.backend import CollectionBackend
+from index.engines.distinct import DistinctIndex
+from index.labels import labels_of
+from index.records import Query
+
+
+class RelevanceOptions(TypedDict):
+    """What :func:`evaluation.evaluate.evaluate_collection` takes by these names."""
+
+    qrels: Mapping[str, Mapping[str, int]] | None
+    hierarchy: bool
+    relevant_from: int
+    exclude_self: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceSettings:
+    """Which documents count as relevant; see :func:`evaluation.evaluate.evaluate_collection`."""
+
+    label_field: str = "label"
+    qrels: Mapping[str, Mapping[str, int]] | None = None
+    hierarchy: bool = False
+    relevant_from: int = 1
+    exclude_self: bool = False
+
+    @property
+    def relevance(self) -> RelevanceOptions:
+        """All but the label field."""
+        return {
+            "qrels": self.qrels,
+            "hierarchy": self.hierarchy,
+            "relevant_from": self.relevant_from,
+            "exclude_self": self.exclude_self,
+        }
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether documents are relevant by plain labels, the query itself included."""
+        return self.qrels is None and not self.hierarchy and not self.exclude_self
+
+    def describe(self) -> str:
+        """Say in a few words which documents count as relevant."""
+        if self.qrels is not None:
+            kind = f"judged in the qrels with {self.relevant_from} or more"
+        elif self.hierarchy:
+            kind = f"{self.relevant_from} or more levels of {self.label_field!r} in common"
+        else:
+            kind = f"a shared {self.label_field!r}"
+        return f"{kind}, the query itself left out" if self.exclude_self else kind
+
+
+class Asked:
+    """The stored documents and the queries of an evaluation that has succeeded, with their hits.
+
+    `codes` (uint8[N, C]), `labels` and `documents` are by row of the collection, `query_codes`
+    (uint8[Q, C]), `query_labels`, `query_ids` and `texts` by query. `self_rows` is as in
+    :func:`evaluation.hamming.evaluate_ranking`. `notes` says why there is no TREC run, if so.
+    """
+
+    def __init__(
+        self,
+        collection: CollectionBackend,
+        queries: Sequence[Document],
+        settings: RelevanceSettings,
+        depth: int,
+    ) -> None:
+        """Read the documents and search with the queries, for the `depth` first hits of each."""
+        self.documents = collection.contents()
+        self.labels = [labels_of(one.payload, settings.label_field) for one in self.documents]
+        self.codes: Codes = np.stack(
+            [code_from_hex(one.code, collection.n_bits) for one in self.documents]
+        )
+        self.query_labels = query_labels(queries, settings.label_field)
+        self.query_ids = [query.id for query in queries]
+        self.texts = [query.text for query in queries]
+        self.query_codes = collection.encode_queries(
+            [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
+        )
+        ids = [one.id for one in self.documents]
+        self.relevance = _relevance(settings, self, ids)
+        self.self_rows: Ids | None = None
+        if settings.exclude_self:
+            place = {id_: row for row, id_ in enumerate(ids)}
+            self.self_rows = np.array([place.get(one, -1) for one in self.query_ids], np.int64)
+        self._rows, self._distances = self._search(depth)
+        self.notes = self._check_trec()
+
+    def hits(self, query: int, count: int) -> list[tuple[int, int, bool]]:
+        """Return row, distance and relevance of the first hits of a query."""
+        rows = self._rows[query][:count].astype(np.int64)
+        sets = self.relevance.query_sets[[query]]
+        relevant = self.relevance.relevant(sets, rows[None, :])[0]
+        found = zip(rows, self._distances[query], relevant, strict=False)
+        return [(int(row), int(distance), bool(hit)) for row, distance, hit in found]
+
+    def run_writer(self) -> Callable[[], str]:
+        """Return what writes the run in TREC's format, a line for each hit, and keeps little else.
+
+        The score is minus the distance.
+        """
+        query_ids, found_rows, found_distances = self.query_ids, self._rows, self._distances
+        ids = {int(row): self.documents[row].id for row in np.unique(np.concatenate(found_rows))}
+
+        def write() -> str:
+            results = {
+                query: [
+                    (ids[row], -float(distance))
+                    for row, distance in zip(rows.tolist(), distances.tolist(), strict=True)
+                ]
+                for query, rows, distances in zip(
+                    query_ids, found_rows, found_distances, strict=True
+                )
+            }
+            return "".join(f"{line}\n" for line in format_run(results))
+
+        return write
+
+    def _search(
+        self, depth: int
+    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int16]]]:
+        index = DistinctIndex(self.codes, np.arange(len(self.codes), dtype=np.int64))
+        found = index.search(self.query_codes, depth + (self.self_rows is not None))
+        own = self.self_rows if self.self_rows is not None else np.full(len(found), -1)
+        kept = [one.rows != row for one, row in zip(found, own, strict=True)]
+        return (
+            [
+                one.rows[keep][:depth].astype(np.int32)
+                for one, keep in zip(found, kept, strict=True)
+            ],
+            [
+                one.distances[keep][:depth].astype(np.int16)
+                for one, keep in zip(found, kept, strict=True)
+            ],
+        )
+
+    def _check_trec(self) -> list[str]:
+        ids = (*self.query_ids, *(one.id for one in self.documents))
+        spaced = [id_ for id_ in ids if id_.split() != [id_]]
+        if not spaced and len(set(self.query_ids)) == len(self.query_ids):
+            return []
+        reason = f"ids have white space in them: {name_some(spaced)}"
+        return [f"there is no TREC run: {reason if spaced else 'query ids come more than once'}"]
+
+
+def _relevance(settings: RelevanceSettings, asked: Asked, ids: list[str]) -> Relevance:
+    asked_labels: list[LabelSet] = asked.query_labels
+    if settings.qrels is not None:
+        by_qrels, _ = relevance_by_qrels(
+            settings.qrels, asked.query_ids, ids, settings.relevant_from
+        )
+        return by_qrels
+    if settings.hierarchy:
+        return relevance_by_hierarchy(asked_labels, asked.labels, settings.relevant_from)
+    return relevance_by_label(asked_labels, asked.labels)

@@ -1,0 +1,159 @@
+"""The heart of an evaluation: rank a database of codes for every query and measure the rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Sized
+
+import numpy as np
+
+from encoder.codes import Codes
+from evaluation.blocks import row_blocks
+from evaluation.metrics.lists import RankedLists, measure
+from evaluation.metrics.names import DEFAULT_METRICS, Metric, parse_metrics
+from evaluation.qrels import name_some
+from evaluation.relevance import Ids, Relevance
+from evaluation.result import Evaluation, EvaluationError, PerQuery
+from evaluation.ties.distance_counts import DistanceCounts
+from evaluation.ties.expectation import TieGroups, best, expect, worst
+from index.engines.distinct import DistinctIndex
+
+
+def evaluate_ranking(
+    query_codes: Codes,
+    database_codes: Codes,
+    relevance: Relevance,
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    *,
+    self_rows: Ids | None = None,
+    query_ids: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Evaluation:
+    """Rank the database for every query by (Hamming distance, row) and measure by `relevance`.
+
+    `self_rows`, int64[Q], is the position in the database of the document that is the query
+    itself, -1 where there is none: that document is neither ranked nor counted for its query.
+    `query_ids` names the queries; `notes` are passed on.
+
+    Raises:
+        MetricError: if a name in `metrics` is not that of a metric.
+        EvaluationError: if the shapes do not fit.
+    """
+    chosen = parse_metrics(metrics)
+    _check_shapes(query_codes, database_codes, relevance, self_rows)
+    ranking = _Ranking(query_codes, database_codes, relevance, self_rows)
+    values = _measure(chosen, ranking)
+    n_relevant = ranking.n_relevant
+    lost = np.flatnonzero(n_relevant == 0)
+    names = [query_ids[place] if query_ids else str(place) for place in lost.tolist()]
+    lost_note = f"{len(lost):,} queries have no relevant document and score 0: {name_some(names)}"
+    return Evaluation(
+        per_query=values["served"],
+        expected_per_query=values["expected"],
+        best_per_query=values["best"],
+        worst_per_query=values["worst"],
+        queries=len(query_codes),
+        documents=len(database_codes),
+        queries_without_relevant=len(lost),
+        distinct_codes=ranking.counts.n_distinct,
+        query_ids=tuple(query_ids),
+        notes=(*notes, lost_note) if len(lost) else tuple(notes),
+    )
+
+
+def check_rows(codes: Codes, labels: Sized, whose: str) -> None:
+    """Check that `codes` are packed codes, and as many as `labels`.
+
+    Raises:
+        EvaluationError: saying what they are; `whose` names them.
+    """
+    if codes.dtype != np.uint8 or codes.ndim != 2:
+        message = f"{whose} codes are {codes.dtype}{codes.shape}; they must be uint8[N, code_size]"
+        raise EvaluationError(message)
+    if len(codes) != len(labels):
+        message = f"{whose}: {len(codes):,} codes and {len(labels):,} labels; there must be as many"
+        raise EvaluationError(message)
+
+
+class _Ranking:
+    """The rankings of the database for all queries, read in blocks of queries."""
+
+    def __init__(
+        self, query_codes: Codes, codes: Codes, relevance: Relevance, self_rows: Ids | None
+    ) -> None:
+        self.query_codes, self.relevance, self._self_rows = query_codes, relevance, self_rows
+        self.counts = DistanceCounts(codes, relevance)
+        self.n_relevant = np.zeros(len(query_codes), dtype=np.int64)
+        self.n_documents = len(codes)
+        self._index = DistinctIndex(codes, np.arange(len(codes), dtype=np.int64))
+
+    def groups(self, block: slice) -> TieGroups:
+        """Count what is at each distance, and note how many documents are relevant."""
+        own = None if self._self_rows is None else self._self_rows[block]
+        sets = self.relevance.query_sets[block]
+        groups = self.counts.count(self.query_codes[block], sets, own)
+        self.n_relevant[block] = groups.n_relevant
+        return groups
+
+    def lists(self, block: slice, depth: int, groups: TieGroups) -> RankedLists:
+        """Rank at least the first `depth` documents, the query itself left out."""
+        codes, relevance = self.query_codes[block], self.relevance
+        if depth == 0:
+            rows = np.empty((len(codes), 0), dtype=np.int64)
+        elif depth == self.n_documents:
+            rows = self.counts.rank_all(codes)
+        else:
+            found = self._index.search(codes, depth + (self._self_rows is not None))
+            rows = np.stack([neighbours.rows for neighbours in found])
+        grades = relevance.grade_lists(relevance.query_sets[block], rows)
+        if self._self_rows is not None:
+            itself = rows == self._self_rows[block, None]
+            # To the end of the list, where what is not relevant changes nothing.
+            order = np.argsort(itself, axis=1, kind="stable")
+            grades = np.take_along_axis(np.where(itself, 0, grades), order, axis=1)
+        return RankedLists(grades, groups.totals, groups.levels, groups.relevant_from)
+
+
+def _measure(metrics: list[Metric], ranking: _Ranking) -> dict[str, dict[str, PerQuery]]:
+    """Return the values of each query by metric name, as served, expected, best and worst."""
+    n_queries = len(ranking.query_codes)
+    values = {
+        kind: {metric.name: np.empty(n_queries) for metric in metrics}
+        for kind in ("served", "expected", "best", "worst")
+    }
+    depth = max(metric.depth(ranking.n_documents) for metric in metrics)
+    n_levels = len(ranking.relevance.levels) + 1
+    width = max(depth, ranking.relevance.n_document_sets)
+    table = ranking.query_codes.shape[1] * 8 * n_levels**2
+    for block in row_blocks(n_queries, width + table):
+        groups = ranking.groups(block)
+        lists = ranking.lists(block, depth, groups)
+        for metric in metrics:
+            expected = expect(metric, groups)
+            # What depends on distances alone has one value whatever the order.
+            served = expected if metric.needs_codes else measure(metric, lists)
+            values["served"][metric.name][block] = served
+            values["expected"][metric.name][block] = expected
+            values["best"][metric.name][block] = best(metric, groups)
+            values["worst"][metric.name][block] = worst(metric, groups)
+    return values
+
+
+def _check_shapes(
+    query_codes: Codes, codes: Codes, relevance: Relevance, self_rows: Ids | None
+) -> None:
+    check_rows(query_codes, relevance.query_sets, "query")
+    check_rows(codes, relevance.document_sets, "database")
+    if query_codes.shape[1] != codes.shape[1]:
+        message = (
+            f"query codes have {query_codes.shape[1] * 8} bits and database codes"
+            f" {codes.shape[1] * 8}; they must come from one encoder"
+        )
+        raise EvaluationError(message)
+    if self_rows is None:
+        return
+    if (
+        self_rows.shape != (len(query_codes),)
+        or not ((self_rows >= -1) & (self_rows < len(codes))).all()
+    ):
+        message = "self_rows must hold a row of the database, or -1, for each query"
+        raise EvaluationError(message)

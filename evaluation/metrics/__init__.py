@@ -1,0 +1,1 @@
+"""Metrics: their names, and their values on ranked lists and on clusters."""

@@ -1,0 +1,226 @@
+"""Metrics of ranked lists as pure functions: the value of each list as it is served.
+
+Every function takes `relevant`, bool[Q, L]: for each query, which of the documents of its list are
+relevant, best first. A list longer than `k` is cut there; a shorter one counts as filled up with
+documents that are not relevant. `n_relevant`, int64[Q], counts the relevant documents of the whole
+database. Results are float64[Q]; the mean over the queries is what a report gives. A query without
+relevant documents scores 0 in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluation.metrics.names import Kind, Metric
+
+Relevant = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+RECALL_LEVELS = 11
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedLists:
+    """The lists of some queries, with what metrics need to know of the rest of the database.
+
+    `grades` is int64[Q, L]: the grade of each document, best rank first. `levels`, int64[G], are
+    the grades above 0 in ascending order and `totals`, int64[Q, G], counts the documents of the
+    database at each. A document is relevant from the grade `relevant_from` on.
+    """
+
+    grades: Counts
+    totals: Counts
+    levels: Counts
+    relevant_from: int = 1
+
+    @property
+    def relevant(self) -> Relevant:
+        """Which documents of the lists are relevant, bool[Q, L]."""
+        return self.grades >= self.relevant_from
+
+    @property
+    def n_relevant(self) -> Counts:
+        """How many documents of the database are relevant, int64[Q]."""
+        return count_relevant(self.totals, self.levels, self.relevant_from)
+
+
+def measure(metric: Metric, lists: RankedLists) -> Floats:
+    """Return the value of `metric` for each list, float64[Q].
+
+    The lists must be as long as the metric looks, or hold the whole database. ``P@radius`` is a
+    matter of distances and not of lists; its value is in `evaluation/ties/expectation.py`.
+    """
+    if metric.kind not in _SERVED:
+        message = f"{metric.name} is not a metric of lists"
+        raise ValueError(message)
+    k = lists.grades.shape[1] if metric.k is None else metric.k
+    return _SERVED[metric.kind](lists, k)
+
+
+def precision_at_k(relevant: Relevant, k: int) -> Floats:
+    """Return the precision of each list, ``P@k = (relevant documents in the first k) / k``.
+
+    It divides by k, also where the list or the database is shorter than that.
+    """
+    precision: Floats = relevant[:, :k].sum(axis=1, dtype=np.float64) / k
+    return precision
+
+
+def recall_at_k(relevant: Relevant, n_relevant: Counts, k: int) -> Floats:
+    """Return ``Recall@k = (relevant documents in the first k) / (all relevant documents)``."""
+    found: Floats = relevant[:, :k].sum(axis=1, dtype=np.float64)
+    recall: Floats = found / np.maximum(n_relevant, 1)
+    return recall
+
+
+def success_at_k(relevant: Relevant, k: int) -> Floats:
+    """Return 1 for each list with a relevant document among the first k, else 0.
+
+    What the metric-learning and text-hashing papers write R@1 and R@3.
+    """
+    success: Floats = np.any(relevant[:, :k], axis=1).astype(np.float64)
+    return success
+
+
+def reciprocal_rank(relevant: Relevant, k: int) -> Floats:
+    """Return ``1 / (rank of the first relevant document)``, 0 where none is among the first k.
+
+    Source: E. Voorhees 1999, "The TREC-8 Question Answering Track Report".
+    """
+    found = relevant[:, :k]
+    if not found.shape[1]:
+        return np.zeros(len(found))
+    return np.where(found.any(axis=1), 1 / (found.argmax(axis=1) + 1.0), 0.0)
+
+
+def average_precision(relevant: Relevant, k: int) -> Floats:
+    """Return the average precision of each list in the dialect of the hashing papers.
+
+    ``AP@k = (1 / R_k) Σ_{i ≤ k} rel_i · P@i`` with ``R_k = Σ_{i ≤ k} rel_i``: the mean of P@i over
+    the ranks of the relevant documents *found in the list*, 0 where there is none. As in Ñanculef
+    et al. 2020, "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing".
+
+    TREC's AP divides by all the relevant documents there are. This one does not, so it rewards
+    order alone: a list with a single relevant document at its head scores 1.
+    """
+    found = relevant[:, :k]
+    average: Floats = _sum_at_hits(found) / np.maximum(found.sum(axis=1), 1)
+    return average
+
+
+def average_precision_trec(relevant: Relevant, n_relevant: Counts, k: int) -> Floats:
+    """Return the average precision of each list in the dialect of TREC.
+
+    ``AP@k = (1 / R) Σ_{i ≤ k} rel_i · P@i``, R being *all* relevant documents of the database,
+    found or not, also where R > k: trec_eval's ``map_cut``, and its ``map`` without a cut.
+    """
+    average: Floats = _sum_at_hits(relevant[:, :k]) / np.maximum(n_relevant, 1)
+    return average
+
+
+def interpolated_average_precision(relevant: Relevant, n_relevant: Counts) -> Floats:
+    """Return the 11-point interpolated average precision of rankings of the whole database.
+
+    ``(1 / 11) Σ_{l = 0, 0.1, …, 1} max {P@i : recall at i ≥ l}``, the kind of mAP that Passalis and
+    Tefas 2018 report, "Learning Deep Representations with Probabilistic Knowledge Transfer". The
+    interpolation is that of Manning, Raghavan and Schütze 2008, "Introduction to Information
+    Retrieval", 8.4, and of trec_eval. The code published with the first paper takes the measured
+    recall that is *nearest* to l, which may be half a hit lower, and interpolates only over as many
+    ranks as a batch has queries: with few relevant documents it gives more, with hundreds the same
+    but for that.
+    """
+    hits = relevant.cumsum(axis=1, dtype=np.int64)
+    return interpolate(hits, hits / np.arange(1, relevant.shape[1] + 1), n_relevant)
+
+
+def interpolate(hits: Counts, precision: Floats, n_relevant: Counts) -> Floats:
+    """Return the mean of interpolated precision at eleven levels of recall.
+
+    `hits` and `precision`, [Q, L], are those at ascending points of each ranking.
+    """
+    highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    padded = np.concatenate([highest, np.zeros((len(hits), 1))], axis=1)
+    total = np.zeros(len(hits))
+    for needed in hits_needed(n_relevant).T:
+        first = (hits < needed[:, None]).sum(axis=1)
+        total += padded[np.arange(len(hits)), first]
+    return np.where(n_relevant > 0, total / RECALL_LEVELS, 0.0)
+
+
+def hits_needed(n_relevant: Counts) -> Counts:
+    """Return the relevant documents that reach recall 0, 0.1, …, 1, int64[Q, 11].
+
+    Recall 0 is reached by any rank; the best precision from rank 1 on is that from the first hit.
+    """
+    tenths = np.arange(RECALL_LEVELS)
+    needed: Counts = np.maximum(1, -(-n_relevant[:, None] * tenths // 10))
+    return needed
+
+
+def ndcg_at_k(gains: Floats, levels: Counts, totals: Counts, k: int) -> Floats:
+    """Return the normalised discounted cumulative gain of each list.
+
+    ``nDCG@k = DCG@k / IDCG@k`` with ``DCG@k = Σ_{i ≤ k} gain_i / log2(i + 1)``. The gain of a
+    document is its grade itself, not 2^grade - 1, as in trec_eval; grades below 0 gain nothing.
+    IDCG is the DCG of the best k documents of the database: `totals`, int64[Q, G], at `levels`.
+    Source: K. Järvelin and J. Kekäläinen 2002, "Cumulated Gain-Based Evaluation of IR Techniques".
+    """
+    found = gains[:, :k]
+    total: Floats = (found / np.log2(np.arange(2, found.shape[1] + 2))).sum(axis=1)
+    return divide(total, ideal_gain(levels, totals, k))
+
+
+def ideal_gain(levels: Counts, totals: Counts, k: int) -> Floats:
+    """Return the greatest DCG@k that a ranking can have, float64[Q]."""
+    sizes = totals[:, ::-1]
+    ends = sizes.cumsum(axis=1)
+    discounts = cumulated_discounts(k)
+    spans = discounts[np.minimum(ends, k)] - discounts[np.minimum(ends - sizes, k)]
+    ideal: Floats = (spans * levels[::-1]).sum(axis=1)
+    return ideal
+
+
+def cumulated_discounts(k: int) -> Floats:
+    """Return ``Σ_{j ≤ i} 1 / log2(j + 1)`` for i from 0 to k, float64[k + 1]."""
+    return np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
+
+
+def divide(total: Floats, by: Floats) -> Floats:
+    """Divide, 0/0 being 0."""
+    return np.where(by > 0, total / np.where(by > 0, by, 1.0), 0.0)
+
+
+def count_relevant(by_grade: Counts, levels: Counts, relevant_from: int) -> Counts:
+    """Add up counts by grade, int64[..., G], from the grade `relevant_from` on; int64[...]."""
+    relevant: Counts = by_grade[..., levels >= relevant_from].sum(axis=-1)
+    return relevant
+
+
+def _sum_at_hits(found: Relevant) -> Floats:
+    """Return ``Σ rel_i · P@i`` over the ranks of each list."""
+    hits = found.cumsum(axis=1, dtype=np.float64)
+    ranks = np.arange(1, found.shape[1] + 1)
+    total: Floats = np.where(found, hits / ranks, 0.0).sum(axis=1)
+    return total
+
+
+def _ndcg_of(lists: RankedLists, k: int) -> Floats:
+    gains = np.maximum(lists.grades, 0).astype(np.float64)
+    return ndcg_at_k(gains, lists.levels, lists.totals, k)
+
+
+_SERVED: dict[Kind, Callable[[RankedLists, int], Floats]] = {
+    "P": lambda lists, k: precision_at_k(lists.relevant, k),
+    "Recall": lambda lists, k: recall_at_k(lists.relevant, lists.n_relevant, k),
+    "Success": lambda lists, k: success_at_k(lists.relevant, k),
+    "MRR": lambda lists, k: reciprocal_rank(lists.relevant, k),
+    "nDCG": _ndcg_of,
+    "mAP": lambda lists, k: average_precision(lists.relevant, k),
+    "mAP-trec": lambda lists, k: average_precision_trec(lists.relevant, lists.n_relevant, k),
+    "mAP-11pt": lambda lists, _: interpolated_average_precision(lists.relevant, lists.n_relevant),
+}

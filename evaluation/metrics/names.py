@@ -1,0 +1,130 @@
+"""The names of metrics, each with its dialect; :mod:`evaluation.metrics.lists` computes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_K = 10_000
+MAX_RADIUS = 1024
+DEFAULT_METRICS = ("P@100", "mAP@100")
+KNOWN_ITEM_METRICS = ("Success@10", "MRR", "nDCG@10", "Recall@100")
+"""For queries with few right answers: one among the first ten, the rank of the first, and so on."""
+
+Kind = Literal["P", "Recall", "Success", "MRR", "nDCG", "mAP", "mAP-trec", "mAP-11pt", "P@radius"]
+
+_WITH_CUT: dict[str, Kind] = {
+    "p": "P",
+    "recall": "Recall",
+    "success": "Success",
+    "mrr": "MRR",
+    "ndcg": "nDCG",
+    "map": "mAP",
+    "map-trec": "mAP-trec",
+    "ap-trec": "mAP-trec",
+}
+_WITHOUT_CUT: dict[str, Kind] = {
+    "mrr": "MRR",
+    "map-trec": "mAP-trec",
+    "ap-trec": "mAP-trec",
+    "map-11pt": "mAP-11pt",
+}
+# What the literature on text hashing calls R@1 and R@3. Other R@k mean recall elsewhere, so they
+# are not taken: the name must say which of the two is wanted.
+_ALIASES = {"r@1": "success@1", "r@3": "success@3"}
+
+_CUT = re.compile(r"([a-z-]+)@([1-9][0-9]{0,4})", re.ASCII)
+_RADIUS = re.compile(r"p@radius(0|[1-9][0-9]{0,3})", re.ASCII)
+
+
+class MetricError(ValueError):
+    """A name is not that of a metric; the message lists what is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric and how much of the ranking it looks at.
+
+    `k` is the length of the list, None for the whole ranking; for ``P@radius`` it is the radius.
+    """
+
+    kind: Kind
+    k: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in its one canonical spelling, such as ``mAP@100``."""
+        if self.kind == "P@radius":
+            return f"{self.kind}{self.k}"
+        return self.kind if self.k is None else f"{self.kind}@{self.k}"
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether it is defined by Hamming distances, so that other rankings have no value."""
+        return self.kind == "P@radius"
+
+    def depth(self, n_documents: int) -> int:
+        """Return how many documents of a ranking of `n_documents` it looks at."""
+        if self.kind == "P@radius":
+            return 0
+        return n_documents if self.k is None else min(self.k, n_documents)
+
+
+def parse_metric(name: str) -> Metric:
+    """Read a metric's name, in capitals or not; `k` is from 1 to 10,000.
+
+    ``P@k``, ``Recall@k``, ``Success@k``, ``MRR``, ``MRR@k``, ``nDCG@k``, ``mAP@k`` (of the hashing
+    papers), ``mAP-trec``, ``mAP-trec@k``, ``mAP-11pt`` and ``P@radius`` followed by a radius from 0
+    to 1024, such as ``P@radius2``. ``AP-trec`` is read as ``mAP-trec``, and ``R@1`` and ``R@3`` as
+    ``Success@1`` and ``Success@3``.
+
+    Raises:
+        MetricError: if `name` is anything else.
+    """
+    metric = _parse(name.lower()) if isinstance(name, str) else None
+    if metric is None:
+        message = (
+            f"{_show(name)} is not a metric; those are P@k (precision), Recall@k, Success@k (a"
+            " relevant document among the first k; R@1 and R@3 mean this), MRR and MRR@k, nDCG@k,"
+            " mAP@k (mean average precision of the hashing papers), mAP-trec and mAP-trec@k (over"
+            " all relevant documents), mAP-11pt, with k from 1 to"
+            f" {MAX_K:,}, such as P@100, and P@radius2 (precision within a Hamming radius, 0 to"
+            f" {MAX_RADIUS})"
+        )
+        raise MetricError(message)
+    return metric
+
+
+def parse_metrics(names: Iterable[str]) -> list[Metric]:
+    """Read the names of metrics, in order; one that is named twice is taken once.
+
+    Raises:
+        MetricError: if `names` is a single string, is empty or holds a name that is not right.
+    """
+    if isinstance(names, str):
+        message = f"metrics is {_show(names)}; it must be a list of names, such as ['P@100']"
+        raise MetricError(message)
+    metrics = list(dict.fromkeys(parse_metric(name) for name in names))
+    if not metrics:
+        message = "metrics is empty; name at least one, such as P@100 or mAP@100"
+        raise MetricError(message)
+    return metrics
+
+
+def _parse(name: str) -> Metric | None:
+    name = _ALIASES.get(name, name)
+    if name in _WITHOUT_CUT:
+        return Metric(_WITHOUT_CUT[name])
+    if (match := _RADIUS.fullmatch(name)) and int(match[1]) <= MAX_RADIUS:
+        return Metric("P@radius", int(match[1]))
+    match = _CUT.fullmatch(name)
+    if match is None or match[1] not in _WITH_CUT or int(match[2]) > MAX_K:
+        return None
+    return Metric(_WITH_CUT[match[1]], int(match[2]))
+
+
+def _show(value: object) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

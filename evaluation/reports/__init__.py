@@ -1,0 +1,1 @@
+"""Reports: the evaluation of a collection gathered, compared, gated and written."""

@@ -1,0 +1,232 @@
+"""The gate of a build: what each metric must reach, and how far it may fall.
+
+A gate is a TOML file with a table for each metric:
+
+    [metrics."P@100"]
+    min = 0.6            # the mean over the queries, as served, must not be lower
+    max_drop = 0.01      # nor lie further than this below the baseline's,
+    alpha = 0.05         # unless the drop is not significant
+    level = "error"      # or "warn": say so and pass
+
+A drop fails when it is both: larger than `max_drop`, and significant by the two-sided paired
+permutation test after Holm's correction over all metrics of the gate that have a `max_drop`. So
+``max_drop = 0`` forbids any drop that is more than noise, and ``alpha = 1`` any drop that is larger
+than `max_drop`, noise or not.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from evaluation.metrics.names import MetricError, parse_metric
+from evaluation.result import Evaluation, EvaluationError, PerQuery
+from evaluation.significance.resampling import Comparison, compare
+
+DEFAULT_ALPHA = 0.05
+LEVELS = ("error", "warn")
+_KEYS = ("min", "max_drop", "alpha", "level")
+
+
+class GateError(EvaluationError):
+    """A gate is not right, or cannot be applied to what was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one metric must hold; `minimum` or `max_drop` or both are set."""
+
+    metric: str
+    minimum: float | None = None
+    max_drop: float | None = None
+    alpha: float = DEFAULT_ALPHA
+    level: Literal["error", "warn"] = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition of a rule and how it came out; `sentence` says so with its figures."""
+
+    metric: str
+    condition: Literal["min", "max_drop"]
+    status: Literal["passed", "failed", "warned"]
+    sentence: str
+
+
+def read_gate(path: str | Path) -> list[Rule]:
+    """Read the gate in the file `path`.
+
+    Raises:
+        GateError: as :func:`parse_gate`; the message begins with the file's name.
+        OSError: if it cannot be read.
+    """
+    try:
+        return parse_gate(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        message = f"{path}: is not UTF-8 text"
+        raise GateError(message) from None
+    except GateError as error:
+        message = f"{path}: {error}"
+        raise GateError(message) from None
+
+
+def parse_gate(text: str) -> list[Rule]:
+    """Read a gate in TOML.
+
+    Raises:
+        GateError: if it is not TOML, holds anything but ``[metrics."NAME"]`` tables with the keys
+            min, max_drop, alpha and level, has no rule, or a value is not what it must be.
+    """
+    try:
+        record = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = f"the gate is not TOML: {error}"
+        raise GateError(message) from None
+    _refuse_unknown(record, ("metrics",), "the gate")
+    tables = record.get("metrics")
+    if not isinstance(tables, dict) or not tables:
+        message = 'the gate has no rule; it needs a table such as [metrics."P@100"] with min = 0.6'
+        raise GateError(message)
+    rules = [_parse_rule(name, table) for name, table in tables.items()]
+    names = [rule.metric for rule in rules]
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        message = f"metrics has two tables for {twice[0]}; there must be one"
+        raise GateError(message)
+    return rules
+
+
+def apply_gate(
+    rules: Sequence[Rule],
+    evaluation: Evaluation,
+    baseline: Mapping[str, PerQuery] | None = None,
+    *,
+    seed: int = 0,
+) -> list[Check]:
+    """Return how each condition of `rules` came out; the gate is passed if none has failed.
+
+    `baseline` holds the baseline's values as served for the same queries in the same order; see
+    :func:`evaluation.significance.resampling.pair_queries`.
+
+    Raises:
+        GateError: if a metric of a rule was not measured, or a rule with `max_drop` finds no
+            baseline or none with its metric.
+        EvaluationError: if the baseline has another number of queries.
+    """
+    drops = _compare(rules, evaluation, baseline, seed)
+    checks = []
+    for rule in rules:
+        _check_measured(rule.metric, evaluation)
+        if rule.minimum is not None:
+            checks.append(_check_minimum(rule, rule.minimum, evaluation.metrics[rule.metric]))
+        if rule.max_drop is not None:
+            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric]))
+    return checks
+
+
+def _parse_rule(name: str, table: object) -> Rule:
+    try:
+        metric = parse_metric(name).name
+    except MetricError as error:
+        raise GateError(str(error)) from None
+    if not isinstance(table, dict):
+        message = f'metrics."{metric}" is {table!a}; it must be a table with min or max_drop'
+        raise GateError(message)
+    _refuse_unknown(table, _KEYS, metric)
+    if "min" not in table and "max_drop" not in table:
+        message = f"{metric} has neither min nor max_drop; a rule needs at least one of them"
+        raise GateError(message)
+    if "alpha" in table and "max_drop" not in table:
+        message = f"{metric} has alpha but no max_drop; alpha is for drops"
+        raise GateError(message)
+    alpha = _number(table, "alpha", metric)
+    if alpha == 0:
+        message = f"alpha of {metric} is 0; it must be above 0 and at most 1"
+        raise GateError(message)
+    level = table.get("level", "error")
+    if level not in LEVELS:
+        message = f'level of {metric} is {level!a}; it must be "error" or "warn"'
+        raise GateError(message)
+    return Rule(
+        metric=metric,
+        minimum=_number(table, "min", metric),
+        max_drop=_number(table, "max_drop", metric),
+        alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        level=level,
+    )
+
+
+def _number(table: Mapping[str, Any], key: str, metric: str) -> float | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        message = f"{key} of {metric} is {value!a}; it must be a number from 0 to 1"
+        raise GateError(message)
+    return float(value)
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], whose: str) -> None:
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        message = f"{whose} has the key {unknown[0]!a}; known are {', '.join(known)}"
+        raise GateError(message)
+
+
+def _check_measured(metric: str, evaluation: Evaluation) -> None:
+    if metric not in evaluation.per_query:
+        measured = ", ".join(evaluation.per_query)
+        message = f"{metric} has a rule but was not measured; measured are {measured}"
+        raise GateError(message)
+
+
+def _compare(
+    rules: Sequence[Rule],
+    evaluation: Evaluation,
+    baseline: Mapping[str, PerQuery] | None,
+    seed: int,
+) -> dict[str, Comparison]:
+    names = [rule.metric for rule in rules if rule.max_drop is not None]
+    if not names:
+        return {}
+    if baseline is None:
+        message = f"{names[0]} has max_drop, and there is no baseline to compare with; give one"
+        raise GateError(message)
+    for name in names:
+        _check_measured(name, evaluation)
+        if name not in baseline:
+            has = ", ".join(baseline)
+            message = f"{name} has max_drop, and the baseline has no values of it; it has {has}"
+            raise GateError(message)
+    return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
+
+
+def _check_minimum(rule: Rule, minimum: float, value: float) -> Check:
+    if value >= minimum:
+        sentence = f"{rule.metric} is {value:.4f}, at or above the minimum of {minimum:g}"
+        return Check(rule.metric, "min", "passed", sentence)
+    sentence = f"{rule.metric} is {value:.4f}, below the minimum of {minimum:g}"
+    return Check(rule.metric, "min", _not_held(rule), sentence)
+
+
+def _check_drop(rule: Rule, max_drop: float, found: Comparison) -> Check:
+    drop = found.baseline - found.current
+    p_value = f"p = {found.adjusted_p_value:.2g}"
+    moved = f"{rule.metric} went from {found.baseline:.4f} to {found.current:.4f} ({p_value})"
+    # Figures that are equal on paper may differ in their last digits.
+    if drop <= max_drop or math.isclose(drop, max_drop, abs_tol=1e-12):
+        sentence = f"{moved}, not more than {max_drop:g} down"
+        return Check(rule.metric, "max_drop", "passed", sentence)
+    if found.adjusted_p_value > rule.alpha:
+        sentence = f"{moved}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
+        return Check(rule.metric, "max_drop", "passed", sentence)
+    sentence = f"{moved}, more than {max_drop:g} down and significant at {rule.alpha:g}"
+    return Check(rule.metric, "max_drop", _not_held(rule), sentence)
+
+
+def _not_held(rule: Rule) -> Literal["failed", "warned"]:
+    return "warned" if rule.level == "warn" else "failed"

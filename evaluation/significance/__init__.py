@@ -1,0 +1,1 @@
+"""Significance: whether a difference is more than chance."""

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from evaluation.reports.compare import judge
+from evaluation.reports.gate import GateError, parse_gate
+from evaluation.reports.job import run_job
+from evaluation.reports.report import Report
+from evaluation.result import EvaluationError
+from index.data_folder import DataFolder
+from tests.support.evaluations import labelled_codes, make_collections, shuffled
+
+GATE = parse_gate('[metrics."P@100"]\nmax_drop = 0.01\n[metrics."mAP@100"]\nmin = 0.6\n')
+WARN = parse_gate('[metrics."P@100"]\nmin = 0.99\nlevel = "warn"\n')
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataFolder]:
+    documents = labelled_codes(600, 0, "d")
+    contents = {"good": documents, "shuffled": shuffled(documents)}
+    with DataFolder(
+        make_collections(tmp_path_factory.mktemp("data"), **contents), writable=False
+    ) as folder:
+        yield folder
+
+
+def report_of(folder: DataFolder, name: str, queries: int = 200) -> Report:
+    return run_job(folder.collection(name), labelled_codes(queries, 1, "q")).report
+
+
+def test_a_run_against_itself_passes(folder: DataFolder) -> None:
+    report = report_of(folder, "good")
+    judged = judge(report, GATE, report)
+    assert judged.passed
+    assert judged.gate is not None
+    assert [one.status for one in judged.gate] == ["passed", "passed"]
+    assert judged.changes is not None
+    assert all(one.difference == 0 and one.adjusted == 1 for one in judged.changes)
+
+
+def test_shuffled_codes_fail(folder: DataFolder) -> None:
+    judged = judge(report_of(folder, "shuffled"), GATE, report_of(folder, "good"))
+    assert not judged.passed
+    assert judged.gate is not None
+    assert [one.status for one in judged.gate] == ["failed", "failed"]
+    assert judged.changes is not None
+    (p100, _) = judged.changes
+    assert p100.difference < -0.2
+    assert p100.interval[0] <= p100.difference <= p100.interval[1] < 0
+    assert p100.adjusted < 0.01
+
+
+def test_a_warning_does_not_fail(folder: DataFolder) -> None:
+    judged = judge(report_of(folder, "shuffled"), WARN)
+    assert judged.gate is not None
+    assert [one.status for one in judged.gate] == ["warned"]
+    assert judged.passed
+    assert judged.changes is None
+
+
+def test_without_rules_or_baseline_nothing_is_added(folder: DataFolder) -> None:
+    report = report_of(folder, "good")
+    assert judge(report) == report
+
+
+def test_the_order_of_the_baselines_queries_does_not_matter(folder: DataFolder) -> None:
+    queries = labelled_codes(50, 1, "q")
+    there = run_job(folder.collection("good"), queries).report
+    back = run_job(folder.collection("good"), queries[::-1]).report
+    changes = judge(there, baseline=back).changes
+    assert changes is not None
+    assert all(one.p_value == 1 for one in changes)
+
+
+def test_what_cannot_be_compared_is_refused(folder: DataFolder) -> None:
+    report = report_of(folder, "good")
+    with pytest.raises(EvaluationError, match="not answered the same queries"):
+        judge(report, baseline=report_of(folder, "good", queries=199))
+    with pytest.raises(GateError, match="there is no baseline"):
+        judge(report, GATE)
+    with pytest.raises(GateError, match="was not measured"):
+        judge(report, parse_gate('[metrics."P@5"]\nmin = 0.1\n'))
+
+
+def test_on_the_common_queries_the_others_are_left_out_and_told_of(folder: DataFolder) -> None:
+    queries = labelled_codes(200, 1, "q")
+    ours = run_job(folder.collection("shuffled"), queries[:150]).report
+    theirs = run_job(folder.collection("good"), queries[:49:-1]).report
+    judged = judge(ours, GATE, theirs, common_queries=True)
+    note = "leave out 50 queries that the baseline lacks and 50 that only it has"
+    assert any(note in one for one in judged.notes)
+    same = judge(
+        run_job(folder.collection("shuffled"), queries[50:150]).report,
+        GATE,
+        run_job(folder.collection("good"), queries[50:150]).report,
+        common_queries=True,
+    )
+    assert same.notes == []
+    assert judged.changes == same.changes
+    assert judged.gate == same.gate
+    other = run_job(folder.collection("good"), labelled_codes(5, 2, "other")).report
+    with pytest.raises(EvaluationError, match="none of the queries"):
+        judge(ours, baseline=other, common_queries=True)

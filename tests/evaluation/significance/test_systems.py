@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import scikit_posthocs
+from scipy import stats
+
+from evaluation.result import Evaluation, EvaluationError
+from evaluation.significance.systems import compare_systems
+
+
+def evaluation(values: np.ndarray) -> Evaluation:
+    zeros = np.zeros(len(values))
+    return Evaluation({"P@5": zeros}, {"P@5": values}, len(values), 10, 0)
+
+
+def test_every_pair_is_tested_over_all_signs() -> None:
+    rng = np.random.default_rng(0)
+    systems = {name: rng.random(10) for name in "abc"}
+    (found,) = compare_systems({n: evaluation(v) for n, v in systems.items()}).values()
+    raw = []
+    for pair in found.pairs:
+        difference = systems[pair.a] - systems[pair.b]
+        assert pair.difference == pytest.approx(difference.mean())
+        sums = [np.dot(signs, difference) for signs in itertools.product((1, -1), repeat=10)]
+        raw.append(np.mean(np.abs(sums) >= abs(difference.sum()) - 1e-12))
+        assert pair.p_value == pytest.approx(raw[-1])
+    smallest = int(np.argmin(raw))
+    assert found.pairs[smallest].adjusted == pytest.approx(min(1.0, 3 * raw[smallest]))
+
+
+def test_three_systems_or_more_are_ranked() -> None:
+    rng = np.random.default_rng(1)
+    table = rng.random((40, 4)) + np.array([0.0, 0.1, 0.2, 0.6])
+    systems = {f"s{i}": evaluation(table[:, i]) for i in range(4)}
+    ranks = compare_systems(systems)["P@5"].ranks
+    assert ranks is not None
+    assert ranks.p_value == pytest.approx(stats.friedmanchisquare(*table.T).pvalue)
+    nemenyi = scikit_posthocs.posthoc_nemenyi_friedman(table).to_numpy()
+    for (a, b), p_value in ranks.pairs.items():
+        assert p_value == pytest.approx(nemenyi[int(a[1]), int(b[1])], abs=1e-6)
+    assert json.loads(json.dumps(compare_systems(systems)["P@5"].to_dict()))["nemenyi"]
+
+
+def test_two_systems_are_not_ranked() -> None:
+    values = np.arange(5.0)
+    found = compare_systems({"a": evaluation(values), "b": evaluation(values)})["P@5"]
+    assert found.ranks is None
+    assert found.pairs[0].adjusted == 1
+    assert found.to_dict()["friedman"] is None
+
+
+def test_one_system_is_refused() -> None:
+    with pytest.raises(EvaluationError, match="two or more"):
+        compare_systems({"a": evaluation(np.ones(3))})

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.qrels import relevance_by_qrels
+from evaluation.result import EvaluationError
+
+
+def test_grades_are_those_of_the_judgements() -> None:
+    qrels = {"q2": {"d1": 2, "d3": 1}, "q1": {"d3": 3, "d2": 0, "d1": -1}}
+    relevance, notes = relevance_by_qrels(qrels, ["q1", "q2"], ["d1", "d2", "d3", "d4"])
+    rows = np.array([[0, 1, 2, 3], [3, 2, 1, 0]])
+    found = relevance.grade_lists(relevance.query_sets, rows)
+    assert found.tolist() == [[0, 0, 3, 0], [0, 1, 0, 2]]
+    assert relevance.levels.tolist() == [1, 2, 3]
+    assert relevance.totals(relevance.query_sets).tolist() == [[0, 0, 1], [1, 1, 0]]
+    assert notes == []
+
+
+def test_a_minimal_grade() -> None:
+    qrels = {"q": {"d1": 1, "d2": 2}}
+    relevance, _ = relevance_by_qrels(qrels, ["q"], ["d1", "d2"], relevant_from=2)
+    assert relevance.relevant(np.array([0]), np.array([[0, 1]])).tolist() == [[False, True]]
+    with pytest.raises(EvaluationError, match="no judgement has a grade of 3 or more"):
+        relevance_by_qrels(qrels, ["q"], ["d1", "d2"], relevant_from=3)
+    with pytest.raises(EvaluationError, match="relevant_from is 0"):
+        relevance_by_qrels(qrels, ["q"], ["d1", "d2"], relevant_from=0)
+
+
+def test_oddities_are_counted_and_named() -> None:
+    qrels = {"q1": {"d1": 1, "x1": 1}, "lost": {"d1": 1, "x2": 2, "x1": 1}, "q3": {}}
+    _, notes = relevance_by_qrels(qrels, ["q1", "q2", "q3"], ["d1"])
+    assert notes == [
+        "1 queries of the qrels are not asked and left out: lost",
+        "2 documents of the qrels are not stored and left out: x1, x2",
+        "2 queries have no judgement in the qrels and score 0: q2, q3",
+    ]
+    many = {"q1": {"d1": 1, **{f"x{i}": 1 for i in range(9)}}}
+    _, notes = relevance_by_qrels(many, ["q1"], ["d1"])
+    assert notes == ["9 documents of the qrels are not stored and left out: x0, x1, x2, x3, x4, …"]
+
+
+@pytest.mark.parametrize(
+    ("qrels", "queries", "documents", "reason"),
+    [
+        ({}, ["q"], ["d"], "the qrels are empty"),
+        ({"q": {}}, ["q"], ["d"], "the qrels are empty"),
+        ({"q": {"d": 1}}, [], ["d"], "there are no queries"),
+        ({"q": {"d": 1}}, ["q"], [], "there are no documents"),
+        ({"q": {"d": 1}}, ["q", "p", "q"], ["d"], "1 ids of queries come more than once: q;"),
+        ({"q": {"d": 1}}, ["p"], ["d"], "judged are queries such as q, asked p"),
+        ({"q": {"d": 1}}, ["q"], ["e"], "no judgement of the qrels is of a query that is asked"),
+        ({"q": {"d": 0}}, ["q"], ["d"], "no judgement has a grade of 1 or more"),
+    ],
+)
+def test_qrels_that_cannot_be_used(
+    qrels: dict[str, dict[str, int]], queries: list[str], documents: list[str], reason: str
+) -> None:
+    with pytest.raises(EvaluationError, match=reason):
+        relevance_by_qrels(qrels, queries, documents)
