@@ -1,46 +1,52 @@
-"""Making a generation anew on a thread of its own, while searches and writes go on.
+"""Making an index anew on a thread of its own, while searches and writes go on.
 
-The compaction takes a generation and builds another that finds the same; the writes of that time
-are noted and replayed on it. Most are replayed before any lock is taken, so that the write which
-has to wait for the publication waits for the replay of a few writes and not for the rebuild.
+The compaction takes the index of a generation, of codes or of texts, and builds another that finds
+the same; the writes of that time are noted and replayed on it. Most are replayed before any lock is
+taken, so that the write which has to wait for the publication waits for the replay of a few writes
+and not for the rebuild.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
-
-from encoder.codes import Codes
-from index.engines.protocol import Rows
-from index.engines.segments import Generation
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 FEW_WRITES = 4
 
 
-class Write(NamedTuple):
-    """What a write changed: see :meth:`index.engines.segments.Generation.with_changes`."""
+class Compactable(Protocol):
+    """An index of one generation; it never changes."""
 
-    number: int
-    codes: Codes
-    rows: Rows
-    removed: Rows
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+
+    def compacted(self) -> Self:
+        """Return an index that finds the same, made of one piece."""
+
+    def with_changes(self, *write: Any) -> Self:
+        """Return the index of the next generation."""
 
 
-class Compaction:
+Index = TypeVar("Index", bound=Compactable)
+
+
+class Compaction(Generic[Index]):
     """At most one rebuild at a time."""
 
-    def __init__(self, finish: Callable[[Compaction, Generation], None]) -> None:
+    def __init__(self, finish: Callable[[Compaction[Index], Index], None]) -> None:
         """Call `finish` with what was rebuilt; it takes its locks, replays and publishes."""
         self._finish = finish
         self._lock = threading.Lock()
-        self._writes: list[Write] = []
+        self._writes: list[tuple[Any, ...]] = []
         self._thread: threading.Thread | None = None
 
-    def note(self, write: Write, after: Generation) -> None:
+    def note(self, write: tuple[Any, ...], after: Index) -> None:
         """Remember a write while one is running; begin one where `after` needs it.
 
-        Called with the writing lock held, before `after` is searched.
+        `write` is what ``with_changes`` was given, `after` what it returned. Called with the
+        writing lock held, before `after` is searched.
         """
         with self._lock:
             if self._thread is not None:
@@ -51,15 +57,15 @@ class Compaction:
                 )
                 self._thread.start()
 
-    def replayed(self, generation: Generation, leave: int = 0) -> Generation:
-        """Return `generation` with the writes since; the last `leave` of them may be left out."""
+    def replayed(self, index: Index, leave: int = 0) -> Index:
+        """Return `index` with the writes since; the last `leave` of them may be left out."""
         while True:
             with self._lock:
                 if len(self._writes) <= leave:
-                    return generation
+                    return index
                 writes, self._writes = self._writes, []
             for write in writes:
-                generation = generation.with_changes(*write)
+                index = index.with_changes(*write)
 
     def wait(self) -> None:
         """Wait until none is running."""
@@ -67,9 +73,9 @@ class Compaction:
         if thread is not None:
             thread.join()
 
-    def _run(self, generation: Generation) -> None:
+    def _run(self, index: Index) -> None:
         try:
-            self._finish(self, self.replayed(generation.compacted(), leave=FEW_WRITES))
+            self._finish(self, self.replayed(index.compacted(), leave=FEW_WRITES))
         finally:
             with self._lock:
                 self._writes = []

@@ -3,18 +3,27 @@
 A write makes the next generation beside the published one and then, holding the publishing lock,
 commits and publishes: two steps, with nothing slow after the commit. So whoever holds that lock
 finds the published generation to be the store's.
+
+The lexical index of the texts is built when it is first asked for, from the store and beside
+writes; what was written meanwhile is added while the publishing lock is held. From then on every
+write makes the next one, and it is published with the generation that it is of.
 """
 
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from encoder.codes import Codes
-from index.compaction import Compaction, Write
+from index.compaction import Compaction
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filters import Filter
+from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.index import LexicalIndex
 from index.sqlite.changes import Changes
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
@@ -25,6 +34,8 @@ class Published(NamedTuple):
 
     generation: Generation
     last_row: int
+    lexical: LexicalIndex | None = None
+    """The texts of the same generation; None until they are asked for."""
 
 
 class Searched(NamedTuple):
@@ -46,6 +57,8 @@ class Publication:
         self._published: Published | None = None
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
+        self._building = threading.Lock()
+        self._lexical_compaction = Compaction(self._finish_lexical_compaction)
 
     def if_built(self) -> Generation | None:
         """Return the published generation, or None if the index was not built."""
@@ -64,9 +77,25 @@ class Publication:
                 published = self._up_to_date()
         return published
 
-    def searched(self, filter_: Filter | None) -> Searched:
-        """Return what to search."""
+    def with_lexical(self) -> Published:
+        """Return what is published, its lexical index included, which is built if it was not.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
         published = self.current()
+        while published.lexical is None:
+            with self._building:
+                published = self.current()
+                if published.lexical is None:
+                    indexed = self._index_texts()
+                    with self.lock:
+                        published = self._publish_texts(*indexed)
+        return published
+
+    def searched(self, filter_: Filter | None, *, lexical: bool = False) -> Searched:
+        """Return what to search, with the lexical index where it is asked for."""
+        published = self.with_lexical() if lexical else self.current()
         if filter_ is None:
             return Searched(published, None)
         number = published.generation.number
@@ -75,11 +104,13 @@ class Publication:
             return Searched(published, found.rows)
         # A write came in between. The list is nearly complete by now, so that little is left to do.
         with self.lock:
-            return self.searched_now(filter_)
+            return self.searched_now(filter_, lexical=lexical)
 
-    def searched_now(self, filter_: Filter | None) -> Searched:
+    def searched_now(self, filter_: Filter | None, *, lexical: bool = False) -> Searched:
         """Do as :meth:`searched` as of the store's own generation. Called with the lock held."""
         published = self._up_to_date()
+        if lexical and published.lexical is None:
+            published = self._publish_texts(*self._index_texts())
         if filter_ is None:
             return Searched(published, None)
         return Searched(published, self._matching.of(filter_, published.generation.number).rows)
@@ -89,32 +120,44 @@ class Publication:
 
         Called with the writing lock held.
         """
-        write = Write(changes.generation + 1, codes, rows, removed)
+        number = changes.generation + 1
         changes.prepare()
         with self.lock:
             if self._published is None:
                 changes.commit()
-                return write.number
-            before = self._up_to_date(changes.generation).generation
-        after = before.with_changes(*write)
+                return number
+            before = self._up_to_date(changes.generation)
+        after = before.generation.with_changes(number, codes, rows, removed)
+        texts = _Texts(number, changes, before.last_row, removed)
+        lexical = texts.added_to(before.lexical)
         with self.lock:
+            if lexical is None:
+                # The lexical index may have been built meanwhile.
+                lexical = texts.added_to(self._up_to_date(changes.generation).lexical)
             changes.commit()
-            self._published = Published(after, changes.last_row)
-        self._compaction.note(write, after)
-        return write.number
+            self._published = Published(after, changes.last_row, lexical)
+        self._compaction.note((number, codes, rows, removed), after)
+        if lexical is not None:
+            self._lexical_compaction.note(texts.write, lexical)
+        return number
 
     def compact(self) -> None:
         """Build the published generation anew. Called with the writing lock held."""
         published = self._published
         if published is not None:
-            after = published._replace(generation=published.generation.compacted())
+            lexical = None if published.lexical is None else published.lexical.compacted()
+            after = Published(published.generation.compacted(), published.last_row, lexical)
             with self.lock:
+                if lexical is None:
+                    # It may have been built meanwhile.
+                    after = after._replace(lexical=self._up_to_date().lexical)
                 self._published = after
         self._matching.clear()
 
     def wait(self) -> None:
         """Wait until no compaction runs in the background."""
         self._compaction.wait()
+        self._lexical_compaction.wait()
 
     def _up_to_date(self, number: int | None = None) -> Published:
         """Return what is published. Called with the lock held.
@@ -128,7 +171,9 @@ class Publication:
             self._published = Published(generation, last_row)
         return self._published
 
-    def _finish_compaction(self, compaction: Compaction, generation: Generation) -> None:
+    def _finish_compaction(
+        self, compaction: Compaction[Generation], generation: Generation
+    ) -> None:
         """Publish a generation that was rebuilt."""
         with self._writing:
             generation = compaction.replayed(generation)
@@ -137,3 +182,49 @@ class Publication:
                 if published is not None and published.generation.number == generation.number:
                     self._published = published._replace(generation=generation)
         self._matching.clear()
+
+    def _finish_lexical_compaction(
+        self, compaction: Compaction[LexicalIndex], lexical: LexicalIndex
+    ) -> None:
+        """Publish a lexical index that was rebuilt."""
+        with self._writing:
+            lexical = compaction.replayed(lexical)
+            with self.lock:
+                published = self._published
+                if published is not None and published.generation.number == lexical.number:
+                    self._published = published._replace(lexical=lexical)
+
+    def _index_texts(self) -> tuple[LexicalIndex, int]:
+        """Return an index of the texts of all rows up to one, and that row.
+
+        A text that a writer deletes in the meantime may be in it.
+        """
+        last_row = self._store.last_row()
+        documents = self._store.texts(up_to=last_row)
+        return LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents), last_row
+
+    def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> Published:
+        """Bring an index of texts up to date and publish it. Called with the lock held."""
+        published = self._up_to_date()
+        removed = np.setdiff1d(lexical.rows(), published.generation.codes()[1])
+        documents = list(self._store.texts(last_row))
+        lexical = lexical.with_changes(published.generation.number, documents, removed)
+        self._published = published = published._replace(lexical=lexical)
+        return published
+
+
+class _Texts:
+    """The texts that a write adds, which are read if there is a lexical index to add them to."""
+
+    def __init__(self, number: int, changes: Changes, last_row: int, removed: Rows) -> None:
+        self._changes = changes
+        self._last_row = last_row
+        self._number = number
+        self._removed = removed
+
+    def added_to(self, lexical: LexicalIndex | None) -> LexicalIndex | None:
+        return None if lexical is None else lexical.with_changes(*self.write)
+
+    @cached_property
+    def write(self) -> tuple[int, list[tuple[int, str]], Rows]:
+        return self._number, self._changes.texts_above(self._last_row), self._removed

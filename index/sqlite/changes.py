@@ -74,6 +74,10 @@ class Changes:
         self._inserted.append(Block(codes, rows))
         return rows
 
+    def texts_above(self, row: int) -> list[tuple[int, str]]:
+        """Return (row, text) of the documents above `row` that have a text, by row."""
+        return read_texts(self._connection, row, self.last_row)
+
     def prepare(self) -> None:
         """Write all that the commit needs; only the commit itself is left to do."""
         if self._prepared:
@@ -139,6 +143,17 @@ def in_chunks(
     for start in range(0, len(values), CHUNK):
         chunk = values[start : start + CHUNK]
         yield from connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
+
+
+def read_texts(
+    connection: sqlite3.Connection, after: int, up_to: int, limit: int = -1
+) -> list[tuple[int, str]]:
+    """Return (row, text) of the first documents between the rows that have a text, by row."""
+    query = """
+        SELECT row, text FROM documents
+        WHERE row > ? AND row <= ? AND text IS NOT NULL ORDER BY row LIMIT ?
+    """
+    return connection.execute(query, (after, up_to, limit)).fetchall()
 
 
 def storable(ids: Sequence[str]) -> list[str]:

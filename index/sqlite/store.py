@@ -27,10 +27,11 @@ from index.filters import Filter
 from index.records import StoredDocument
 from index.schema import BOOKMARK, Description, checksum, last_row, number_in_meta
 from index.sqlite.blocks import Block, BlockError, read_blocks
-from index.sqlite.changes import Changes, in_chunks, storable
+from index.sqlite.changes import Changes, in_chunks, read_texts, storable
 from index.sqlite.database import Database
 from index.sqlite.filter_sql import matching_rows, where
 
+TEXTS_AT_ONCE = 1000
 STORED = "row, id, code, text, vector, payload, checksum"
 
 
@@ -106,6 +107,25 @@ class Store:
         with self._database.reading() as connection:
             found = connection.execute(query, (BOOKMARK + key,)).fetchone()
         return None if found is None else str(found[0])
+
+    def last_row(self) -> int:
+        """Return the last row that was ever given; 0 where there was none."""
+        with self._database.reading() as connection:
+            return last_row(connection)
+
+    def texts(self, after: int = 0, up_to: int | None = None) -> Iterator[tuple[int, str]]:
+        """Yield (row, text) of the documents above row `after` that have a text, by row.
+
+        Rows above `up_to` are left out. Each thousand is as of the moment when it is reached.
+        """
+        last = self.last_row() if up_to is None else up_to
+        while True:
+            with self._database.reading() as connection:
+                found = read_texts(connection, after, last, TEXTS_AT_ONCE)
+            yield from found
+            if len(found) < TEXTS_AT_ONCE:
+                return
+            after = found[-1][0]
 
     def read_codes(self) -> StoredCodes:
         """Return every code, all as of one moment.
