@@ -25,7 +25,7 @@ class BruteForceBm25:
     def scores(self, text: str) -> list[int]:
         """Return the score of each of :attr:`rows`, in units."""
         n_documents = len(self.rows)
-        average = sum(self._lengths) / n_documents if n_documents else 0.0
+        average = sum(self._lengths) / n_documents if any(self._lengths) else 1.0
         totals = [0] * n_documents
         for term, repeats in Counter(self._analyzer.terms(text)).items():
             frequency = sum(term in counts for counts in self._counts)

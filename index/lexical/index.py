@@ -88,9 +88,9 @@ class LexicalIndex:
 
     @property
     def average_length(self) -> float:
-        """The mean number of terms of a document; 0 where there is no document."""
+        """The mean number of terms of a document; 1 where no document has any."""
         n_documents, total_length = self._totals
-        return total_length / n_documents if n_documents else 0.0
+        return total_length / n_documents if total_length else 1.0
 
     @property
     def nbytes(self) -> int:
