@@ -1,4 +1,4 @@
-"""Evaluate rankings by a real-valued similarity, for the baselines that have no codes."""
+"""Evaluate rankings by a real-valued score: baselines without codes, and rankings of codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.metrics.lists import RankedLists, measure
-from evaluation.metrics.names import DEFAULT_METRICS, MetricError, parse_metrics
+from evaluation.metrics.names import DEFAULT_METRICS, Metric, MetricError, parse_metrics
 from evaluation.relevance import Ids, LabelSet, Relevance, check_labels, relevance_by_label
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.ties.expectation import Counts, TieGroups, best, expect, worst
@@ -22,25 +22,41 @@ def evaluate_scores(
     database_labels: Sequence[LabelSet],
     metrics: Iterable[str] = DEFAULT_METRICS,
 ) -> Evaluation:
-    """Rank the database for every query by (falling similarity, row) and measure the lists.
+    """Rank the database for every query by score and measure the lists by shared labels.
 
-    `score_blocks` gives the similarities of consecutive queries to the whole database, float[q, N]
-    a block, however many queries to a block; so the whole table need not exist. Documents of
-    exactly equal similarity are tied.
+    The same as :func:`evaluate_by_score`, with relevance by label.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
-        EvaluationError: if the blocks do not add up to [Q, N], a similarity is NaN, there are no
+        EvaluationError: if the blocks do not add up to [Q, N], a score is NaN, there are no
             queries, a query has no label, or no document has one.
     """
-    chosen = parse_metrics(metrics)
-    for metric in chosen:
-        if metric.needs_codes:
-            message = f"{metric.name} is defined by Hamming distances; similarities have none"
-            raise MetricError(message)
+    chosen = [metric.name for metric in _parse(metrics)]
     check_labels(query_labels, database_labels)
     relevance = relevance_by_label(query_labels, database_labels)
-    n_queries, n_documents = len(query_labels), len(database_labels)
+    return evaluate_by_score(score_blocks, relevance, chosen)
+
+
+def evaluate_by_score(
+    score_blocks: Iterable[Scores],
+    relevance: Relevance,
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    *,
+    query_ids: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Evaluation:
+    """Rank the database for every query by (score descending, row) and measure the lists.
+
+    `score_blocks` gives the scores of consecutive queries for the whole database, float[q, N] a
+    block, however many queries to a block; so the whole table need not exist. Documents of exactly
+    equal score are tied.
+
+    Raises:
+        MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
+        EvaluationError: if the blocks do not add up to [Q, N], or a score is NaN.
+    """
+    chosen = _parse(metrics)
+    n_queries, n_documents = len(relevance.query_sets), len(relevance.document_sets)
     depth = max(metric.depth(n_documents) for metric in chosen)
     kinds = ("served", "expected", "best", "worst")
     values = {kind: {metric.name: np.empty(n_queries) for metric in chosen} for kind in kinds}
@@ -62,7 +78,7 @@ def evaluate_scores(
             values["worst"][metric.name][block] = worst(metric, ties)
         start = block.stop
     if start != n_queries:
-        message = f"similarities of {start:,} queries were given; there are {n_queries:,} queries"
+        message = f"scores of {start:,} queries were given; there are {n_queries:,} queries"
         raise EvaluationError(message)
     return Evaluation(
         per_query=values["served"],
@@ -72,7 +88,18 @@ def evaluate_scores(
         queries=n_queries,
         documents=n_documents,
         queries_without_relevant=lost,
+        query_ids=tuple(query_ids),
+        notes=tuple(notes),
     )
+
+
+def _parse(metrics: Iterable[str]) -> list[Metric]:
+    chosen = parse_metrics(metrics)
+    for metric in chosen:
+        if metric.needs_codes:
+            message = f"{metric.name} is defined by Hamming distances; scores have none"
+            raise MetricError(message)
+    return chosen
 
 
 def _rank(scores: Scores, depth: int) -> Ids:
@@ -87,28 +114,37 @@ def _rank(scores: Scores, depth: int) -> Ids:
 def _count_ties(
     scores: Scores, rankings: list[Ids], query_sets: Ids, relevance: Relevance
 ) -> TieGroups:
-    """Count the documents, and the relevant ones, in each group of ties, best group first.
+    """Count the documents, and those of each grade, in each group of ties, best group first.
 
     Every ranking ends with a whole group.
     """
-    rows = relevance.rows(query_sets)
-    counts, relevant_counts = [], []
-    for row, ranking, relevant_set in zip(scores, rankings, rows, strict=True):
+    counts, graded = [], []
+    table = relevance.grades(query_sets).toarray()
+    for row, ranking, grades_of_sets in zip(scores, rankings, table, strict=True):
         group = np.cumsum(np.diff(row[ranking], prepend=row[ranking[0]]) != 0)
-        relevant = relevant_set[relevance.document_sets[ranking]]
+        grades = grades_of_sets[relevance.document_sets[ranking]]
         counts.append(np.bincount(group))
-        relevant_counts.append(np.bincount(group[relevant], minlength=len(counts[-1])))
+        graded.append(
+            np.stack(
+                [
+                    np.bincount(group[grades == level], minlength=len(counts[-1]))
+                    for level in relevance.levels
+                ],
+                axis=1,
+            )
+        )
     return TieGroups(
         n=_stack(counts),
-        by_grade=_stack(relevant_counts)[..., None],
+        by_grade=_stack(graded),
         levels=relevance.levels,
         totals=relevance.totals(query_sets),
+        relevant_from=relevance.relevant_from,
     )
 
 
 def _stack(lists: list[Counts]) -> Counts:
     """Stack lists of unequal length, filled up with zeros."""
-    table = np.zeros((len(lists), max(map(len, lists))), dtype=np.int64)
+    table = np.zeros((len(lists), max(map(len, lists)), *lists[0].shape[1:]), dtype=np.int64)
     for line, values in zip(table, lists, strict=True):
         line[: len(values)] = values
     return table
@@ -117,10 +153,10 @@ def _stack(lists: list[Counts]) -> Counts:
 def _check_block(scores: Scores, block: slice, n_queries: int, n_documents: int) -> None:
     if scores.ndim != 2 or scores.shape[1] != n_documents or not 1 <= block.stop <= n_queries:
         message = (
-            f"similarities of queries from {block.start} on have shape {list(scores.shape)}; they"
+            f"scores of queries from {block.start} on have shape {list(scores.shape)}; they"
             f" must be [q, {n_documents}], for {n_queries} queries in all"
         )
         raise EvaluationError(message)
     if np.isnan(scores).any():
-        message = f"similarities of queries {block.start} to {block.stop - 1} hold NaN"
+        message = f"scores of queries {block.start} to {block.stop - 1} hold NaN"
         raise EvaluationError(message)

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.hamming import evaluate_ranking
 from evaluation.metrics.names import MetricError
+from evaluation.qrels import relevance_by_qrels
 from evaluation.result import EvaluationError
-from evaluation.scores import evaluate_scores
+from evaluation.scores import evaluate_by_score, evaluate_scores
 from tests.support.rankings import SLOW, slow_expectation
 
 
@@ -77,8 +80,8 @@ def test_similarities_have_no_radius() -> None:
 @pytest.mark.parametrize(
     ("blocks", "reason"),
     [
-        ([], "similarities of 0 queries were given; there are 2 queries"),
-        ([np.zeros((1, 3))], "similarities of 1 queries were given"),
+        ([], "scores of 0 queries were given; there are 2 queries"),
+        ([np.zeros((1, 3))], "scores of 1 queries were given"),
         ([np.zeros((3, 3))], r"have shape \[3, 3\]; they must be \[q, 3\], for 2 queries"),
         ([np.zeros((2, 4))], r"have shape \[2, 4\]"),
         ([np.zeros(3)], r"have shape \[3\]"),
@@ -89,3 +92,48 @@ def test_similarities_have_no_radius() -> None:
 def test_blocks_that_do_not_fit_are_refused(blocks: list[np.ndarray], reason: str) -> None:
     with pytest.raises(EvaluationError, match=reason):
         evaluate_scores(blocks, [("a",), ("b",)], [("a",), ("b",), ()])
+
+
+def test_graded_judgements_are_measured_as_trec_eval_measures_them() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(20, 50))
+    grades = np.where(rng.random((20, 50)) < 0.2, rng.integers(1, 4, (20, 50)), 0)
+    grades[:, 0] = 1
+    qrels = {
+        f"q{query}": {f"d{row}": int(grade) for row, grade in enumerate(line)}
+        for query, line in enumerate(grades)
+    }
+    run = {
+        f"q{query}": {f"d{row}": float(score) for row, score in enumerate(line)}
+        for query, line in enumerate(scores)
+    }
+    ids = [f"d{row}" for row in range(50)]
+    relevance, _ = relevance_by_qrels(qrels, list(qrels), ids)
+    found = evaluate_by_score([scores[:7], scores[7:]], relevance, ["nDCG@10", "Recall@20", "MRR"])
+    measures = {"ndcg_cut.10": "nDCG@10", "recall.20": "Recall@20", "recip_rank": "MRR"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(run)
+    for measure, name in measures.items():
+        expected = [theirs[query][measure.replace(".", "_")] for query in qrels]
+        assert found.per_query[name] == pytest.approx(expected, abs=1e-9)
+        assert found.expected_per_query[name] == pytest.approx(expected, abs=1e-9)
+
+
+def test_minus_the_hamming_distance_is_measured_as_the_distance_is() -> None:
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 8, (60, 1), dtype=np.uint8)
+    asked = rng.integers(0, 8, (9, 1), dtype=np.uint8)
+    distances = np.bitwise_count(asked[:, None, 0] ^ codes[None, :, 0]).astype(np.int64)
+    qrels = {
+        f"q{query}": {f"d{row}": int(rng.integers(1, 4)) for row in rng.choice(60, 9)}
+        for query in range(9)
+    }
+    ids = [f"d{row}" for row in range(60)]
+    relevance, _ = relevance_by_qrels(qrels, list(qrels), ids, 2)
+    metrics = ["nDCG@10", "Recall@20", "MRR", "Success@3", "mAP@10", "P@7"]
+    by_score = evaluate_by_score([-distances.astype(np.float64)], relevance, metrics)
+    by_distance = evaluate_ranking(asked, codes, relevance, metrics)
+    for name in metrics:
+        for values in ("per_query", "expected_per_query", "best_per_query", "worst_per_query"):
+            ours, theirs = getattr(by_score, values)[name], getattr(by_distance, values)[name]
+            assert ours == pytest.approx(theirs, abs=1e-12)
+    assert by_score.queries_without_relevant == by_distance.queries_without_relevant
