@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -15,7 +17,7 @@ from fastapi import FastAPI
 
 from service.app import create_app
 from service.http.keyring import Keyring
-from service.http.protocol import ReadOnDemand
+from service.http.protocol import Connection, Connections
 from service.logs import configure_logs
 from service.settings import Settings
 
@@ -42,6 +44,7 @@ def serve(settings: Settings) -> None:
         settings.whereabouts.open(writable=not settings.read_only) as folder,
     ):
         configure_logs(settings)
+        _allow_descriptors(settings)
         app = create_app(folder, settings)
         config = server_config(app, settings)
         server = _Server(config, app, settings.shutdown_delay)
@@ -55,15 +58,34 @@ def serve(settings: Settings) -> None:
 
 def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """Return how uvicorn is to serve `app`."""
+    connections = Connections(
+        settings.max_connections,
+        settings.max_connections_per_address,
+        settings.idle_timeout,
+        settings.write_timeout,
+    )
+    app.state.metrics.watch_connections(connections)
     return uvicorn.Config(
         app,
-        http=ReadOnDemand,  # type: ignore[arg-type]  # the loop takes either kind of protocol
+        # The loop takes either kind of protocol.
+        http=partial(Connection, connections),  # type: ignore[arg-type]
+        timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]  # a loop takes floats
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
     )
+
+
+def _allow_descriptors(settings: Settings) -> None:
+    """Raise the soft limit of open files, so that connections do not use up those of the data."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * settings.max_connections + 4096
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def check_address(settings: Settings) -> None:

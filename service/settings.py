@@ -124,6 +124,16 @@ class Settings(BaseSettings):
     )
     concurrent_jobs: Count = Field(default=1, description="jobs in the background at a time")
     kept_jobs: Count = Field(default=1000, description="finished jobs that are remembered")
+    max_connections: Count = Field(default=1024, description="open connections")
+    max_connections_per_address: Count = Field(
+        default=256, description="open connections from one address, which may be a proxy's"
+    )
+    idle_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
+        default=30.0, description="seconds that a connection may take to send a request's headers"
+    )
+    write_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
+        default=30.0, description="seconds in which a client must take 64 KiB of an answer"
+    )
     request_timeout: Seconds = Field(
         default=60.0, description="seconds until an answer; 0 waits for ever"
     )

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
+from service.http.protocol import Connections
 from service.logs import FIELDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -79,6 +80,17 @@ class Metrics:
     def watch(self, folder: DataFolder) -> None:
         """Report the sizes of the collections of `folder`, as they are at every scrape."""
         self._registry.register(_Sizes(folder))
+
+    def watch_connections(self, connections: Connections) -> None:
+        """Report how many connections there are and how many were refused."""
+        Gauge(
+            "hummingbit_open_connections", "Open connections.", registry=self._registry
+        ).set_function(lambda: connections.open)
+        Gauge(
+            "hummingbit_refused_connections",
+            "Connections that were answered 503, there being too many.",
+            registry=self._registry,
+        ).set_function(lambda: connections.refused)
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
