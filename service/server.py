@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from service.app import create_app
 from service.http.keyring import Keyring
-from service.http.protocol import Connection, Connections
+from service.http.protocol import Connection, Connections, accept_waiting
 from service.logs import configure_logs
 from service.settings import Settings
 
@@ -129,6 +129,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._delay = delay
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody else connect, answer those who have, and end."""
+        await accept_waiting(self, sockets or [])
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Turn ``/readyz``, so that a balancer sends new requests to others, and then stop."""

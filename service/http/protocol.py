@@ -15,11 +15,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.problems import MEDIA_TYPE, RETRY_AFTER, TITLES, TYPE_PREFIX
@@ -337,6 +341,37 @@ class HTTP(HttpToolsProtocol):
             self.cycle.keep_alive = False
         elif not self._discards:
             self._set_read_timer(LAST_REQUEST_SECONDS, self.transport.close)
+
+
+async def accept_waiting(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
+    """Take in the connections that wait at `listeners`, and close the port to all others.
+
+    The system resets connections that it accepted and the server did not when a listening socket
+    closes; so a copy of the socket stays open until none waits.
+    """
+    loop = asyncio.get_running_loop()
+    copies = [listener.dup() for listener in listeners]
+    for copy in copies:
+        copy.setblocking(False)
+        copy.listen(0)
+    for listening in server.servers:
+        listening.close()
+    for copy in copies:
+        with copy, suppress(BlockingIOError):
+            while True:
+                accepted, _ = copy.accept()
+                await loop.connect_accepted_socket(lambda: _new_protocol(server), accepted)
+
+
+def _new_protocol(server: uvicorn.Server) -> asyncio.BaseProtocol:
+    """Make a connection's protocol as uvicorn's server does."""
+    protocol: asyncio.BaseProtocol = server.config.http_protocol_class(  # type: ignore[call-arg]
+        config=server.config,
+        server_state=server.server_state,
+        app_state=server.lifespan.state,
+        _loop=asyncio.get_running_loop(),
+    )
+    return protocol
 
 
 _FRAMING = {b"content-length", b"transfer-encoding"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import io
 import json
 import logging
@@ -206,6 +207,37 @@ def test_requests_under_way_are_finished_and_new_ones_sent_away(tmp_path: Path) 
         assert process.wait(timeout=20) == 0
         with pytest.raises(httpx.ConnectError):
             client.get("/livez")
+
+
+def test_no_request_goes_without_an_answer_when_the_service_ends(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    answers: list[int] = []
+    with serving_process(tmp_path, "--no-access-log") as (process, url):
+        port = int(url.rpartition(":")[2])
+
+        def ask_until_refused(headers: dict[str, str]) -> None:
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            try:
+                while True:
+                    client.request("GET", "/v1/collections", headers=headers)
+                    response = client.getresponse()
+                    response.read()
+                    answers.append(response.status)
+            except ConnectionRefusedError:
+                client.close()
+
+        with ThreadPoolExecutor(8) as pool:
+            asking = [
+                pool.submit(ask_until_refused, {"Connection": "close"} if i % 2 else {})
+                for i in range(8)
+            ]
+            while len(answers) < 40:
+                time.sleep(0.01)
+            process.terminate()
+            for one in asking:
+                one.result(timeout=20)
+        assert process.wait(timeout=20) == 0
+    assert set(answers) == {200}
 
 
 def test_a_span_for_every_request_below_its_callers() -> None:
