@@ -43,12 +43,54 @@ class WeighedTerm(NamedTuple):
     """How often the query has it."""
 
 
-class Ranked(NamedTuple):
-    """What one query found, best first; equal scores by row."""
+class Found(NamedTuple):
+    """Documents and their scores, in units of :data:`index.lexical.bm25.UNIT`."""
 
-    scores: npt.NDArray[np.int64]
-    """In units of :data:`index.lexical.bm25.UNIT`."""
     rows: Rows
+    scores: npt.NDArray[np.int64]
+
+
+class Matches:
+    """The score of every document for one query."""
+
+    def __init__(self, parts: Sequence[tuple[Rows, Scores]]) -> None:
+        """Take ascending rows and their scores, 0 where no term is found or nothing is."""
+        self.parts = parts
+
+    def best(self, k: int, allowed: Rows | None = None) -> Found:
+        """Return the `k` highest scores above 0, by (score descending, row ascending)."""
+        found = []
+        for rows, scores in self.parts:
+            if allowed is None:
+                places = best(scores, k)
+            else:
+                among = places_of(rows, allowed)
+                places = among[best(scores[among], k)]
+            found.append((rows[places], scores[places].astype(np.int64)))
+        rows, scores = _joined(found)
+        order = np.lexsort((rows, -scores))[:k]
+        return Found(rows[order], scores[order])
+
+    def reaching(self, least: int, allowed: Rows | None = None) -> Found:
+        """Return the documents that score at least `least`, which is above 0, by row."""
+        found = []
+        for rows, scores in self.parts:
+            if allowed is None:
+                places = np.flatnonzero(scores >= least)
+            else:
+                places = places_of(rows, allowed)
+                places = places[scores[places] >= least]
+            found.append((rows[places], scores[places].astype(np.int64)))
+        return Found(*_joined(found))
+
+    def of(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Return the scores of `rows`, in any order, 0 for those that have no text."""
+        totals = np.zeros(len(rows), dtype=np.int64)
+        for held, scores in self.parts:
+            if len(held):
+                places = np.searchsorted(held, rows).clip(max=len(held) - 1)
+                totals += np.where(held[places] == rows, scores[places], 0)
+        return totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,37 +189,28 @@ class LexicalIndex:
                 weighed.append(WeighedTerm(number, idf, repeats))
         return weighed
 
-    def scores(self, query: Sequence[WeighedTerm]) -> list[Scores]:
-        """Return the score of every document of each segment; 0 for those struck out."""
+    def matches(self, text: str) -> Matches:
+        """Score every document by the terms of `text`."""
+        query = self.weigh(text)
         bound = UNIT * sum(term.idf * term.repeats for term in query)
         dtype = np.int32 if bound + len(query) < 2**31 else np.int64
-        totals = []
+        parts = []
         for segment, kinds in zip(self.segments, self._saturations, strict=True):
             scores = np.zeros(len(segment.rows), dtype=dtype)
             for term in query:
                 segment.add_term(scores, term.number, (term.idf, term.repeats), kinds)
             if segment.live is not None:
                 scores[~segment.live] = 0
-            totals.append(scores)
-        return totals
+            parts.append((segment.rows, scores))
+        return Matches(parts)
 
-    def rank(self, text: str, k: int, allowed: Rows | None = None) -> Ranked:
+    def rank(self, text: str, k: int, allowed: Rows | None = None) -> Found:
         """Return the `k` documents that score highest by (score descending, row ascending).
 
         Documents without a term of `text` are not found. Where `allowed` is given, only these rows
         are, ``int64[M]`` ascending; the scores are the same with and without it.
         """
-        found = []
-        for segment, scores in zip(self.segments, self.scores(self.weigh(text)), strict=True):
-            if allowed is None:
-                places = best(scores, k)
-            else:
-                among = places_of(segment.rows, allowed)
-                places = among[best(scores[among], k)]
-            found.append((scores[places].astype(np.int64), segment.rows[places]))
-        scores, rows = (np.concatenate(column) for column in zip(*found, strict=True))
-        order = np.lexsort((rows, -scores))[:k]
-        return Ranked(scores[order], rows[order])
+        return self.matches(text).best(k, allowed)
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
@@ -228,3 +261,8 @@ def _reached(scores: Scores, k: int) -> int:
     n_blocks = len(scores) // width
     highest = scores[: n_blocks * width].reshape(n_blocks, width).max(axis=1)
     return int(np.partition(highest, n_blocks - k)[n_blocks - k])
+
+
+def _joined(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[Rows, Rows]:
+    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    return rows, scores

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.lexical.analyzers import ANALYZERS
+from index.lexical.highlights import PASSAGE, highlight
+
+ENGLISH = ANALYZERS["english"]
+
+
+def shown(text: str, weights: dict[str, float]) -> list[str]:
+    found = highlight(text, weights, ENGLISH)
+    assert text[found.start : found.start + len(found.passage)] == found.passage
+    return [found.passage[start:end] for start, end in found.marks]
+
+
+def test_terms_are_marked_in_whatever_form_they_come() -> None:
+    text = "Searching is what a search engine does; research is something else."
+    assert shown(text, {"search": 1.0, "engin": 1.0}) == ["Searching", "search", "engine"]
+
+
+def test_the_passage_is_where_the_terms_lie_together() -> None:
+    filler = "nothing of interest " * 30
+    text = f"losses {filler} the cross entropy loss of a batch {filler} entropy"
+    weights = {"cross": 2.0, "entropi": 2.0, "loss": 1.0}
+    found = highlight(text, weights, ENGLISH)
+    assert shown(text, weights) == ["cross", "entropy", "loss"]
+    assert len(found.passage) <= PASSAGE
+    assert text[found.start - 1] == " "
+    assert text[found.start + len(found.passage)] == " "
+
+
+def test_a_rare_term_is_worth_more_than_many_frequent_ones() -> None:
+    text = "the the the the" + " x" * 400 + " axolotl"
+    assert shown(text, {"the": 0.1, "axolotl": 5.0}) == ["axolotl"]
+
+
+def test_without_a_match_it_is_the_beginning() -> None:
+    text = "word " * 100
+    found = highlight(text, {"absent": 1.0}, ENGLISH)
+    assert (found.start, found.marks) == (0, [])
+    assert found.passage == ("word " * 48).strip()
+    assert highlight("", {"absent": 1.0}, ENGLISH).passage == ""
+
+
+def test_markup_is_left_as_it_is() -> None:
+    assert shown("<b>loss</b> & more", {"loss": 1.0}) == ["loss"]
+
+
+@given(
+    st.text(alphabet="ab \n.é中<", max_size=600),
+    st.sets(st.sampled_from(["aa", "ab", "ba", "aab"]), min_size=1),
+)
+def test_marks_are_words_of_the_query_in_order(text: str, terms: set[str]) -> None:
+    found = highlight(text, dict.fromkeys(terms, 1.0), ANALYZERS["words"])
+    assert text[found.start : found.start + len(found.passage)] == found.passage
+    assert len(found.passage) <= max(PASSAGE, len(text.split(maxsplit=1)[0]) if text.split() else 0)
+    ends = [0, *(end for _, end in found.marks)]
+    for before, (start, end) in zip(ends, found.marks, strict=False):
+        assert before <= start < end <= len(found.passage)
+        assert found.passage[start:end].lower() in terms
