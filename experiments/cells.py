@@ -18,7 +18,7 @@ from evaluation.baselines import class_code_baseline, tfidf_cosine
 from evaluation.evaluate import evaluate_encoder
 from evaluation.result import Evaluation
 from experiments.records import Record
-from training.data import Rows, TrainingData, gather
+from training.data import TrainingData, gather
 from training.linear_codes import train_linear
 from training.pipeline import is_trained_on
 from training.recipe import LinearRecipe, Recipe
@@ -59,7 +59,8 @@ class Result:
 def run_cell(cell: Cell) -> Result:
     """Train the encoder, unless it is there already, and measure it beside the class code."""
     data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
-    encoder, shown = _trained(data, cell)
+    encoder = trained_encoder(data, cell.recipe, cell.folder)
+    shown = data.rows_of(read_labelled_ids(cell.folder, encoder))
     found = {cell.recipe.method: evaluate_encoder(encoder, data.labelled(), queries.labelled())}
     bits = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
     # The class code knows the labels only; it is the same for every method of one split.
@@ -106,17 +107,16 @@ def _with_vectors(data: TrainingData, path: Path) -> TrainingData:
     return replace(data, inputs=read_teacher(str(path), data).vectors)
 
 
-def _trained(data: TrainingData, cell: Cell) -> tuple[Encoder, Rows]:
-    """Return the cell's encoder and the rows of `data` whose labels it was shown."""
-    encoder = load_encoder(cell.folder) if cell.folder.exists() else None
-    if encoder is None or not is_trained_on(encoder, data, asdict(cell.recipe)):
-        print(f"training {cell.folder}", file=sys.stderr, flush=True)
-        if isinstance(cell.recipe, Recipe):
-            trained = train(data, cell.recipe, cell.folder, overwrite=True)
+def trained_encoder(data: TrainingData, recipe: Recipe | LinearRecipe, folder: Path) -> Encoder:
+    """Train an encoder to `folder`, unless one of this recipe and these documents is there."""
+    encoder = load_encoder(folder) if folder.exists() else None
+    if encoder is None or not is_trained_on(encoder, data, asdict(recipe)):
+        print(f"training {folder}", file=sys.stderr, flush=True)
+        if isinstance(recipe, Recipe):
+            encoder = train(data, recipe, folder, overwrite=True).encoder
         else:
-            trained = train_linear(data, cell.recipe, cell.folder, overwrite=True)
-        encoder = trained.encoder
-    return encoder, data.rows_of(read_labelled_ids(cell.folder, encoder))
+            encoder = train_linear(data, recipe, folder, overwrite=True).encoder
+    return encoder
 
 
 _UNTRAINED = {"n_bits": None, "supervision": None, "seed": None}

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hummingbit.cli import main
+from tests.support.corpora import TOPICS, write_xz
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    """A judged collection of texts about three topics: a query names two words of one document."""
+    rng = np.random.default_rng(0)
+    corpus, queries, qrels = [], [], []
+    for number in range(60):
+        words = rng.permutation(list(TOPICS.values())[number % 3])
+        corpus.append({"id": f"d{number}", "title": "", "text": " ".join(words[:6])})
+        if number < 9:
+            queries.append({"id": f"q{number}", "text": " ".join(words[:2])})
+            qrels.append(f"q{number}\td{number}\t{1 + number % 2}\n")
+    write_xz(tmp_path / "cisi/corpus.jsonl.xz", corpus)
+    write_xz(tmp_path / "cisi/queries.jsonl.xz", queries)
+    (tmp_path / "cisi/qrels.tsv").write_text("".join(qrels))
+    return tmp_path
+
+
+def test_every_ranking_is_measured_on_judged_queries(
+    data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "found.json"
+    given = ["--data-root", data_root, "--work-dir", tmp_path / "work", "--json", out]
+    asked = ["--corpora", "cisi", "--methods", "itq", "--bits", 8, "--metrics", "MRR", "nDCG@10"]
+    command = ["reproduce", "judged-queries", *asked, *given]
+    assert main([str(one) for one in command]) == 0
+    printed = capsys.readouterr().out
+    assert "MRR; * differs from bm25, stems with p < 0.05" in printed
+    records = json.loads(out.read_text())
+    names = [one["ranking"] for one in records]
+    codes = [
+        f"{of} 8, {by}"
+        for of in ("itq of lsa", "itq")
+        for by in ("hamming", "asymmetric", "hybrid")
+    ]
+    assert names == ["bm25", "bm25, stems", "tf-idf, stems", *codes]
+    figures = {one["ranking"]: one for one in records}
+    assert figures["bm25, stems"]["Recall@100"] == 1.0
+    assert figures["bm25, stems"]["MRR"] > 0.1
+    assert "| itq 8, hybrid" in printed
