@@ -3,10 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Processes that run the tests; a group of tests that share a server stays in one of them.
+JOBS ?= 2
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
-
-# Public data sets, read where they are present (docs/data.md).
-export HUMMINGBIT_DATA ?= $(abspath ../shared/data)
 
 .DEFAULT_GOAL := help
 
@@ -41,7 +40,7 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 
 .PHONY: eval-gate
 eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the committed baseline

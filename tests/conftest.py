@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from index.milvus.folder import MilvusFolder
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that need Milvus in one process, so that one server is started."""
+    for item in items:
+        if "milvus_uri" in getattr(item, "fixturenames", ()) or "milvus" in item.nodeid:
+            item.add_marker(pytest.mark.xdist_group("milvus"))
+
+
 @pytest.fixture(scope="session")
 def milvus_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Milvus server that all tests share."""
