@@ -1,4 +1,4 @@
-"""The formats that come as columns: Parquet and NumPy archives. A row's number is its line."""
+"""The formats that come as columns: Parquet, Arrow, NumPy archives. A row's number is its line."""
 
 from __future__ import annotations
 
@@ -6,59 +6,101 @@ import datetime
 import importlib
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import FIELDS
+from corpus.layout import Layout
 from corpus.rows import ReadError, Row
 
 Array = npt.NDArray[Any]
 NPZ_CONTENT = ("vectors", "matrices", "text", "codes")
 NPZ_KEYS = ("ids", *NPZ_CONTENT, "labels")
 PARQUET_BATCH = 1024
+ARROW_MAGIC = b"ARROW1"
 
 
-def read_parquet(path: Path) -> Iterator[Row]:
+def read_parquet(path: Path, layout: Layout) -> Iterator[Row]:
     """Yield the rows of a Parquet file, batch by batch.
 
-    The columns named as a document's fields are those fields (`vector` and `labels` are lists,
-    `payload` is a struct); every other column joins the payload, dates as ISO 8601. A null means
-    that the row lacks the field.
+    A null means that the row lacks the field. Dates are given as ISO 8601.
 
     Raises:
-        ReadError: if pyarrow is not installed, the file is not Parquet, or it lacks `id`.
+        ReadError: if pyarrow is not installed, the file is not Parquet, or its columns are not what
+            `layout` asks for.
     """
+    arrow = _import_arrow(path, "Parquet")
+    parquet = importlib.import_module("pyarrow.parquet")
+    with _reported(arrow, path, "Parquet") as progress, parquet.ParquetFile(path) as file:
+        _check_columns(path, file.schema_arrow.names, layout)
+        yield from progress.rows(file.iter_batches(PARQUET_BATCH))
+
+
+def read_arrow(paths: Sequence[Path], layout: Layout) -> Iterator[Row]:
+    """Yield the rows of Arrow files, in either of the two formats, one file after the other.
+
+    Raises:
+        ReadError: as :func:`read_parquet` does.
+    """
+    arrow = _import_arrow(paths[0], "Arrow")
+    ipc = importlib.import_module("pyarrow.ipc")
+    first = 0
+    for path in paths:
+        with (
+            _reported(arrow, path, "Arrow", first) as progress,
+            arrow.memory_map(str(path)) as file,
+        ):
+            is_file = file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+            file.seek(0)
+            reader = (ipc.open_file if is_file else ipc.open_stream)(file)
+            _check_columns(path, reader.schema.names, layout)
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+            yield from progress.rows(batches)
+            first = progress.line
+
+
+class _Progress:
+    """Turns batches into rows, and knows how far it came."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+    def rows(self, batches: Iterable[Any]) -> Iterator[Row]:
+        for batch in batches:
+            for row in _batch_rows(batch, self.line + 1):
+                self.line = row.line
+                yield row
+
+
+@contextmanager
+def _reported(arrow: Any, path: Path, what: str, line: int = 0) -> Iterator[_Progress]:
+    """Turn what Arrow raises into a ReadError that says where."""
+    progress = _Progress(line)
     try:
-        parquet = importlib.import_module("pyarrow.parquet")
-        arrow = importlib.import_module("pyarrow")
-    except ImportError:
-        message = (
-            f"{path}: Parquet needs pyarrow; install it with: pip install 'hummingbit[parquet]'"
-        )
-        raise ReadError(message) from None
-    line = 0
-    try:
-        with parquet.ParquetFile(path) as file:
-            _check_columns(path, file.schema_arrow.names)
-            for batch in file.iter_batches(PARQUET_BATCH):
-                for row in _batch_rows(batch, line + 1):
-                    line = row.line
-                    yield row
+        yield progress
     except (arrow.ArrowException, OSError) as error:
-        where = f"{path}:{line + 1}" if line else str(path)
-        raise ReadError(f"{where}: cannot be read as Parquet: {error}") from None
+        where = f"{path}:{progress.line + 1}" if progress.line else str(path)
+        raise ReadError(f"{where}: cannot be read as {what}: {error}") from None
 
 
-def _check_columns(path: Path, names: list[str]) -> None:
+def _import_arrow(path: Path, what: str) -> Any:
+    try:
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        cure = f"{what} needs pyarrow; install it with: pip install 'hummingbit[parquet]'"
+        raise ReadError(f"{path}: {cure}") from None
+
+
+def _check_columns(path: Path, names: list[str], layout: Layout) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ReadError(f"{path}: has the column {twice[0]!a} twice")
-    if "id" not in names:
-        raise ReadError(f"{path}: has no column id; it has {', '.join(map(ascii, names))}")
+    layout.check(names, str(path))
 
 
 def _batch_rows(batch: Any, first: int) -> Iterator[Row]:
@@ -70,9 +112,10 @@ def _batch_rows(batch: Any, first: int) -> Iterator[Row]:
         except UnicodeDecodeError as error:
             yield Row(first + place, reason=f"is not UTF-8: {error}")
             continue
-        if vectors is not None:
+        record = {name: value for name, value in record.items() if value is not None}
+        if vectors is not None and vectors[place].is_valid:
             record["vector"] = _vector(vectors[place])
-        yield Row(first + place, _with_payload(record))
+        yield Row(first + place, {name: _as_json(value) for name, value in record.items()})
 
 
 def _vector(scalar: Any) -> object:
@@ -81,17 +124,8 @@ def _vector(scalar: Any) -> object:
     return scalar.as_py() if numbers is None else numbers.to_numpy(zero_copy_only=False)
 
 
-def _with_payload(record: dict[str, Any]) -> dict[str, Any]:
-    payload = record.get("payload")
-    others = {
-        name: value.isoformat() if isinstance(value, datetime.date) else value
-        for name, value in record.items()
-        if name not in FIELDS and value is not None
-    }
-    fields = {name: value for name, value in record.items() if name in FIELDS}
-    if others and (payload is None or isinstance(payload, dict)):
-        fields["payload"] = {**others, **(payload or {})}
-    return fields
+def _as_json(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def read_npz(path: Path) -> Iterator[Row]:

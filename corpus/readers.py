@@ -1,25 +1,40 @@
-"""Documents from any source: files by their suffix, standard input, and the named data sets."""
+"""Documents from any source: files by their suffix, folders, standard input, named data sets."""
 
 from __future__ import annotations
 
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, cast
 
-from corpus.columns import read_npz, read_parquet
+from corpus.columns import read_arrow, read_npz, read_parquet
 from corpus.datasets import DATASETS, load_dataset
 from corpus.document import Document, DocumentError, parse_document
-from corpus.lines import open_bytes, read_json_lines, read_table
+from corpus.folders import read_folder
+from corpus.layout import Layout, Numbering
+from corpus.lines import (
+    BYTE_ORDER_MARK,
+    COMPRESSIONS,
+    STREAM_ERRORS,
+    open_bytes,
+    read_json_array,
+    read_json_lines,
+    read_text_lines,
+)
 from corpus.rows import BadLine, ReadError, Row
+from corpus.tables import open_text, read_table
 
-__all__ = ["BadLine", "ReadError", "read_documents"]
+__all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
 STANDARD_INPUT = "-"
-LINE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv")
-COLUMN_SUFFIXES = (".parquet", ".npz")
-COMPRESSION_SUFFIXES = (".gz", ".xz")
+TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt")
+COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather", ".npz")
+BUFFER = 4096
+DEFAULT_LAYOUT = Layout()
 
 
 def read_documents(
@@ -27,18 +42,22 @@ def read_documents(
     *,
     on_error: Literal["stop", "skip"] = "stop",
     data_root: Path | None = None,
-    report: Callable[[BadLine], None] | None = None,
+    report: Callable[[BadLine], object] | None = None,
+    notice: Callable[[str], object] | None = None,
     unique_ids: bool = True,
+    layout: Layout = DEFAULT_LAYOUT,
 ) -> Iterator[Document]:
     """Yield the documents of `source` in their order.
 
-    `source` is a file ending in `.jsonl` or `.json` (JSON lines), `.csv`, `.tsv`, `.parquet` or
-    `.npz`, the first four also with `.gz` or `.xz`; `-` for JSON lines on standard input; or a
-    named data set, `NAME` or `NAME:SPLIT` (its first split where none is named), read from
-    `data_root`. Whether the source exists is checked at once, the rest while reading.
+    `source` is a file with a suffix of :data:`LINE_SUFFIXES` or :data:`COLUMN_SUFFIXES`, the
+    former also with `.gz`, `.xz` or `.bz2`; a folder (:func:`corpus.folders.read_folder`); `-` for
+    JSON lines on standard input; or a named data set, `NAME` or `NAME:SPLIT` (its first split where
+    none is named), read from `data_root`. `layout` says which of its fields hold what, but for
+    named data sets. Whether the source exists is checked at once, the rest while reading.
 
     A line that gives no document, or repeats an id of this source, ends the reading where
-    `on_error` is "stop"; where it is "skip", it goes to `report` and reading goes on.
+    `on_error` is "stop"; where it is "skip", it goes to `report` and reading goes on. What was
+    found out about the source and may be wrong, such as its encoding, is told to `notice`.
 
     Raises:
         ReadError: at such a line, or if the source cannot be read at all.
@@ -48,13 +67,21 @@ def read_documents(
     if isinstance(source, str) and source.partition(":")[0] in DATASETS:
         name, _, split = source.partition(":")
         return load_dataset(name, split or DATASETS[name][0], data_root)
+
+    def tell(what: str) -> None:
+        if notice is not None:
+            notice(f"{shown}: {what}")
+
     if str(source) == STANDARD_INPUT:
-        rows, shown = read_json_lines(sys.stdin.buffer, "standard input"), "standard input"
+        shown, stem = "standard input", "stdin"
+        rows = read_json_lines(sys.stdin.buffer, shown)
     else:
         path = Path(source)
+        shown, stem = str(path), path.name.partition(".")[0]
         _check_file(path)
-        rows, shown = _read_rows(path), str(path)
-    return _documents(rows, shown, on_error, report, {} if unique_ids else None)
+        rows = _read_rows(path, layout, tell)
+    documents = _Documents(shown, layout, Numbering(stem, tell), {} if unique_ids else None)
+    return documents.read(rows, on_error, report)
 
 
 def count_documents(source: str | Path) -> int | None:
@@ -73,7 +100,7 @@ def count_documents(source: str | Path) -> int | None:
 
 
 def _check_file(path: Path) -> None:
-    """Raise :class:`ReadError` unless `path` is a file in one of the formats that are read."""
+    """Raise :class:`ReadError` unless `path` is a folder, or a file in a format that is read."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
@@ -82,7 +109,7 @@ def _check_file(path: Path) -> None:
         message = f"{path}: {reason}; nor is it one of the named data sets {sets}"
         raise ReadError(message) from None
     if stat.S_ISDIR(mode):
-        raise ReadError(f"{path}: is a directory; name one file")
+        return
     suffix, compression = _suffixes(path)
     if suffix in COLUMN_SUFFIXES and compression:
         raise ReadError(f"{path}: {suffix} is not read compressed; decompress it first")
@@ -94,15 +121,19 @@ def _check_file(path: Path) -> None:
 def _suffixes(path: Path) -> tuple[str, str]:
     """Return the suffix that names the format, and that of the compression or an empty one."""
     last = path.suffix.lower()
-    if last in COMPRESSION_SUFFIXES:
+    if last in COMPRESSIONS:
         return path.with_suffix("").suffix.lower(), last
     return last, ""
 
 
-def _read_rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path, layout: Layout, notice: Callable[[str], None]) -> Iterator[Row]:
     suffix, _ = _suffixes(path)
-    if suffix == ".parquet":
-        yield from read_parquet(path)
+    if path.is_dir():
+        yield from read_folder(path, layout, notice)
+    elif suffix == ".parquet":
+        yield from read_parquet(path, layout)
+    elif suffix in (".arrow", ".feather"):
+        yield from read_arrow([path], layout)
     elif suffix == ".npz":
         yield from read_npz(path)
     else:
@@ -111,41 +142,78 @@ def _read_rows(path: Path) -> Iterator[Row]:
         except OSError as error:
             raise ReadError(f"{path}: {error.strerror or error}") from None
         with stream:
-            yield from _read_lines(stream, str(path), suffix)
+            yield from _read_lines(stream, str(path), suffix, layout, notice)
 
 
-def _read_lines(stream: BinaryIO, source: str, suffix: str) -> Iterator[Row]:
-    if suffix in (".csv", ".tsv"):
-        return read_table(stream, source, "," if suffix == ".csv" else "\t")
+def _read_lines(
+    stream: BinaryIO, source: str, suffix: str, layout: Layout, notice: Callable[[str], None]
+) -> Iterator[Row]:
+    if suffix in TABLE_SUFFIXES:
+        return read_table(stream, source, TABLE_SUFFIXES[suffix], layout, notice).rows
+    if suffix == ".txt":
+        return read_text_lines(open_text(stream, source, layout.encoding, notice)[0], source)
+    if suffix == ".json" and _begins_array(stream):
+        return read_json_array(stream, source)
     return read_json_lines(stream, source)
 
 
-def _documents(
-    rows: Iterator[Row],
-    source: str,
-    on_error: str,
-    report: Callable[[BadLine], None] | None,
-    line_of: dict[str, int] | None,
-) -> Iterator[Document]:
-    for row in rows:
-        document = _check_row(row, source, line_of)
-        if isinstance(document, Document):
-            yield document
-        elif on_error == "stop":
-            raise ReadError(str(document))
-        elif report is not None:
-            report(document)
-
-
-def _check_row(row: Row, source: str, line_of: dict[str, int] | None) -> Document | BadLine:
-    """Return the document of a row, its id noted in `line_of`, or what is wrong with the row."""
-    if row.reason is not None:
-        return BadLine(source, row.line, row.reason)
+def _begins_array(stream: BinaryIO) -> bool:
     try:
-        document = parse_document(row.record)
-    except DocumentError as error:
-        return BadLine(source, row.line, str(error))
-    first = row.line if line_of is None else line_of.setdefault(document.id, row.line)
-    if first != row.line:
-        return BadLine(source, row.line, f"id: is {document.id!a}, as on line {first} before")
-    return document
+        start = cast("BufferedReader", stream).peek(BUFFER)[:BUFFER]
+    except STREAM_ERRORS:
+        return False  # reading meets it again, and says where
+    return start.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"["
+
+
+class _Documents:
+    """Makes documents of the rows of one source."""
+
+    def __init__(
+        self, source: str, layout: Layout, numbering: Numbering, line_of: dict[str, int] | None
+    ) -> None:
+        """`line_of` notes where an id was read, unless ids may come again."""
+        self._source = source
+        self._layout = layout
+        self._numbering = numbering
+        self._line_of = line_of
+        self._lacks_label = True
+
+    def read(
+        self, rows: Iterator[Row], on_error: str, report: Callable[[BadLine], object] | None
+    ) -> Iterator[Document]:
+        for row in rows:
+            document = self._document(row)
+            if isinstance(document, Document):
+                yield document
+            elif on_error == "stop":
+                raise ReadError(str(document))
+            elif report is not None:
+                report(document)
+        label = self._layout.label_field
+        if label is not None and self._lacks_label:
+            raise ReadError(f"{self._source}: no document has the field {label!a}")
+
+    def _document(self, row: Row) -> Document | BadLine:
+        """Return the document of a row, or what is wrong with the row."""
+        if row.reason is not None:
+            return BadLine(self._source, row.line, row.reason)
+        record = row.record
+        if isinstance(record, dict):
+            has_id = self._layout.id_field is not None or record.get("id") is not None
+            default = self._numbering.default_id(has_id, row.line)
+            self._lacks_label &= self._layout.label_field not in record
+            record = self._layout.document_record(record, default)
+        try:
+            document = parse_document(record)
+        except DocumentError as error:
+            hint = ""
+            if error.field == "document" and isinstance(row.record, dict) and row.record:
+                names = ", ".join(map(ascii, row.record))
+                hint = f". Its fields are {names}; --text-field names the one that holds the text"
+            return BadLine(self._source, row.line, f"{error}{hint}")
+        if self._line_of is not None:
+            first = self._line_of.setdefault(document.id, row.line)
+            if first != row.line:
+                reason = f"id: is {document.id!a}, as on line {first} before"
+                return BadLine(self._source, row.line, reason)
+        return document

@@ -55,7 +55,7 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
     )
     add_folder(parser)
     parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
-    add_reading(parser)
+    add_reading(parser, label_field=False)
 
 
 class Measuring:

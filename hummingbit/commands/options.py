@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from corpus.document import Document
-from corpus.readers import BadLine, read_documents
+from corpus.readers import BadLine, Layout, read_documents
 
 SOURCE_HELP = (
-    "a file (.jsonl, .csv, .tsv, .parquet, .npz; .gz and .xz are read too), - for JSON lines on"
-    " standard input, or a named data set such as docstrings, snippets or snippets:test"
+    "a file (.jsonl, .json, .csv, .tsv, .txt, .parquet, .arrow, .npz; the first five also with .gz,"
+    " .xz or .bz2), a folder of text files, - for JSON lines on standard input, or a named data set"
+    " such as docstrings, snippets or snippets:test"
 )
 
 
@@ -33,15 +34,54 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add what says how documents are read."""
-    parser.add_argument(
+def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) -> None:
+    """Add what says how documents are read.
+
+    A command with a ``--label-field`` of its own goes without this one.
+    """
+    reading = parser.add_argument_group("reading")
+    reading.add_argument(
+        "--id-field",
+        metavar="NAME",
+        help="the field that holds a document's id (default: id; without one, NAME:LINE)",
+    )
+    reading.add_argument(
+        "--text-field",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="the field that holds its text (default: text); several are joined, one a line",
+    )
+    if label_field:
+        reading.add_argument(
+            "--label-field",
+            dest="read_label_field",
+            metavar="NAME",
+            help="the field that holds its label (default: label or labels)",
+        )
+    reading.add_argument(
+        "--payload-fields",
+        nargs="*",
+        metavar="NAME",
+        help="the fields to keep as its payload (default: all others)",
+    )
+    reading.add_argument(
+        "--no-header",
+        action="store_true",
+        help="the first line of a CSV or TSV file is a document: its fields are column1, column2 …",
+    )
+    reading.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="of CSV, TSV and text files (default: UTF-8, or what they look like)",
+    )
+    reading.add_argument(
         "--data-root",
         type=Path,
         metavar="DIR",
         help="where the named data sets lie (default: $HUMMINGBIT_DATA)",
     )
-    parser.add_argument(
+    reading.add_argument(
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
@@ -56,7 +96,21 @@ def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> I
         on_error=args.on_error,
         data_root=args.data_root,
         report=_report_bad_line,
+        notice=_print_notice,
         unique_ids=unique_ids,
+        layout=layout_of(args),
+    )
+
+
+def layout_of(args: argparse.Namespace) -> Layout:
+    """Return the layout that the options of :func:`add_reading` describe."""
+    return Layout(
+        id_field=args.id_field,
+        text_fields=tuple(args.text_field),
+        label_field=getattr(args, "read_label_field", None),
+        payload_fields=None if args.payload_fields is None else tuple(args.payload_fields),
+        encoding=args.encoding,
+        has_header=not args.no_header,
     )
 
 
@@ -89,6 +143,10 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OptionError(f"{path}: {error.strerror or error}") from error
+
+
+def _print_notice(what: str) -> None:
+    print(what, file=sys.stderr)
 
 
 def _report_bad_line(bad: BadLine) -> None:

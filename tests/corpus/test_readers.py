@@ -122,7 +122,13 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'{"id": "x", "text": "\xed\xa0\x80"}', "is not UTF-8: byte 0xed"),
         (b'{"id": "x", "text": "\\ud800"}', "text: is '\\ud800', which holds a lone surrogate"),
         (b'{"text": "no id"}', "id: is None; it must be a string"),
-        (b'{"id": 7, "text": "t"}', "id: is 7; it must be a string"),
+        (b'{"id": true, "text": "t"}', "id: is True; it must be a string"),
+        (b'{"id": 1.5, "text": "t"}', "id: is 1.5; it must be a string"),
+        (
+            b'{"id": "x", "question": "t"}',
+            "document: must have exactly one of text, vector, code; has none of them. Its fields"
+            " are 'id', 'question'; --text-field names the one that holds the text",
+        ),
         (b'["id"]', "document: is ['id']; it must be an object"),
         (b"7", "document: is 7; it must be an object"),
         (b'{"id": "a", "text": "again"}', "id: is 'a', as on line 1 before"),
@@ -215,8 +221,7 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
         ("nonsense", "No such file or directory; nor is it one of the named data sets docstrings"),
         ("nul\0.jsonl", "embedded null"),
         ("x" * 300 + ".jsonl", "File name too long"),
-        ("folder.jsonl", "is a directory; name one file"),
-        ("d.txt", "the suffix '.txt' is not one of .jsonl, .json, .csv, .tsv, .parquet, .npz"),
+        ("d.doc", "the suffix '.doc' is not one of .jsonl, .ndjson, .json, .csv, .tsv, .txt, .par"),
         ("d.gz", "the suffix '' is not one of"),
         ("bare", "the suffix '' is not one of"),
         ("d.npz.gz", ".npz is not read compressed; decompress it first"),
@@ -226,8 +231,7 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
 def test_a_source_that_cannot_be_read_is_refused_at_once(
     tmp_path: Path, name: str, reason: str
 ) -> None:
-    (tmp_path / "folder.jsonl").mkdir()
-    for present in ("d.txt", "d.gz", "bare", "d.npz.gz", "d.parquet.xz"):
+    for present in ("d.doc", "d.gz", "bare", "d.npz.gz", "d.parquet.xz"):
         (tmp_path / present).touch()
     with pytest.raises(ReadError) as caught:
         read_documents(tmp_path / name)
@@ -289,7 +293,7 @@ def test_a_csv_cell_may_be_as_long_as_a_text(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_csv_row_is_reported_where_it_starts(tmp_path: Path, row: bytes, reason: str) -> None:
-    content = b'id,text,vector\na,"one\nand a half",\n' + row + b"\nb,two,\n"
+    content = 'id,text,vector\na,"one\nand a ½",\n'.encode() + row + b"\nb,two \xc3\xa9,\n"
     path = write(tmp_path, "d.csv", content)
     with pytest.raises(ReadError) as caught:
         list(read_documents(path))
@@ -312,10 +316,13 @@ def test_a_quote_that_never_closes_is_reported_where_it_opens(tmp_path: Path) ->
     ("content", "reason"),
     [
         (b"", ": is empty; it must begin with a header row"),
-        (b"name,text\na,b\n", ":1: the header has no column id; it has 'name', 'text'"),
-        (b"id,title\n", ":1: the header has none of the columns text, vector, code"),
+        (
+            b"id,title\n",
+            ": has none of the fields text, vector, code; it has 'id', 'title'. --text-field names"
+            " the one that holds the text",
+        ),
         (b"id,text,text\n", ":1: the header names the column 'text' twice"),
-        (b"id,te\xffxt\n", ":1: is not UTF-8: byte 0xff at character 5"),
+        ("id,te\udcffxt,½,⅓\n".encode("utf-8", "surrogateescape"), ":1: is not UTF-8: byte 0xff"),
     ],
 )
 def test_a_bad_header_is_an_error_even_where_lines_are_skipped(
@@ -324,7 +331,7 @@ def test_a_bad_header_is_an_error_even_where_lines_are_skipped(
     path = write(tmp_path, "d.csv", content)
     with pytest.raises(ReadError) as caught:
         list(read_documents(path, on_error="skip"))
-    assert str(caught.value) == f"{path}{reason}"
+    assert str(caught.value).startswith(f"{path}{reason}")
 
 
 def test_parquet_columns_become_fields_and_the_rest_payload(tmp_path: Path) -> None:
@@ -378,11 +385,9 @@ def test_broken_utf8_in_parquet_is_a_bad_row(tmp_path: Path) -> None:
     assert bad[0].reason.startswith("is not UTF-8")
 
 
-def test_parquet_without_ids_or_cut_short_is_an_error(tmp_path: Path) -> None:
+def test_a_parquet_file_cut_short_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
-    pyarrow.parquet.write_table(pyarrow.table({"name": ["a"], "text": ["t"]}), path)
-    with pytest.raises(ReadError, match=r"has no column id; it has 'name', 'text'$"):
-        list(read_documents(path))
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "text": ["t"]}), path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ReadError, match=f"^{path}: cannot be read as Parquet"):
         list(read_documents(path))

@@ -1,0 +1,78 @@
+"""Folders of text files, and those that the library ``datasets`` saves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pyarrow.ipc
+import pytest
+
+from corpus.layout import Layout
+from corpus.readers import ReadError, read_documents
+
+
+def test_a_folder_of_texts_is_labelled_by_the_folders_in_it(tmp_path: Path) -> None:
+    for place, text in (("sport/b.txt", "goal"), ("sport/a.txt", "match"), ("readme.md", "all")):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(text)
+    documents = list(read_documents(tmp_path))
+    assert [(one.id, one.text, one.labels) for one in documents] == [
+        ("readme.md", "all", ()),
+        ("sport/a.txt", "match", ("sport",)),
+        ("sport/b.txt", "goal", ("sport",)),
+    ]
+
+
+def test_text_files_may_be_in_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("café".encode("cp1252"))
+    notices: list[str] = []
+    (document,) = read_documents(tmp_path, notice=notices.append)
+    assert document.text == "café"
+    assert notices == [f"{tmp_path}: a.txt is not UTF-8; it is read as cp1252"]
+
+
+def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"is a folder without \.txt or \.md files"):
+        list(read_documents(tmp_path))
+
+
+def save_to_disk(folder: Path, texts: list[str]) -> None:
+    """Write a data set of one file a text, as ``datasets.Dataset.save_to_disk`` lays it out."""
+    folder.mkdir(parents=True)
+    names = [f"data-{i:05}-of-{len(texts):05}.arrow" for i in range(len(texts))]
+    for name, text in zip(names, texts, strict=True):
+        table = pyarrow.table({"text": [text], "label": [1]})
+        with pyarrow.ipc.new_stream(folder / name, table.schema) as writer:
+            writer.write_table(table)
+    state = {"_data_files": [{"filename": name} for name in names], "_split": "train"}
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def test_a_saved_data_set_is_read_file_by_file(tmp_path: Path) -> None:
+    save_to_disk(tmp_path / "d", ["one", "two"])
+    documents = list(read_documents(tmp_path / "d"))
+    assert [(one.id, one.text, one.labels) for one in documents] == [
+        ("d:1", "one", ("1",)),
+        ("d:2", "two", ("1",)),
+    ]
+    with pytest.raises(ReadError, match=r"has no field 'body'; it has 'text', 'label'"):
+        list(read_documents(tmp_path / "d", layout=Layout(text_fields=("body",))))
+
+
+def test_of_several_splits_one_must_be_named(tmp_path: Path) -> None:
+    save_to_disk(tmp_path / "d" / "train", ["one"])
+    (tmp_path / "d" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(ReadError, match=f"holds several splits; name one: {tmp_path}/d/train, "):
+        list(read_documents(tmp_path / "d"))
+
+
+def test_a_damaged_state_is_an_error_and_leads_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{}")
+    with pytest.raises(ReadError, match=r"state\.json: is not what the library datasets writes"):
+        list(read_documents(tmp_path))
+    state = {"_data_files": [{"filename": "../../etc/passwd"}]}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(ReadError, match=f"^{tmp_path}/passwd: cannot be read as Arrow"):
+        list(read_documents(tmp_path))

@@ -1,0 +1,186 @@
+"""Sources of other shapes: other names, integer or missing ids, several text fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpus.document import parse_document
+from corpus.layout import Layout
+from corpus.readers import ReadError, read_documents
+
+BANK = "text,category\nwhere is my card?,card_arrival\nI lost my card,lost_card\n"
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_documents_without_ids_are_numbered_by_line_and_it_is_said(tmp_path: Path) -> None:
+    notices: list[str] = []
+    path = write(tmp_path, "bank.train.csv", BANK)
+    documents = list(read_documents(path, notice=notices.append))
+    assert [one.id for one in documents] == ["bank:2", "bank:3"]
+    expected = f"{path}: documents have no id; they are numbered by line, from bank:2"
+    assert notices == [expected]
+
+
+def test_a_label_of_another_name_is_a_label_and_stays_in_the_payload(tmp_path: Path) -> None:
+    layout = Layout(label_field="category")
+    first, _ = read_documents(write(tmp_path, "bank.csv", BANK), layout=layout)
+    assert first.labels == ("card_arrival",)
+    assert first.payload_with_labels == {"category": "card_arrival", "label": "card_arrival"}
+
+
+def test_a_label_beside_the_one_that_was_asked_for_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.csv", "id,text,label,topic\na,one,wrong,right\n")
+    (document,) = read_documents(path, layout=Layout(label_field="topic"))
+    assert document.payload_with_labels == {"topic": "right", "label": "right"}
+
+
+def test_integers_are_ids_and_labels(tmp_path: Path) -> None:
+    lines = '{"id": 7, "text": "a", "label": 3}\n{"id": 8, "text": "b", "labels": [1, 2]}\n'
+    documents = list(read_documents(write(tmp_path, "d.jsonl", lines)))
+    assert [(one.id, one.labels) for one in documents] == [("7", ("3",)), ("8", ("1", "2"))]
+
+
+def test_text_fields_are_joined_and_payload_fields_kept(tmp_path: Path) -> None:
+    record = {"uid": 1, "title": "Tides", "body": "The moon pulls.", "year": 1999, "note": None}
+    layout = Layout(
+        id_field="uid", text_fields=("title", "body"), payload_fields=("title", "year", "note")
+    )
+    path = write(tmp_path, "d.jsonl", json.dumps(record))
+    (document,) = read_documents(path, layout=layout)
+    assert (document.id, document.text) == ("1", "Tides\nThe moon pulls.")
+    assert document.payload == {"title": "Tides", "year": 1999}
+
+
+def test_a_part_that_is_missing_leaves_no_empty_line(tmp_path: Path) -> None:
+    layout = Layout(text_fields=("title", "body"))
+    path = write(tmp_path, "d.csv", "title,body\nTides,\n,Moon\n,\n")
+    assert [one.text for one in read_documents(path, layout=layout)] == ["Tides", "Moon", ""]
+
+
+def test_fields_of_json_lines_that_hold_no_part_join_the_payload(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", '{"id": "a", "text": "t", "lang": "en", "payload": {"n": 1}}')
+    (document,) = read_documents(path)
+    assert document.payload == {"lang": "en", "n": 1}
+
+
+@pytest.mark.parametrize(
+    ("layout", "reason"),
+    [
+        (Layout(id_field="key"), "has no field 'key'; it has 'text', 'category'"),
+        (Layout(text_fields=("body",)), "has no field 'body'; it has 'text', 'category'"),
+        (Layout(label_field="topic"), "has no field 'topic'; it has 'text', 'category'"),
+        (Layout(payload_fields=("year",)), "has no field 'year'; it has 'text', 'category'"),
+        (Layout(encoding="klingon"), "there is no encoding 'klingon'"),
+    ],
+)
+def test_a_field_that_is_not_there_is_refused(tmp_path: Path, layout: Layout, reason: str) -> None:
+    path = write(tmp_path, "bank.csv", BANK)
+    with pytest.raises(ReadError) as caught:
+        list(read_documents(path, layout=layout, on_error="skip"))
+    assert str(caught.value) == f"{path}: {reason}"
+
+
+def test_a_label_that_no_line_has_is_refused_at_the_end(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", '{"id": "a", "text": "t", "topik": "x"}')
+    with pytest.raises(ReadError, match=r"no document has the field 'topic'$"):
+        list(read_documents(path, layout=Layout(label_field="topic")))
+
+
+def test_a_line_without_an_id_among_lines_with_ids_is_bad(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", '{"id": "a", "text": "t"}\n{"text": "u"}\n')
+    with pytest.raises(ReadError, match=r":2: id: is None; it must be a string"):
+        list(read_documents(path))
+
+
+def test_a_text_that_is_a_list_is_a_bad_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", '{"id": "a", "body": ["t"]}')
+    with pytest.raises(ReadError, match=r":1: text: is \['t'\]; it must be a string"):
+        list(read_documents(path, layout=Layout(text_fields=("body",))))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather"])
+def test_columns_are_named_the_same_way(tmp_path: Path, suffix: str) -> None:
+    table = pyarrow.table({"qid": [5, 6], "question": ["a", "b"], "topic": ["x", None]})
+    path = tmp_path / f"d.{suffix}"
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        make = pyarrow.ipc.new_stream if suffix == "arrow" else pyarrow.ipc.new_file
+        with make(path, table.schema) as writer:
+            writer.write_table(table)
+    layout = Layout(id_field="qid", text_fields=("question",), label_field="topic")
+    documents = list(read_documents(path, layout=layout))
+    assert [(one.id, one.text, one.labels) for one in documents] == [
+        ("5", "a", ("x",)),
+        ("6", "b", ()),
+    ]
+
+
+def test_a_json_array_is_read_and_its_entries_are_counted(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.json", '\ufeff [{"text": "a"},\n {"text": "b"}, 7]')
+    documents = read_documents(path)
+    assert [next(documents).id, next(documents).id] == ["d:1", "d:2"]
+    with pytest.raises(ReadError, match=r":3: document: is 7; it must be an object"):
+        next(documents)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("[1, 2", "is not valid JSON"), ("[NaN]", "NaN is not a JSON number")],
+)
+def test_a_broken_json_array_is_an_error(tmp_path: Path, content: str, reason: str) -> None:
+    with pytest.raises(ReadError, match=reason):
+        list(read_documents(write(tmp_path, "d.json", content)))
+
+
+def test_lines_of_a_text_file_are_documents(tmp_path: Path) -> None:
+    path = write(tmp_path, "titles.txt", "First title\n\n  Second title \n")
+    assert [(one.id, one.text) for one in read_documents(path)] == [
+        ("titles:1", "First title"),
+        ("titles:3", "Second title"),
+    ]
+
+
+values = st.none() | st.integers() | st.text(max_size=5) | st.booleans() | st.lists(st.integers())
+raw_records = st.dictionaries(
+    st.sampled_from(["id", "text", "label", "labels", "payload", "a", "b"]), values
+)
+layouts = st.builds(
+    Layout,
+    id_field=st.none() | st.sampled_from(["id", "a"]),
+    text_fields=st.sampled_from([(), ("a",), ("b", "a"), ("text", "b")]),
+    label_field=st.none() | st.sampled_from(["label", "labels", "b"]),
+    payload_fields=st.none() | st.just(("a", "label")),
+)
+
+
+@given(raw_records, layouts)
+def test_any_record_is_laid_out_with_the_fields_of_a_document_alone(
+    raw: dict[str, Any], layout: Layout
+) -> None:
+    before = json.dumps(raw)
+    record = layout.document_record(raw, "numbered")
+    assert set(record) <= {"id", "text", "vector", "code", "label", "labels", "payload"}
+    assert json.dumps(raw) == before
+    if layout == Layout() and isinstance(raw.get("id"), str) and set(raw) <= {"id", "text"}:
+        assert record == raw
+
+
+def test_what_is_laid_out_already_stays_as_it_is() -> None:
+    record = {"id": "a", "text": "t", "label": "x", "payload": {"n": 1}}
+    assert Layout().document_record(record, None) == record
+    assert parse_document(record).labels == ("x",)

@@ -1,0 +1,102 @@
+"""CSV as programs write it: other encodings, other delimiters, no header."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpus.layout import Layout
+from corpus.readers import ReadError, read_documents
+
+CHINESE = "".join(f"{i},中国经济新闻第{i}条今天开始\n" for i in range(30))
+FRENCH = "".join(f"{i},L'élève français va à l'école {i} fois\n" for i in range(30))
+RUSSIAN = "".join(f"{i},Новости экономики и спорта номер {i}\n" for i in range(30))
+POLISH = "".join(f"{i},Zażółć gęślą jaźń i wróć źdźbło {i}\n" for i in range(30))
+
+
+@pytest.mark.parametrize(
+    ("rows", "encoding"),
+    [
+        (CHINESE, "gb18030"),
+        (FRENCH, "cp1252"),
+        ("1,one café\n", "cp1252"),
+        (RUSSIAN, "cp1251"),
+        (FRENCH, "utf-16"),
+        (CHINESE, "utf-8"),
+        (FRENCH, "utf-8-sig"),
+    ],
+)
+def test_the_encoding_is_found_out_and_said(tmp_path: Path, rows: str, encoding: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_bytes(("id,text\n" + rows).encode(encoding))
+    notices: list[str] = []
+    found = [one.text for one in read_documents(path, notice=notices.append)]
+    assert found == [line.partition(",")[2] for line in rows.splitlines()]
+    assert len(notices) == (0 if encoding.startswith("utf-8") else 1)
+    assert all("is not UTF-8; it is read as " in notice for notice in notices)
+
+
+def test_an_encoding_that_is_given_is_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv.gz"
+    path.write_bytes(gzip.compress(("id,text\n" + POLISH).encode("iso8859-2")))
+    notices: list[str] = []
+    layout = Layout(encoding="iso8859-2")
+    found = [one.text for one in read_documents(path, layout=layout, notice=notices.append)]
+    assert found == [line.partition(",")[2] for line in POLISH.splitlines()]
+    assert notices == []
+
+
+def test_bytes_that_are_not_of_the_encoding_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"id,text\na,\xff\xff\n")
+    with pytest.raises(ReadError, match=r"cannot be read on: is not ascii"):
+        list(read_documents(path, layout=Layout(encoding="ascii")))
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found_out_and_said(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "d.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(["id", "text", "label"])
+        for number in range(20):
+            writer.writerow([number, "one, two; three | four", "x"])
+    notices: list[str] = []
+    documents = list(read_documents(path, notice=notices.append))
+    assert {one.text for one in documents} == {"one, two; three | four"}
+    assert len(notices) == (delimiter != ",")
+
+
+@given(
+    st.lists(
+        st.tuples(st.text("ab,;|\t\"' \né", max_size=8), st.text("xyz,;|", max_size=6)), min_size=1
+    )
+)
+def test_commas_are_never_mistaken_where_every_cell_is_quoted(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    written = io.StringIO()
+    writer = csv.writer(written, quoting=csv.QUOTE_ALL)
+    writer.writerow(["text", "note"])
+    writer.writerows(rows)
+    path = tmp_path_factory.mktemp("csv") / "d.csv"
+    path.write_bytes(written.getvalue().encode())
+    found = [(one.text, one.payload.get("note", "")) for one in read_documents(path)]
+    assert found == rows
+
+
+def test_without_a_header_columns_are_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("sport,the match was won\nmoney,shares fell\n")
+    layout = Layout(text_fields=("column2",), label_field="column1", has_header=False)
+    documents = list(read_documents(path, layout=layout))
+    assert [(one.id, one.labels, one.text) for one in documents] == [
+        ("d:1", ("sport",), "the match was won"),
+        ("d:2", ("money",), "shares fell"),
+    ]
