@@ -58,7 +58,7 @@ bench: $(VENV)/.dev ## Time encoding, search and training side by side with thei
 	$(BIN)/python -m benchmarks.evaluation
 
 .PHONY: faults
-faults: $(VENV)/.dev ## Kill the service 100 times and the store 200 times; fill a disk 20 times
+faults: $(VENV)/.dev ## Kill the service, every kind of job at every step, and the store; fill a disk
 	$(BIN)/python -m pytest -m faults -s tests
 
 .PHONY: soak

@@ -66,6 +66,9 @@ def _nothing(_: str) -> None:
 class DataFolder:
     """An open data folder. All methods are thread-safe."""
 
+    drafts_survive = False
+    """Whether a draft (:mod:`index.drafts`) is there when the folder is opened after a crash."""
+
     def __init__(
         self, path: Path, *, writable: bool, engine: str = "auto", indexed: bool = True
     ) -> None:

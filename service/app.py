@@ -24,8 +24,8 @@ from service.http.middleware import BodyLimit, RequestId
 from service.http.monitoring import Metrics, Observe
 from service.http.openapi import describe
 from service.http.tracing import Trace, exporting_provider
-from service.jobs.kinds import explain, kinds_of_work
-from service.jobs.runner import Jobs
+from service.jobs.kinds import explain, kinds_of_jobs
+from service.jobs.runner import Jobs, Quota
 from service.routes import (
     aliases,
     collections,
@@ -150,15 +150,17 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
 def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
     """Open the data folder's jobs; those of a service that only reads are forgotten at its end."""
     folder, settings = app.state.folder, app.state.settings
-    kinds = kinds_of_work(folder, app.state.write_gate, settings)
+    kinds = kinds_of_jobs(folder, app.state.write_gate, settings)
     path = folder.path / "jobs" if scratch is None else Path(scratch.name)
     return Jobs(
         path,
         kinds,
         explain,
-        workers=settings.concurrent_jobs,
-        kept=settings.kept_jobs,
-        keep_files={"evaluation"},
+        workers={
+            "long": settings.concurrent_jobs,
+            "short": settings.concurrent_short_jobs,
+        },
+        quota=Quota(settings.kept_jobs, settings.jobs_per_key, settings.job_bytes_per_key),
     )
 
 

@@ -122,8 +122,23 @@ class Settings(BaseSettings):
         default=8,
         description="evaluations, encodings and batches at a time; single searches overtake them",
     )
-    concurrent_jobs: Count = Field(default=1, description="jobs in the background at a time")
-    kept_jobs: Count = Field(default=1000, description="finished jobs that are remembered")
+    concurrent_jobs: Count = Field(
+        default=1,
+        description="long jobs at a time: reindexing, snapshots, compaction, large bulks",
+    )
+    concurrent_short_jobs: Count = Field(
+        default=1, description="short jobs at a time: evaluations, verifications, small bulks"
+    )
+    jobs_per_key: Count = Field(
+        default=32, description="unfinished jobs of one key; the next is answered 429"
+    )
+    job_bytes_per_key: Count = Field(
+        default=512 << 20,
+        description="of the files of one key's jobs; for a job, the oldest finished ones go",
+    )
+    kept_jobs: Count = Field(
+        default=1000, description="finished jobs of one key that are remembered"
+    )
     max_connections: Count = Field(default=1024, description="open connections")
     max_connections_per_address: Count = Field(
         default=256, description="open connections from one address, which may be a proxy's"

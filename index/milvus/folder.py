@@ -25,6 +25,8 @@ class MilvusFolder(DataFolder):
     one away that has another folder: two must not write to the same Milvus database.
     """
 
+    drafts_survive = True
+
     def __init__(self, path: Path, uri: str, token: str | None = None, *, writable: bool) -> None:
         """Open the data folder at `path` and the collections at `uri`.
 

@@ -38,6 +38,7 @@ TITLES = {
     "format_unavailable": "The format cannot be written here",
     "document_exists": "There is such a document already",
     "unknown_job": "There is no such job",
+    "too_many_jobs": "Too many jobs",
     "job_finished": "The job is finished",
     "idempotency_key_reused": "The key was given for another request",
     "unknown_snapshot": "There is no such snapshot",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,18 +16,21 @@ import numpy as np
 from corpus.document import Document, parse_document
 from encoder.codes import Codes
 from index.backend import CollectionBackend, Folder
-from index.inputs import batches, encode_documents, read_contents
+from index.batches import batches
+from index.contents import encode_contents, read_contents
 from service.http.body import parse_json
 from service.http.problems import ProblemError
-from service.jobs.runner import Progress
+from service.jobs.runner import Progress, write_synced
 from service.schemas.checks import check_fingerprint, check_id, check_text, located
 from service.settings import Settings
 from service.write_gate import WriteGate
 
 INPUT = "input.ndjson"
+ERRORS = "errors.ndjson"
 CONTENT = ("text", "vector")
 BATCH_LINES = 1000
 MAX_ERRORS = 1000
+COUNTS = ("received", "written", "unchanged", "failed", "generation")
 
 
 @dataclass(slots=True)
@@ -38,6 +44,10 @@ class BulkResult:
     generation: int = 0
     errors: list[dict[str, Any]] = field(default_factory=list)
 
+    def counts(self) -> dict[str, int]:
+        """Return all but the errors."""
+        return {name: getattr(self, name) for name in COUNTS}
+
     def refuse(self, line: int, id_: str | None, problem: ProblemError) -> None:
         """Note that a line was refused."""
         self.failed += 1
@@ -48,11 +58,7 @@ class BulkResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as it is answered."""
         return {
-            "received": self.received,
-            "written": self.written,
-            "unchanged": self.unchanged,
-            "failed": self.failed,
-            "generation": self.generation,
+            **self.counts(),
             "errors": sorted(self.errors, key=lambda error: error["line"]),
             "errors_left_out": self.failed - len(self.errors),
         }
@@ -80,14 +86,23 @@ class BulkWriter:
     """Writes lines to a collection, or to what an alias means when each batch comes."""
 
     def __init__(
-        self, folder: Folder, gate: WriteGate, name: str, limits: Settings, options: BulkOptions
+        self,
+        folder: Folder,
+        gate: WriteGate,
+        name: str,
+        limits: Settings,
+        options: BulkOptions,
+        *,
+        resume: Resume | None = None,
     ) -> None:
+        """Begin, or go on where the job that `resume` is of was interrupted."""
         self._folder = folder
         self._gate = gate
         self._name = name
         self._limits = limits
         self._options = options
-        self.result = BulkResult()
+        self._resume = resume
+        self.result = BulkResult() if resume is None else resume.result()
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Write what is right of the lines, which follow those before; it is on disk after.
@@ -109,12 +124,23 @@ class BulkWriter:
                 accepted = self._changed(collection, accepted)
             if self._options.create_only:
                 accepted = self._missing(collection, accepted)
+            self.result.written += len(accepted)
             last = _last_of_each_id(accepted)
+            bookmark = self._bookmark()
             if last:
                 documents = [line.document for line in last]
                 codes = _codes_of(last, collection)
-                self.result.generation = collection.upsert_encoded(documents, codes).generation
-            self.result.written += len(accepted)
+                written = collection.upsert_encoded(documents, codes, bookmark)
+                self.result.generation = written.generation
+            elif bookmark is not None:
+                collection.set_bookmark(*bookmark)
+
+    def _bookmark(self) -> tuple[str, str] | None:
+        """Return what is to be noted with the batch; None in a request that is not resumed."""
+        if self._resume is None:
+            return None
+        self._resume.keep(self.result.errors)
+        return self._resume.key, json.dumps(self.result.counts())
 
     def _accepted(self, collection: CollectionBackend, lines: Iterable[bytes]) -> Iterator[Line]:
         for raw in lines:
@@ -164,16 +190,74 @@ class BulkWriter:
         return missing
 
 
-def write_file(path: Path, writer: BulkWriter, progress: Progress) -> dict[str, Any]:
-    """Write the lines of a file, as a job."""
+class Resume:
+    """How far a bulk job has come, in three places.
+
+    Each batch commits a bookmark in the same transaction of the collection as its documents, so a
+    line is written once, however often the job is begun: what others have written to the same ids
+    since stays, and a job that only creates does not meet its own documents. The record of the job
+    says the same a moment later; it counts where the collection keeps no bookmarks. The errors lie
+    in a file of the job, and are on disk before the batch is committed.
+    """
+
+    def __init__(self, folder: Folder, progress: Progress) -> None:
+        self._folder = folder
+        self._progress = progress
+        self._errors = progress.folder / ERRORS
+        self._kept = 0
+
+    @property
+    def key(self) -> str:
+        """The key of the bookmarks of this job."""
+        return self._progress.job.id
+
+    def result(self) -> BulkResult:
+        """Return what has become of the lines that are done with."""
+        # An alias may have been moved between two batches.
+        marks = (one.bookmark(self.key) for one in self._folder.collections().values())
+        found: list[dict[str, Any]] = [json.loads(mark) for mark in marks if mark is not None]
+        if self._progress.recorded is not None:
+            found.append(self._progress.recorded)
+        result = BulkResult()
+        if found:
+            result = BulkResult(**max(found, key=lambda counts: int(counts["received"])))
+        self._kept = min(result.failed, MAX_ERRORS)
+        if self._errors.exists():
+            lines = self._errors.read_text(encoding="utf-8").splitlines()[: self._kept]
+            result.errors = [json.loads(line) for line in lines]
+            # What follows is of a batch that was not committed, and will be done again.
+            write_synced(self._errors, "".join(f"{line}\n" for line in lines))
+        return result
+
+    def keep(self, errors: Sequence[Mapping[str, Any]]) -> None:
+        """Have the errors on disk."""
+        if len(errors) == self._kept:
+            return
+        with self._errors.open("a", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(error)}\n" for error in errors[self._kept :])
+            file.flush()
+            os.fsync(file.fileno())
+        self._kept = len(errors)
+
+    def end(self) -> None:
+        """Delete the bookmarks; the record says that nothing is left to do."""
+        for collection in self._folder.collections().values():
+            if collection.bookmark(self.key) is not None:
+                collection.set_bookmark(self.key, None)
+
+
+def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
+    """Write the lines of a file that are left to do, as a job."""
     progress.step = "writing"
     with path.open("rb") as file:
         progress.advance(total=sum(1 for _ in file))
         file.seek(0)
-        for lines in batches(file, BATCH_LINES):
+        left = itertools.islice(file, writer.result.received, None)
+        progress.advance(writer.result.received)
+        for lines in batches(left, BATCH_LINES):
             writer.write(lines)
+            progress.record(dict(writer.result.counts()))
             progress.advance(len(lines))
-    return writer.result.to_dict()
 
 
 def _without_code(record: Any, n_bits: int) -> tuple[Any, Codes | None]:
@@ -200,7 +284,7 @@ def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
     codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
     places = [place for place, line in enumerate(lines) if line.code is None]
     made = [lines[place].document for place in places]
-    codes[places] = encode_documents(made, collection.encoder, collection.n_bits)
+    codes[places] = encode_contents(made, collection.encoder, collection.n_bits)
     for place, line in enumerate(lines):
         if line.code is not None:
             codes[place] = line.code

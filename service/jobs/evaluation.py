@@ -10,7 +10,7 @@ from evaluation.reports.job import run_job, shown_ids
 from evaluation.reports.report import write_report
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field
-from service.jobs.runner import Progress
+from service.jobs.runner import Progress, write_synced
 from service.schemas.checks import check_count, parse_item
 from service.schemas.evaluations import EvaluateRequest
 from service.settings import Settings
@@ -30,8 +30,8 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     collection = folder.collection(progress.job.collection)
     done = run_job(collection, queries, body.metrics, settings, shown_ids(folder, collection))
     if done.run is not None:
-        (progress.folder / RUN_FILE).write_text(done.run(), encoding="utf-8")
-    (progress.folder / REPORT_FILE).write_text(write_report(done.report), encoding="utf-8")
+        write_synced(progress.folder / RUN_FILE, done.run())
+    write_synced(progress.folder / REPORT_FILE, write_report(done.report))
     progress.advance(len(queries))
     return {"report": f"/v1/evaluations/{progress.job.id}"}
 

@@ -1,24 +1,26 @@
 """What is known of jobs, on disk: one SQLite file, so that a restart forgets none.
 
 A job is acknowledged once its record is committed. What a job is to do lies in its `spec`, and
-whatever is too large for that in a folder of its own.
+whatever is too large for that in a folder of its own. What its work records on the way is there
+when it is begun again.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS jobs (
@@ -37,13 +39,31 @@ CREATE TABLE IF NOT EXISTS jobs (
     result TEXT,
     error TEXT,
     idempotency_key TEXT UNIQUE,
-    digest TEXT
+    digest TEXT,
+    owner TEXT NOT NULL DEFAULT '',
+    bytes INTEGER NOT NULL DEFAULT 0,
+    recorded TEXT,
+    no_return INTEGER NOT NULL DEFAULT 0
 );
 """
+# What version 1 had not.
+ADDED = (
+    "owner TEXT NOT NULL DEFAULT ''",
+    "bytes INTEGER NOT NULL DEFAULT 0",
+    "recorded TEXT",
+    "no_return INTEGER NOT NULL DEFAULT 0",
+)
 COLUMNS = (
     "id, kind, collection, spec, state, done, total, attempts, created, started, finished, result, "
-    "error, idempotency_key, digest"
+    "error, idempotency_key, digest, owner, bytes, recorded, no_return"
 )
+
+
+IS_FINISHED = "state IN ('done', 'failed', 'cancelled')"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class JobStoreError(RuntimeError):
@@ -54,7 +74,9 @@ class JobStoreError(RuntimeError):
 class JobRecord:
     """A job; times are UTC, ISO 8601. `attempts` counts how often it was begun.
 
-    `step` is what it is at; it is not on disk, so it is None of a job that does not run.
+    `owner` tells whose job it is and `bytes` what its files take. `recorded` is what its work noted
+    for the attempt after this one; after `no_return` the job can only be completed. `step` is what
+    it is at; it is not on disk, so it is None of a job that does not run.
     """
 
     id: str
@@ -72,7 +94,37 @@ class JobRecord:
     error: dict[str, Any] | None
     idempotency_key: str | None
     digest: str | None
+    owner: str
+    bytes: int
+    recorded: dict[str, Any] | None
+    no_return: bool
     step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended, and how far it was then, where it was begun."""
+
+    state: State
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    done: int | None = None
+    total: int | None = None
+    finished: str = field(default_factory=_now)
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What a job is to do, and for whom.
+
+    `idempotency` is the key that a client gave and a digest of the request that it gave it for.
+    """
+
+    kind: str
+    collection: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    owner: str = ""
+    idempotency: tuple[str, str] | None = None
 
 
 class JobStore:
@@ -95,9 +147,9 @@ class JobStore:
                     raise JobStoreError(f"{path}: {message}")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-                connection.executescript(SCHEMA)
-                connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-        except sqlite3.Error as error:
+                _upgrade(connection, version)
+            self._inode = path.stat().st_ino
+        except (sqlite3.Error, OSError) as error:
             raise JobStoreError(f"{path}: {error}") from error
 
     def close(self) -> None:
@@ -105,21 +157,17 @@ class JobStore:
         with self._lock:
             self._connection.close()
 
-    def add(
-        self,
-        id_: str,
-        kind: str,
-        collection: str,
-        spec: dict[str, Any],
-        idempotency: tuple[str, str] | None = None,
-    ) -> JobRecord:
-        """Write a job that waits. `idempotency` is a key, given once, and what it was given for."""
-        key, digest = idempotency or (None, None)
+    def add(self, new: NewJob, id_: str, bytes_: int) -> JobRecord:
+        """Write a job that waits, whose files take so many bytes."""
+        key, digest = new.idempotency or (None, None)
         query = """
-            INSERT INTO jobs (id, kind, collection, spec, state, created, idempotency_key, digest)
-            VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)
+            INSERT INTO jobs (id, kind, collection, spec, state, created, idempotency_key, digest,
+                owner, bytes)
+            VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)
         """
-        values = (id_, kind, collection, json.dumps(spec), _now(), key, digest)
+        spec = json.dumps(new.spec)
+        values = (id_, new.kind, new.collection, spec, _now(), key, digest, new.owner, bytes_)
+        self._check_place()
         with self._using() as connection:
             connection.execute(query, values)
         return self.get(id_)
@@ -161,32 +209,78 @@ class JobStore:
         """Write how far a job is."""
         self._update("UPDATE jobs SET done = ?, total = ? WHERE id = ?", done, total, id_)
 
-    def finish(
-        self,
-        id_: str,
-        state: State,
-        *,
-        result: dict[str, Any] | None = None,
-        error: dict[str, Any] | None = None,
-    ) -> bool:
+    def record(self, id_: str, recorded: dict[str, Any], *, no_return: bool) -> None:
+        """Write what the work of a job needs to know if it is begun again."""
+        query = "UPDATE jobs SET recorded = ?, no_return = ? WHERE id = ?"
+        self._check_place()
+        self._update(query, json.dumps(recorded), no_return, id_)
+
+    def finish(self, id_: str, outcome: Outcome) -> bool:
         """End a job that waits or runs, and return whether it did."""
         query = """
-            UPDATE jobs SET state = ?, finished = ?, result = ?, error = ?
+            UPDATE jobs SET state = ?, finished = ?, result = ?, error = ?,
+                done = coalesce(?, done), total = coalesce(?, total)
             WHERE id = ? AND state IN ('queued', 'running')
         """
-        written = [None if one is None else json.dumps(one) for one in (result, error)]
-        return self._update(query, state, _now(), *written, id_)
+        written = [
+            None if one is None else json.dumps(one) for one in (outcome.result, outcome.error)
+        ]
+        counted = (outcome.done, outcome.total)
+        self._check_place()
+        return self._update(query, outcome.state, outcome.finished, *written, *counted, id_)
 
-    def forget(self, keep: int) -> list[str]:
-        """Delete all finished jobs but the last `keep`, and return the ids of those deleted."""
-        chosen = """
-            SELECT id FROM jobs WHERE state IN ('done', 'failed', 'cancelled')
-            ORDER BY number DESC LIMIT -1 OFFSET ?
+    def shrink(self, id_: str, bytes_: int) -> None:
+        """Write what the files of a job take that is finished."""
+        self._update("UPDATE jobs SET bytes = ? WHERE id = ?", bytes_, id_)
+
+    def held_by(self, owner: str) -> tuple[int, int]:
+        """Return how many unfinished jobs somebody has, and the bytes of all of their files."""
+        query = """
+            SELECT coalesce(sum(state IN ('queued', 'running')), 0), coalesce(sum(bytes), 0)
+            FROM jobs WHERE owner = ?
         """
         with self._using() as connection:
+            unfinished, bytes_ = connection.execute(query, (owner,)).fetchone()
+        return unfinished, bytes_
+
+    def oldest_with_files(self, owner: str) -> list[tuple[str, int]]:
+        """Return somebody's finished jobs that have files, the oldest first, and their bytes."""
+        query = f"""
+            SELECT id, bytes FROM jobs WHERE owner = ? AND bytes > 0 AND {IS_FINISHED}
+            ORDER BY number
+        """  # noqa: S608 - fixed parts
+        with self._using() as connection:
+            return connection.execute(query, (owner,)).fetchall()
+
+    def forget(self, keep: int) -> list[str]:
+        """Delete the finished jobs of everybody but the last `keep` of each; return their ids."""
+        chosen = f"""
+            SELECT id FROM (
+                SELECT id, row_number() OVER (PARTITION BY owner ORDER BY number DESC) AS place
+                FROM jobs WHERE {IS_FINISHED}
+            ) WHERE place > ?
+        """  # noqa: S608 - fixed parts
+        with self._using() as connection:
             ids = [id_ for (id_,) in connection.execute(chosen, (keep,))]
-            connection.executemany("DELETE FROM jobs WHERE id = ?", [(id_,) for id_ in ids])
+        self.delete(ids)
         return ids
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete the records of jobs."""
+        with self._using() as connection:
+            connection.executemany("DELETE FROM jobs WHERE id = ?", [(id_,) for id_ in ids])
+
+    def _check_place(self) -> None:
+        """Raise JobStoreError if the file was deleted or replaced: what is written would be lost.
+
+        SQLite goes on writing to a file that was deleted, and its commits succeed.
+        """
+        try:
+            there = os.stat(self._path).st_ino == self._inode
+        except OSError as error:
+            raise JobStoreError(f"{self._path}: {error.strerror}") from error
+        if not there:
+            raise JobStoreError(f"{self._path}: was replaced by another file; restart the service")
 
     def _select(self, clause: str, *values: Any) -> list[JobRecord]:
         query = f"SELECT {COLUMNS} FROM jobs {clause}"  # noqa: S608 - fixed parts
@@ -208,10 +302,21 @@ class JobStore:
 
 def _record(row: tuple[Any, ...]) -> JobRecord:
     values = dict(zip(COLUMNS.split(", "), row, strict=True))
-    for name in ("spec", "result", "error"):
+    for name in ("spec", "result", "error", "recorded"):
         values[name] = None if values[name] is None else json.loads(values[name])
-    return JobRecord(**values)
+    return JobRecord(**{**values, "no_return": bool(values["no_return"])})
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """Make an empty file, or one of an earlier version, one of this version; all or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(SCHEMA)
+        if version == 1:
+            for column in ADDED:
+                connection.execute(f"ALTER TABLE jobs ADD COLUMN {column}")
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from evaluation.metrics.names import MetricError
 from evaluation.result import EvaluationError
-from index.aliases import AddAlias
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.data_folder import DataFolder
@@ -22,16 +22,19 @@ from index.errors import (
     UnknownEncoder,
     UnknownSnapshot,
 )
-from index.reindex import copy_following, delete_missing
 from index.snapshots import Snapshot
 from service.http.problems import ProblemError
-from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, write_file
-from service.jobs.evaluation import evaluate
-from service.jobs.runner import Progress, Work
+from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
+from service.jobs.evaluation import REPORT_FILE, RUN_FILE, evaluate
+from service.jobs.reindex import reindex
+from service.jobs.runner import Kind, Progress
 from service.settings import Settings
 from service.write_gate import WriteGate
 
 UPLOAD = "snapshot.tar"
+# Jobs of a few seconds do not wait for those of hours.
+SHORT_BULK_BYTES = 1 << 20
+ALL_SHORT = 1 << 62
 
 _CODES: Mapping[type[Exception], tuple[int, str]] = {
     UnknownCollection: (404, "unknown_collection"),
@@ -55,23 +58,32 @@ def explain(error: Exception) -> ProblemError | None:
     return None
 
 
-def kinds_of_work(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict[str, Work]:
-    """Return what does the jobs that this service takes."""
+def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict[str, Kind]:
+    """Return the kinds of jobs that this service takes."""
 
     def bulk(progress: Progress) -> dict[str, Any]:
-        job = progress.job
-        writer = BulkWriter(folder, gate, job.collection, limits, BulkOptions(**job.spec))
-        return write_file(progress.folder / INPUT, writer, progress)
+        job, resume = progress.job, Resume(folder, progress)
+        options = BulkOptions(**job.spec)
+        writer = BulkWriter(folder, gate, job.collection, limits, options, resume=resume)
+        write_file(progress.folder / INPUT, writer, progress)
+        resume.end()
+        return writer.result.to_dict()
 
     return {
-        "bulk": bulk,
-        "evaluation": lambda progress: evaluate(folder, limits, progress),
-        "reindex": lambda progress: _reindex(folder, gate, progress),
-        "snapshot": lambda progress: _snapshot(folder, progress),
-        "upload": lambda progress: _upload(folder, progress),
-        "restore": lambda progress: _restore(folder, progress),
-        "verify": lambda progress: _at_once(folder, progress, "checking", verify),
-        "compact": lambda progress: _at_once(folder, progress, "compacting", compact),
+        "bulk": Kind(bulk, short_bytes=SHORT_BULK_BYTES),
+        "evaluation": Kind(
+            lambda progress: evaluate(folder, limits, progress),
+            short_bytes=ALL_SHORT,
+            kept=frozenset({REPORT_FILE, RUN_FILE}),
+        ),
+        "reindex": Kind(lambda progress: reindex(folder, gate, progress)),
+        "snapshot": Kind(lambda progress: _snapshot(folder, progress)),
+        "upload": Kind(lambda progress: _upload(folder, progress), counted=False),
+        "restore": Kind(lambda progress: _restore(folder, progress)),
+        "verify": Kind(
+            lambda progress: _at_once(folder, progress, "checking", verify), short_bytes=ALL_SHORT
+        ),
+        "compact": Kind(lambda progress: _at_once(folder, progress, "compacting", compact)),
     }
 
 
@@ -109,36 +121,17 @@ def _at_once(
     return done
 
 
-def _reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
-    spec = progress.job.spec
-    source = folder.collection(spec["source"])
-    if progress.job.attempts == 1 and spec["into"] in folder.collections():
-        raise CollectionExists(f"collection {spec['into']!a} exists already")
-    target = folder.create_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
-    try:
-        progress.step = "encoding"
-        progress.advance(total=len(source))
-        row = copy_following(source, target, 0, progress.advance)
-        progress.step = "catching up"
-        # What is written during one round is copied in the next, which is shorter.
-        while source.following(row, 1000)[999:]:
-            row = copy_following(source, target, row, progress.advance)
-        with gate.closed():
-            copy_following(source, target, row)
-            delete_missing(source, target)
-            if spec["alias"] is not None:
-                folder.change_aliases([AddAlias(spec["alias"], spec["into"])])
-    except Exception:
-        if not progress.ending.is_set():
-            folder.drop_collection(spec["into"])
-        raise
-    progress.done = progress.total = len(target)
-    return {"collection": target.name, "documents": len(target), "alias": spec["alias"]}
-
-
 def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    made = (progress.recorded or {}).get("snapshot")
+    if made is not None:
+        with suppress(UnknownSnapshot):
+            return snapshot_record(folder.snapshots().get(made))
     progress.step = "copying"
-    return snapshot_record(folder.create_snapshot(progress.job.collection))
+
+    def record(id_: str) -> None:
+        progress.pass_no_return({"snapshot": id_})
+
+    return snapshot_record(folder.create_snapshot(progress.job.collection, record))
 
 
 def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
@@ -148,13 +141,16 @@ def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
 
 
 def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
-    name = progress.job.collection
-    if progress.job.attempts > 1 and name in folder.collections():
-        # The service ended between the last step and the record of it.
-        return {"collection": name, "documents": len(folder.collection(name))}
-    progress.step = "checking"
-    tar = folder.snapshots().file(progress.job.spec["snapshot"])
-    restored = folder.restore_snapshot(tar, name)
+    made = (progress.recorded or {}).get("collection")
+    restored = None if made is None else folder.published(made)
+    if restored is None:
+
+        def record(id_: str) -> None:
+            progress.pass_no_return({"collection": id_})
+
+        progress.step = "checking"
+        tar = folder.snapshots().file(progress.job.spec["snapshot"])
+        restored = folder.restore_snapshot(tar, progress.job.collection, record)
     return {"collection": restored.name, "documents": len(restored)}
 
 

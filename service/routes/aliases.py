@@ -11,7 +11,7 @@ from service.http.body import JSONRoute
 from service.http.problems import invalid_field
 from service.http.roles import ADMIN, READ
 from service.routes.dependencies import CollectionOf, Folder, GateOf, render
-from service.routes.jobs import JobsOf, accepted
+from service.routes.jobs import SubmitOf, accepted
 from service.schemas.aliases import Alias, AliasAction, Aliases, ChangeAliases, Reindex
 from service.schemas.checks import located
 from service.schemas.jobs import JobInfo
@@ -49,7 +49,9 @@ def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     openapi_extra=ADMIN,
     summary="Encode a collection again",
 )
-def post_reindex(collection: CollectionOf, body: Reindex, folder: Folder, jobs: JobsOf) -> Response:
+def post_reindex(
+    collection: CollectionOf, body: Reindex, folder: Folder, submit: SubmitOf
+) -> Response:
     """Encode the stored texts or vectors with another encoder into a new collection, as a job.
 
     Searches and writes go on meanwhile; what is written until the end is in the new collection,
@@ -67,7 +69,7 @@ def post_reindex(collection: CollectionOf, body: Reindex, folder: Folder, jobs: 
     if body.alias is not None and body.alias in {*folder.collections(), body.into}:
         raise invalid_field("is the name of a collection; an alias needs another", "alias")
     spec = {**body.model_dump(), "source": collection.name, "engine": engine}
-    return accepted(jobs.submit(jobs.draft(), "reindex", body.into, spec))
+    return accepted(submit("reindex", body.into, spec))
 
 
 def _action(action: AliasAction) -> AddAlias | RemoveAlias:

@@ -30,7 +30,7 @@ from service.routes.dependencies import (
     render,
     wants_async,
 )
-from service.routes.jobs import JobsOf, accepted
+from service.routes.jobs import SubmitOf, accepted
 from service.schemas.checks import check_fingerprint, checked_filter, located
 from service.schemas.documents import (
     BulkAnswer,
@@ -144,7 +144,7 @@ async def post_bulk(
     gate: GateOf,
     slots: WriteSlots,
     limits: Limits,
-    jobs: JobsOf,
+    submit: SubmitOf,
     if_none_match: IfNoneMatch = None,
     idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
     encoder_fingerprint: Annotated[
@@ -171,12 +171,12 @@ async def post_bulk(
     check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
         spec = asdict(options)
-        draft = await run_in_threadpool(jobs.draft)
+        draft = await run_in_threadpool(submit.draft)
         try:
             about = f"{name} {json.dumps(spec)}\n".encode()
             digest = await keep_body(request, draft / INPUT, about)
             key = None if idempotency_key is None else (idempotency_key, digest)
-            job = await run_in_threadpool(jobs.submit, draft, "bulk", name, spec, key)
+            job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return accepted(job)

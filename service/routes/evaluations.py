@@ -17,7 +17,7 @@ from service.http.problems import ProblemError
 from service.http.roles import READ
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
 from service.jobs.job_store import JobRecord
-from service.jobs.runner import Jobs
+from service.jobs.runner import Jobs, write_synced
 from service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
@@ -26,7 +26,7 @@ from service.routes.dependencies import (
     render,
     wants_async,
 )
-from service.routes.jobs import JobsOf
+from service.routes.jobs import JobsOf, SubmitOf
 from service.schemas.checks import located
 from service.schemas.evaluations import EvaluateRequest, EvaluateResponse, EvaluationStatus
 
@@ -47,7 +47,7 @@ def post_evaluate(
     collection: CollectionOf,
     body: EvaluateRequest,
     limits: Limits,
-    jobs: JobsOf,
+    submit: SubmitOf,
 ) -> Response:
     """Measure how well the collection finds documents with the labels of the queries.
 
@@ -56,9 +56,9 @@ def post_evaluate(
     """
     queries, settings = parse_evaluation(body, limits)
     if wants_async(request):
-        draft = jobs.draft()
-        (draft / REQUEST_FILE).write_text(body.model_dump_json(), encoding="utf-8")
-        id_ = jobs.submit(draft, "evaluation", collection.name, {}).id
+        draft = submit.draft()
+        write_synced(draft / REQUEST_FILE, body.model_dump_json())
+        id_ = submit("evaluation", collection.name, draft=draft).id
         status = EvaluationStatus(id=id_, status="running", error=None, report=None)
         return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
     began = time.perf_counter()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from service.http.admission import given_key
 from service.http.body import JSONRoute
 from service.http.roles import READ, WRITE
-from service.jobs.job_store import JobRecord, State
+from service.jobs.job_store import JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import render
 from service.schemas.jobs import JobInfo, JobList
@@ -22,6 +25,36 @@ async def _jobs(request: Request) -> Jobs:
 
 
 JobsOf = Annotated[Jobs, Depends(_jobs)]
+
+
+class Submit:
+    """Takes jobs for whoever makes the request; quotas are for each key."""
+
+    def __init__(self, request: Request, jobs: JobsOf) -> None:
+        key = given_key(request.headers)
+        self.jobs = jobs
+        # The key itself is nowhere on disk.
+        self._owner = "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]
+
+    def draft(self) -> Path:
+        """Return an empty folder for what the job needs."""
+        return self.jobs.draft()
+
+    def __call__(
+        self,
+        kind: str,
+        collection: str,
+        spec: dict[str, Any] | None = None,
+        *,
+        draft: Path | None = None,
+        idempotency: tuple[str, str] | None = None,
+    ) -> JobRecord:
+        """Take a job, see :meth:`service.jobs.runner.Jobs.submit`."""
+        new = NewJob(kind, collection, spec or {}, self._owner, idempotency)
+        return self.jobs.submit(draft or self.jobs.draft(), new)
+
+
+SubmitOf = Annotated[Submit, Depends()]
 
 
 @router.get("", response_model=JobList, openapi_extra=READ, summary="List the jobs")

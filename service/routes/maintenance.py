@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from service.http.body import JSONRoute
-from service.http.roles import ADMIN, READ
+from service.http.body import JSONRoute, check_role
+from service.http.roles import ADMIN, READ, Role
 from service.jobs.kinds import compact, verify
 from service.routes.dependencies import LONG_READ, CollectionOf, render, wants_async
-from service.routes.jobs import JobsOf, accepted
+from service.routes.jobs import SubmitOf, accepted
 from service.schemas.jobs import CompactionInfo, JobInfo, VerificationInfo
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
@@ -22,15 +22,17 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
     responses={202: {"model": JobInfo, "description": "It is checked in the background."}},
     summary="Verify a collection",
 )
-def post_verify(request: Request, collection: CollectionOf, jobs: JobsOf) -> Response:
+def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
     """Hold every document against its checksum, and codes and index against the documents.
 
     It is checked as of one moment, while searches and writes go on. What is wrong is in the
     answer, which is 200 all the same. With the header ``Prefer: respond-async`` it is done in the
-    background, as a job.
+    background, as a job, which needs a key to write.
     """
     if wants_async(request):
-        return accepted(jobs.submit(jobs.draft(), "verify", collection.name, {}))
+        # Its record stays, which is more than a key that may only read is for.
+        check_role(request, Role.WRITE)
+        return accepted(submit("verify", collection.name))
     return render(VerificationInfo(**verify(collection)))
 
 
@@ -42,12 +44,12 @@ def post_verify(request: Request, collection: CollectionOf, jobs: JobsOf) -> Res
     responses={202: {"model": JobInfo, "description": "It is done in the background."}},
     summary="Compact a collection",
 )
-def post_compact(request: Request, collection: CollectionOf, jobs: JobsOf) -> Response:
+def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
     """Give back the room of what was deleted; searches go on meanwhile, writes wait.
 
     It takes as much room again as the collection while it runs. With the header ``Prefer:
     respond-async`` it is done in the background, as a job.
     """
     if wants_async(request):
-        return accepted(jobs.submit(jobs.draft(), "compact", collection.name, {}))
+        return accepted(submit("compact", collection.name))
     return render(CompactionInfo(**compact(collection)))

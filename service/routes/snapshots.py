@@ -25,7 +25,7 @@ from service.routes.dependencies import (
     render,
     wants_async,
 )
-from service.routes.jobs import JobsOf, accepted
+from service.routes.jobs import SubmitOf, accepted
 from service.schemas.checks import located
 from service.schemas.jobs import JobInfo
 from service.schemas.snapshots import RestoreSnapshot, SnapshotInfo, SnapshotList
@@ -48,7 +48,7 @@ _FILE = {
     summary="Make a snapshot",
 )
 def post_snapshot(
-    request: Request, collection: CollectionOf, folder: Folder, jobs: JobsOf
+    request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
 ) -> Response:
     """Copy the collection and its encoder, as of one moment, while searches and writes go on.
 
@@ -56,7 +56,7 @@ def post_snapshot(
     """
     name = local(collection).name
     if wants_async(request):
-        return accepted(jobs.submit(jobs.draft(), "snapshot", name, {}))
+        return accepted(submit("snapshot", name))
     made = snapshot_record(folder.create_snapshot(name))
     return render(SnapshotInfo(**made), 201, {"Location": f"/v1/snapshots/{made['id']}"})
 
@@ -75,7 +75,7 @@ def post_snapshot(
 async def post_upload(
     request: Request,
     folder: Folder,
-    jobs: JobsOf,
+    submit: SubmitOf,
     slots: LongReadSlots,
     sha256: Annotated[
         str | None,
@@ -91,14 +91,14 @@ async def post_upload(
     ``Prefer: respond-async`` that is done in the background, as a job.
     """
     check_media_type(request, [TAR])
-    draft = await run_in_threadpool(jobs.draft)
+    draft = await run_in_threadpool(submit.draft)
     try:
         digest = await keep_body(request, draft / UPLOAD)
         if sha256 is not None and sha256 != digest:
             message = f"the body has the sha256 {digest}, not {sha256}, which was given"
             raise ProblemError(422, "invalid_snapshot", message)
         if wants_async(request):
-            return accepted(await run_in_threadpool(jobs.submit, draft, "upload", "", {}))
+            return accepted(await run_in_threadpool(submit, "upload", "", draft=draft))
         async with slots:
             return await run_in_threadpool(_added, folder, draft / UPLOAD, digest)
     finally:
@@ -155,7 +155,7 @@ def post_restore(
     id: str,  # noqa: A002 - as in the path
     body: RestoreSnapshot,
     folder: Folder,
-    jobs: JobsOf,
+    submit: SubmitOf,
 ) -> Response:
     """Make a new collection of a snapshot, as a job; an alias can then be moved to it."""
     folder.snapshots().get(id)
@@ -163,7 +163,7 @@ def post_restore(
         check_name(body.collection, "collection")
     if body.collection in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
         raise CollectionExists(f"the name {body.collection!a} is taken")
-    return accepted(jobs.submit(jobs.draft(), "restore", body.collection, {"snapshot": id}))
+    return accepted(submit("restore", body.collection, {"snapshot": id}))
 
 
 @router.delete("/snapshots/{id}", status_code=204, openapi_extra=ADMIN, summary="Delete a snapshot")

@@ -3,16 +3,17 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.http.problems import ProblemError
-from service.jobs.job_store import JobRecord, JobStore, JobStoreError
-from service.jobs.runner import Jobs, Progress
+from service.jobs import runner
+from service.jobs.job_store import JobRecord, JobStore, JobStoreError, NewJob
+from service.jobs.runner import Jobs, Kind, Progress, Quota
 
 SECONDS = 20.0
 
@@ -39,13 +40,20 @@ def count_lines(progress: Progress) -> dict[str, Any]:
 
 
 def opened(path: Path, kept: int = 1000) -> Jobs:
-    return Jobs(path, {"count": count_lines}, explain, kept=kept)
+    return Jobs(path, {"count": Kind(count_lines)}, explain, quota=Quota(finished=kept))
 
 
-def submit(jobs: Jobs, text: str, key: tuple[str, str] | None = None, **spec: float) -> JobRecord:
+def submit(
+    jobs: Jobs,
+    text: str,
+    key: tuple[str, str] | None = None,
+    *,
+    owner: str = "",
+    **spec: float,
+) -> JobRecord:
     draft = jobs.draft()
     (draft / "input").write_text(text)
-    return jobs.submit(draft, "count", "words", spec, key)
+    return jobs.submit(draft, NewJob("count", "words", dict(spec), owner, key))
 
 
 def wait(jobs: Jobs, id_: str, until: Callable[[JobRecord], bool]) -> JobRecord:
@@ -179,8 +187,127 @@ def test_records_of_a_later_version_and_files_that_are_none_are_refused(tmp_path
     path = tmp_path / "jobs.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 9")
-    with pytest.raises(JobStoreError, match="version 9; version 1 can be read"):
+    with pytest.raises(JobStoreError, match="version 9; version 2 can be read"):
         JobStore(path)
     path.write_bytes(b"no database" * 100)
     with pytest.raises(JobStoreError, match="not a database"):
         JobStore(path)
+
+
+@contextmanager
+def unwritable(path: Path) -> Iterator[None]:
+    """Have no file of records where it was: nothing can be recorded, whatever memory says."""
+    (path / "jobs.sqlite").rename(path / "elsewhere")
+    yield
+    (path / "elsewhere").rename(path / "jobs.sqlite")
+
+
+def test_a_job_whose_end_cannot_be_recorded_is_finished_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.05)
+    with closing(opened(tmp_path)) as jobs:
+        job = submit(jobs, "a\n" * 20, ("key", "digest"), seconds=0.02)
+        wait(jobs, job.id, begun)
+        with unwritable(tmp_path):
+            done = wait(jobs, job.id, finished)
+            assert (done.state, done.result) == ("done", {"lines": 20})
+            again = submit(jobs, "a", ("key", "digest"))
+            assert (again.id, again.state) == (job.id, "done")
+            assert jobs.last(10, "running") == []
+            with pytest.raises(ProblemError, match="is done already"):
+                jobs.cancel(job.id)
+        deadline = time.monotonic() + SECONDS
+        while JobStore(tmp_path / "jobs.sqlite").get(job.id).state != "done":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert f"job {job.id} is done, which cannot be recorded" in caplog.text
+    with closing(opened(tmp_path)) as jobs:
+        assert jobs.get(job.id).attempts == 1
+        assert jobs.get(job.id).result == {"lines": 20}
+
+
+def test_a_job_that_cannot_be_recorded_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        with unwritable(tmp_path), pytest.raises(JobStoreError, match="No such file"):
+            submit(jobs, "a", ("key", "digest"))
+        assert jobs.last(10) == []
+        assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+        done = wait(jobs, submit(jobs, "a", ("key", "digest")).id, finished)
+        assert done.state == "done"
+
+
+def test_a_file_of_records_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as jobs:
+        (tmp_path / "jobs.sqlite").rename(tmp_path / "old")
+        (tmp_path / "jobs.sqlite").touch()
+        with pytest.raises(JobStoreError, match="was replaced by another file"):
+            submit(jobs, "a")
+
+
+def test_nobody_has_more_unfinished_jobs_or_bytes_than_the_quota(tmp_path: Path) -> None:
+    kinds = {"count": Kind(count_lines, kept=frozenset({"input"}))}
+    quota = Quota(finished=10, unfinished=2, bytes=100)
+    with closing(Jobs(tmp_path, kinds, explain, quota=quota)) as jobs:
+        running = submit(jobs, "a\n" * 20, owner="one", seconds=0.05)
+        submit(jobs, "a", owner="one")
+        with pytest.raises(ProblemError, match="2 jobs of this key are not finished") as raised:
+            submit(jobs, "a", owner="one")
+        assert (raised.value.status_code, raised.value.code) == (429, "too_many_jobs")
+        other = submit(jobs, "b", owner="other")
+        wait(jobs, other.id, finished)
+        wait(jobs, running.id, finished)
+        # The oldest that is finished makes room.
+        large = submit(jobs, "a\n" * 45, owner="one")
+        wait(jobs, large.id, finished)
+        with pytest.raises(ProblemError, match="there is no job"):
+            jobs.get(running.id)
+        with pytest.raises(ProblemError, match="100 is the limit"):
+            submit(jobs, "a" * 101, owner="one")
+        assert jobs.get(other.id).state == "done"
+    assert not [*tmp_path.glob("*.partial")]
+
+
+def test_a_job_past_its_point_of_no_return_is_completed_and_cannot_be_stopped(
+    tmp_path: Path,
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def work(progress: Progress) -> dict[str, Any]:
+        progress.pass_no_return({"left": "one step"})
+        began.set()
+        go_on.wait(SECONDS)
+        progress.advance(1)
+        return {"recorded": progress.recorded}
+
+    with closing(Jobs(tmp_path, {"count": Kind(work)}, explain)) as jobs:
+        job = submit(jobs, "a")
+        assert began.wait(SECONDS)
+        with pytest.raises(ProblemError, match="past the point where it could be stopped"):
+            jobs.cancel(job.id)
+        with closing(JobStore(tmp_path / "jobs.sqlite")) as store:
+            assert store.get(job.id).recorded == {"left": "one step"}
+        go_on.set()
+        assert wait(jobs, job.id, finished).state == "done"
+
+
+def test_records_of_the_version_before_are_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("""
+            CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,
+            kind TEXT NOT NULL, collection TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
+            done INTEGER NOT NULL DEFAULT 0, total INTEGER, attempts INTEGER NOT NULL DEFAULT 0,
+            created TEXT NOT NULL, started TEXT, finished TEXT, result TEXT, error TEXT,
+            idempotency_key TEXT UNIQUE, digest TEXT)
+        """)
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("""
+            INSERT INTO jobs (id, kind, collection, spec, state, created)
+            VALUES ('0123456789abcdef', 'count', 'words', '{}', 'running', '2026-01-01T00:00:00')
+        """)
+    (tmp_path / "0123456789abcdef").mkdir()
+    (tmp_path / "0123456789abcdef" / "input").write_text("a")
+    with closing(opened(tmp_path)) as jobs:
+        done = wait(jobs, "0123456789abcdef", finished)
+        assert (done.state, done.owner, done.recorded) == ("done", "", None)

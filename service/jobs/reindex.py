@@ -1,0 +1,138 @@
+"""The job that encodes a collection's documents with another encoder, into another collection.
+
+The target is made out of sight (:mod:`index.drafts`), so nobody writes to it before it is complete,
+and an attempt that breaks off before then leaves nothing. With writers kept out, the job
+
+1. records its point of no return, with the generations that source and target have by then,
+2. lets the target appear under its name,
+3. moves the alias, and writes its own id into the file of aliases in the same step.
+
+From then on writes go to the target. A later attempt that finds the job's id there has nothing left
+to do, and must not copy anything: it would undo what was written since. Where the target appeared
+and the alias was not moved, the alias is moved if neither of the two was written to meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from index.aliases import AddAlias
+from index.backend import CollectionBackend
+from index.data_folder import DataFolder
+from index.drafts import Draft
+from index.reindex import copy_following, delete_missing
+from service.http.problems import ProblemError
+from service.jobs.runner import Progress
+from service.write_gate import WriteGate
+
+BATCH = 1000
+
+
+def reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
+    """Do the job, or what an earlier attempt left of it, and return its result."""
+    if (progress.recorded or {}).get("target") is not None:
+        with gate.closed():
+            done = _complete(folder, progress)
+        if done is not None:
+            return done
+        # Nothing of the earlier attempt is left; this one can be stopped again.
+        progress.no_return = False
+        progress.record({})
+    _discard_leftover(folder, progress)
+    return _begin(folder, gate, progress)
+
+
+def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
+    spec = progress.job.spec
+    source = folder.collection(spec["source"])
+    draft = folder.draft_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
+    try:
+        row = _copy(source, draft.collection, progress)
+        with gate.closed():
+            copy_following(source, draft.collection, row)
+            delete_missing(source, draft.collection)
+            _publish(folder, draft, source, progress)
+    finally:
+        draft.discard()  # unless it was published
+    target = folder.collection(spec["into"])
+    progress.done = progress.total = len(target)
+    return _result(progress, len(target))
+
+
+def _copy(source: CollectionBackend, target: CollectionBackend, progress: Progress) -> int:
+    """Copy while others write, until little is left; return the last row that was copied."""
+    progress.step = "encoding"
+    progress.advance(total=len(source))
+    row = copy_following(source, target, 0, progress.advance)
+    progress.step = "catching up"
+    # What is written during one round is copied in the next, which is shorter.
+    while source.following(row, BATCH)[BATCH - 1 :]:
+        row = copy_following(source, target, row, progress.advance)
+    return row
+
+
+def _publish(
+    folder: DataFolder, draft: Draft, source: CollectionBackend, progress: Progress
+) -> None:
+    """Let the target take over. Called with writers kept out."""
+    spec = progress.job.spec
+    progress.advance()
+    progress.pass_no_return(
+        {
+            "target": draft.id,
+            "target_generation": draft.collection.generation,
+            "source_generation": source.generation,
+        }
+    )
+    draft.publish()
+    if spec["alias"] is None:
+        return
+    try:
+        folder.change_aliases([AddAlias(spec["alias"], spec["into"])], progress.job.id)
+    except BaseException:
+        folder.drop_collection(spec["into"])
+        raise
+
+
+def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
+    """Complete what passed its point of no return; None if it is to be begun anew.
+
+    Called with writers kept out.
+    """
+    spec, recorded = progress.job.spec, progress.recorded or {}
+    alias, target = spec["alias"], folder.published(recorded["target"])
+    if alias is not None and folder.aliases_changed_by(progress.job.id):
+        return _result(progress, 0 if target is None else len(target))
+    if target is None:
+        return None
+    if alias is None:
+        return _result(progress, len(target))
+    if target.generation != recorded["target_generation"]:
+        message = (
+            f"collection {spec['into']!a} was written to before alias {alias!a} was moved to it;"
+            " both collections stay as they are: move the alias, or reindex into another one"
+        )
+        raise ProblemError(409, "collection_exists", message)
+    source = folder.collections().get(spec["source"])
+    if source is not None and source.generation != recorded["source_generation"]:
+        folder.drop_collection(spec["into"])
+        return None
+    folder.change_aliases([AddAlias(alias, spec["into"])], progress.job.id)
+    return _result(progress, len(target))
+
+
+def _discard_leftover(folder: DataFolder, progress: Progress) -> None:
+    """Delete what an earlier attempt left where drafts can be seen, and note this one's."""
+    into = progress.job.spec["into"]
+    if not folder.drafts_survive:
+        return
+    begun = (progress.recorded or {}).get("into") == into
+    if begun and into in folder.collections():
+        folder.drop_collection(into)
+    if into not in folder.collections():
+        progress.record({"into": into})
+
+
+def _result(progress: Progress, documents: int) -> dict[str, Any]:
+    spec = progress.job.spec
+    return {"collection": spec["into"], "documents": documents, "alias": spec["alias"]}
