@@ -32,6 +32,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from encoder.analyzers import Analyzer
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Features, Floats, SpdFeatures, TextFeatures, VectorFeatures
@@ -130,7 +131,7 @@ def load_encoder(folder: Path) -> Encoder:
         metadata=manifest.metadata,
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
     )
-    _check_golden(encoder, files[GOLDEN], folder)
+    _check_golden(encoder, files[GOLDEN], folder, _other_stemmer(manifest))
     return encoder
 
 
@@ -241,6 +242,8 @@ def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
         max_words=features.max_words,
         idf=features.idf is not None,
         l2_normalize=features.l2_normalize,
+        analyzer=features.analyzer.name,
+        stemmer_version=features.analyzer.stemmer_version,
     )
 
 
@@ -256,7 +259,18 @@ def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
     return {"inputs": list(inputs), "codes": codes}
 
 
-def _check_golden(encoder: Encoder, raw: bytes, folder: Path) -> None:
+def _other_stemmer(manifest: Manifest) -> str:
+    """Say so if this machine stems with another version than `manifest` was written with."""
+    spec = manifest.features
+    if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
+        return ""
+    ours = Analyzer.named(spec.analyzer).stemmer_version
+    if ours == spec.stemmer_version:
+        return ""
+    return f"; its words were stemmed by PyStemmer {spec.stemmer_version}, and this one is {ours}"
+
+
+def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None:
     try:
         golden = json.loads(raw)
         inputs, expected = golden["inputs"], golden["codes"]
@@ -265,7 +279,7 @@ def _check_golden(encoder: Encoder, raw: bytes, folder: Path) -> None:
         raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
     if not found or found != expected:
         message = "the golden inputs give other codes than the encoder was written with"
-        raise ArtifactError(f"{folder / GOLDEN}: {message}")
+        raise ArtifactError(f"{folder / GOLDEN}: {message}{hint}")
 
 
 def _as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
@@ -295,6 +309,7 @@ def _features(
         max_words=spec.max_words,
         idf=_tensor(tensors, "idf", (len(vocabulary),), folder) if spec.idf else None,
         l2_normalize=spec.l2_normalize,
+        analyzer=Analyzer.named(spec.analyzer),
     )
 
 

@@ -7,7 +7,6 @@ the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+
+from encoder.analyzers import WORDS, Analyzer, with_runs_of_words
 
 Floats = npt.NDArray[np.float32]
 Matrices = npt.NDArray[np.float64]
@@ -25,27 +26,14 @@ SparseRows = Any
 
 TermWeighting = Literal["count", "log", "binary"]
 
-# Words of two characters or more, digits and underscores included, as scikit-learn splits them.
-_WORD = re.compile(r"\b\w\w+\b")
-
 
 class InputError(ValueError):
     """An encoder was given something it cannot encode."""
 
 
-def split_terms(text: str, max_words: int = 1) -> list[str]:
-    """Return the lower-case terms of `text`: its words, then its runs of 2 to `max_words` words."""
-    words = _WORD.findall(text.lower())
-    terms = list(words)
-    for length in range(2, max_words + 1):
-        runs = zip(*(words[start:] for start in range(length)), strict=False)
-        terms.extend(map(" ".join, runs))
-    return terms
-
-
 @dataclass(frozen=True)
 class TextFeatures:
-    """Weighted term counts over a fixed vocabulary.
+    """Weighted term counts over a fixed vocabulary of the terms of an analyzer.
 
     With tf the count of a term in a text, the weight of the term is g(tf) · idf, g being tf
     (``count``), ln(1 + tf) (``log``) or 1 (``binary``), and idf 1 where `idf` is None. With
@@ -58,6 +46,7 @@ class TextFeatures:
     max_words: int = 1
     idf: Floats | None = None
     l2_normalize: bool = False
+    analyzer: Analyzer = WORDS
     _columns: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,13 +58,17 @@ class TextFeatures:
         """V, the number of terms."""
         return len(self.vocabulary)
 
+    def terms(self, text: str) -> list[str]:
+        """Return the terms of `text`, known and unknown, repeats included."""
+        return with_runs_of_words(self.analyzer.terms(text), self.max_words)
+
     def count_terms(self, texts: Sequence[str]) -> SparseRows:
         """Return tf, float32 of shape ``(N, V)``, columns sorted within a row."""
-        column_of = self._columns.get
+        column_of, terms_of = self._columns.get, self.terms
         columns: list[int] = []
         ends = [0]
         for text in texts:
-            found = map(column_of, split_terms(text, self.max_words))
+            found = map(column_of, terms_of(text))
             columns.extend(column for column in found if column is not None)
             ends.append(len(columns))
         ones = np.ones(len(columns), dtype=np.float32)

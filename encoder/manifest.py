@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
+from encoder.analyzers import WORDS, Analyzer
 from encoder.codes import check_n_bits
 from encoder.features import TermWeighting, triangle_length
 from encoder.network import Activation
@@ -23,13 +33,32 @@ class _Strict(BaseModel):
 
 
 class TextSpec(_Strict):
-    """The settings of :class:`TextFeatures`; its vocabulary and idf lie in files."""
+    """The settings of :class:`TextFeatures`; its vocabulary and idf lie in files.
+
+    The fields of analyzers are left out where they say nothing, as in the first artifacts.
+    """
 
     kind: Literal["text"] = "text"
     weighting: TermWeighting
     max_words: int = Field(ge=1, le=5)
     idf: bool
     l2_normalize: bool
+    analyzer: str = WORDS.name
+    stemmer_version: str | None = Field(default=None, max_length=100)
+    """The version of the stemmer that the vocabulary was made with."""
+
+    @field_validator("analyzer")
+    @classmethod
+    def _check_analyzer(cls, name: str) -> str:
+        return Analyzer.named(name).name
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        for name in ("analyzer", "stemmer_version"):
+            if written[name] == TextSpec.model_fields[name].default:
+                del written[name]
+        return written
 
 
 class VectorSpec(_Strict):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.document import Document
+from encoder.analyzers import UNICODE
 from encoder.codes import MAX_BITS, Codes, pack_bits
 from encoder.encoder import Inputs
 from evaluation.blocks import row_blocks
@@ -165,12 +166,15 @@ def _texts(inputs: Inputs) -> Sequence[str]:
 
 
 def _fit_tfidf(texts: Inputs, max_features: int) -> Any:
-    """Return a TfidfVectorizer that knows the words of `texts`."""
+    """Return a TfidfVectorizer that knows the terms of `texts`, those that encoders see."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - takes a second
 
     known = _texts(texts)
     try:
-        return TfidfVectorizer(max_features=max_features, dtype=np.float32).fit(known)
+        vectorizer = TfidfVectorizer(
+            analyzer=UNICODE.terms, max_features=max_features, dtype=np.float32
+        )
+        return vectorizer.fit(known)
     except ValueError as error:
         # An empty vocabulary: scikit-learn speaks of stop words, of which there are none here.
         message = f"no text of the database has a word of two letters or more ({error})"

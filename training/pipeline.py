@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from encoder.analyzers import Analyzer
 from encoder.artifact import write_artifact
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
@@ -87,17 +88,22 @@ def check_labels(data: TrainingData, parts: Split, validation_share: float) -> N
 
 
 def choose_features(
-    data: TrainingData, training: Rows, max_terms: int, weighting: str = "tf-idf"
+    data: TrainingData,
+    training: Rows,
+    max_terms: int,
+    weighting: str = "tf-idf",
+    analyzer: str = "unicode",
 ) -> Features:
     """Return the features of the documents trained on: terms of texts, or vectors as they are.
 
     Raises:
         TrainingDataError: if no term occurs in two texts.
+        AnalyzerError: if no analyzer has the name `analyzer`.
     """
     inputs = data.take(training)
     if isinstance(inputs, np.ndarray):
         return VectorFeatures(dimension=inputs.shape[1])
-    return fit_text_features(inputs, max_terms, weighting)
+    return fit_text_features(inputs, max_terms, weighting, Analyzer.named(analyzer))
 
 
 def with_median_thresholds(encoder: Encoder, inputs: Any) -> Encoder:

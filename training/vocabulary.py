@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from encoder.features import Floats, TextFeatures, split_terms
+from encoder.analyzers import UNICODE, Analyzer
+from encoder.features import Floats, TextFeatures
 from training.data import Rows, TrainingDataError
 
 MIN_DOCUMENTS = 2
 
 
-def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> list[str]:
-    """Return the `max_terms` most frequent terms that occur in at least two texts.
+def frequent_terms(texts: Iterable[str], max_terms: int, analyzer: Analyzer = UNICODE) -> list[str]:
+    """Return the `max_terms` most frequent terms of an analyzer that occur in at least two texts.
 
     The order is by count, then alphabetical, and so the same on every machine.
 
@@ -25,7 +26,7 @@ def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> 
     counts: Counter[str] = Counter()
     documents: Counter[str] = Counter()
     for text in texts:
-        terms = split_terms(text, max_words)
+        terms = analyzer.terms(text)
         counts.update(terms)
         documents.update(set(terms))
     shared = (term for term in counts if documents[term] >= MIN_DOCUMENTS)
@@ -36,7 +37,10 @@ def frequent_terms(texts: Iterable[str], max_terms: int, max_words: int = 1) -> 
 
 
 def fit_text_features(
-    texts: Sequence[str], max_terms: int, weighting: str = "tf-idf"
+    texts: Sequence[str],
+    max_terms: int,
+    weighting: str = "tf-idf",
+    analyzer: Analyzer = UNICODE,
 ) -> TextFeatures:
     """Return the features of `texts` over their most frequent terms.
 
@@ -46,11 +50,12 @@ def fit_text_features(
     Raises:
         TrainingDataError: if no term occurs in two texts.
     """
-    vocabulary = frequent_terms(texts, max_terms)
+    features = TextFeatures(
+        frequent_terms(texts, max_terms, analyzer), weighting="log", analyzer=analyzer
+    )
     if weighting == "log-tf":
-        return TextFeatures(vocabulary, weighting="log")
-    idf = inverse_document_frequency(TextFeatures(vocabulary), texts)
-    return TextFeatures(vocabulary, weighting="log", idf=idf, l2_normalize=True)
+        return features
+    return replace(features, idf=inverse_document_frequency(features, texts), l2_normalize=True)
 
 
 def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:

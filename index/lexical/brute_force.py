@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows
-from index.lexical.analyzers import Analyzer
 from index.lexical.bm25 import inverse_frequency, part_of_term, saturation
 
 

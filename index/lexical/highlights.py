@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from index.lexical.analyzers import Analyzer
+from encoder.analyzers import Analyzer
 
 PASSAGE = 240
 """The most characters of a passage."""

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows, places_of
 from index.engines.segments import DEAD_FRACTION, FOLD_FRACTION, GROWTH, MIN_FOLD
-from index.lexical.analyzers import Analyzer
 from index.lexical.bm25 import UNIT, inverse_frequency
 from index.lexical.segment import Scores, Segment, build_segment, join_segments
 

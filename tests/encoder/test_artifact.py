@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from encoder.analyzers import Analyzer
 from encoder.artifact import (
     ArtifactError,
     install_artifact,
@@ -20,7 +22,9 @@ from encoder.artifact import (
     read_labelled_ids,
     write_artifact,
 )
-from tests.support.encoders import random_texts, text_encoder, vector_encoder
+from encoder.encoder import Encoder
+from encoder.features import TextFeatures
+from tests.support.encoders import WORDS, random_texts, text_encoder, vector_encoder
 
 
 @pytest.fixture
@@ -64,6 +68,50 @@ def test_a_vector_encoder_round_trip(tmp_path: Path) -> None:
     loaded = write_artifact(tmp_path / "v", vector_encoder(), vectors)
     assert np.array_equal(loaded.encode(vectors), vector_encoder().encode(vectors))
     assert not (tmp_path / "v" / "vocabulary.txt").exists()
+
+
+def test_the_manifest_names_the_analyzer_and_the_version_of_its_stemmer(tmp_path: Path) -> None:
+    encoder = stemming_encoder()
+    loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
+    assert loaded.encode(["vectors, Kernels 北京大学"]).tolist() == (
+        encoder.encode(["vector kernel 北京 京大 大学"]).tolist()
+    )
+    spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["features"]
+    assert (spec["analyzer"], spec["stemmer_version"]) == (
+        "unicode+english",
+        encoder.features.analyzer.stemmer_version,  # type: ignore[union-attr]
+    )
+
+
+def test_the_manifest_of_an_encoder_of_plain_words_says_no_more_than_the_first(
+    folder: Path,
+) -> None:
+    spec = json.loads((folder / "encoder.json").read_text())["features"]
+    assert set(spec) == {"kind", "weighting", "max_words", "idf", "l2_normalize"}
+
+
+def test_an_analyzer_that_there_is_not_is_refused(folder: Path) -> None:
+    rehash(folder, lambda manifest: manifest["features"].update(analyzer="unicode+klingon"))
+    with pytest.raises(ArtifactError, match=r"encoder.json: features.*no stemmer of 'klingon'"):
+        load_encoder(folder)
+
+
+def test_other_codes_by_another_stemmer_name_its_version(tmp_path: Path) -> None:
+    write_artifact(tmp_path / "e", stemming_encoder(), random_texts(50))
+    golden = json.loads((tmp_path / "e" / "golden.json").read_text())
+    golden["codes"][0] = "00000000"
+    (tmp_path / "e" / "golden.json").write_text(json.dumps(golden))
+    rehash(tmp_path / "e", lambda manifest: manifest["features"].update(stemmer_version="0.1"))
+    with pytest.raises(ArtifactError, match=r"stemmed by PyStemmer 0\.1, and this one is \d"):
+        load_encoder(tmp_path / "e")
+
+
+def stemming_encoder() -> Encoder:
+    encoder = text_encoder()
+    analyzer = Analyzer.named("unicode+english")
+    return replace(
+        encoder, features=TextFeatures([*WORDS[:-3], "北京", "京大", "大学"], analyzer=analyzer)
+    )
 
 
 def test_equal_encoders_have_equal_fingerprints_and_others_do_not(tmp_path: Path) -> None:

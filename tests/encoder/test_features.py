@@ -6,18 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from encoder.features import InputError, TermWeighting, TextFeatures, VectorFeatures, split_terms
+from encoder.features import InputError, TermWeighting, TextFeatures, VectorFeatures
 from tests.support.encoders import WORDS, random_texts
 
 texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)
 
 
-def test_words_are_lower_case_and_of_two_characters_or_more() -> None:
-    assert split_terms("A Übung: x_1 of C3PO, e.g. 42!") == ["übung", "x_1", "of", "c3po", "42"]
-
-
 def test_runs_of_words_follow_the_words() -> None:
-    assert split_terms("aa bb cc", max_words=3) == ["aa", "bb", "cc", "aa bb", "bb cc", "aa bb cc"]
+    terms = TextFeatures(vocabulary=["aa"], max_words=3).terms("aa bb cc")
+    assert terms == ["aa", "bb", "cc", "aa bb", "bb cc", "aa bb cc"]
 
 
 @given(texts, st.integers(1, 3))

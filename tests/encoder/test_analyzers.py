@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pickle
+import re
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.analyzers import UNICODE, WORDS, Analyzer, AnalyzerError, is_spaceless
+from encoder.characters import SPACED, SPACELESS
+
+
+def test_words_are_lower_case_and_of_two_characters_or_more() -> None:
+    text = "A Übung: x_1 of C3PO, e.g. 42!"
+    for analyzer in (WORDS, UNICODE):
+        assert analyzer.terms(text) == ["übung", "x_1", "of", "c3po", "42"]
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_plain_text_is_split_as_by_the_first_artifacts(text: str) -> None:
+    assert UNICODE.terms(text) == WORDS.terms(text)
+
+
+@given(st.text(st.characters(max_codepoint=0x24F) | st.sampled_from("’–“”…ΑΩжЯ€")))
+def test_what_has_a_faster_way_is_split_as_everything_else(text: str) -> None:
+    # A character of another script in front sends the text the longer way.
+    assert UNICODE.terms(f"中 {text}") == ["中", *UNICODE.terms(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("北京大学", ["北京", "京大", "大学"]),
+        ("仅1专业", ["仅", "专业"]),
+        ("我 love 你们", ["我", "love", "你们"]),
+        ("日本語のテキスト", ["日本", "本語", "語の", "のテ", "テキ", "キス", "スト"]),
+        ("ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
+        ("ที่นี่", ["ที่นี่"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("한국어 문장", ["한국어", "문장"]),
+    ],
+)
+def test_scripts_without_spaces_become_pairs_of_characters(text: str, terms: list[str]) -> None:
+    assert UNICODE.terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("ＡＢＣ１２", "abc12"),
+        ("cafe\u0301", "café"),
+        ("infor\u00admation", "information"),
+        ("\ufb01nance", "finance"),
+        ("ﾊﾝｶｸ", "ハンカク"),
+        ("葛\U000e0100城", "葛城"),
+    ],
+)
+def test_what_looks_alike_has_the_same_terms(text: str, plain: str) -> None:
+    assert UNICODE.terms(text) == UNICODE.terms(plain)
+
+
+def test_words_lose_the_endings_of_a_language() -> None:
+    english, german = Analyzer.named("unicode+english"), Analyzer.named("unicode+german")
+    assert english.terms("Searching searches 北京大") == ["search", "search", "北京", "京大"]
+    assert german.terms("Häuser Hauses") == ["haus", "haus"]
+
+
+def test_runs_of_characters_follow_the_words() -> None:
+    terms = Analyzer.named("words+3-4grams").terms("cat on")
+    assert terms == "cat on ~<ca ~cat ~at> ~<cat ~cat> ~<on ~on> ~<on>".split()
+
+
+@pytest.mark.parametrize(
+    "name", ["words", "unicode", "unicode+german", "words+english+3-5grams", "unicode+2-2grams"]
+)
+def test_an_analyzer_is_known_by_its_name(name: str) -> None:
+    analyzer = Analyzer.named(name)
+    assert analyzer.name == name
+    assert pickle.loads(pickle.dumps(analyzer)) == analyzer  # noqa: S301 - our own
+    assert (analyzer.stemmer_version is None) == (analyzer.language is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "must begin with words or unicode"),
+        ("english", "must begin with words or unicode"),
+        ("unicode+klingon", "no stemmer of 'klingon'; there are"),
+        ("unicode+english+german", "two languages"),
+        ("unicode+5-3grams", "must ascend"),
+        ("unicode+", "no stemmer of ''"),
+    ],
+)
+def test_other_names_are_refused(name: str, message: str) -> None:
+    with pytest.raises(AnalyzerError, match=re.escape(message)):
+        Analyzer.named(name)
+
+
+def test_threads_stem_alike() -> None:
+    texts = [f"running {word}ing quickly {word}s" for word in ("search", "index", "rank")] * 50
+    terms = Analyzer.named("unicode+english").terms
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(terms, texts)) == [terms(text) for text in texts]
+
+
+def test_scripts_without_spaces_are_told_apart() -> None:
+    assert is_spaceless("3月 of")
+    assert not is_spaceless("Übung – 한국어, हिन्दी")
+
+
+def test_the_characters_of_words_are_letters_marks_and_numbers_everywhere() -> None:
+    # Unicode may give a character another category, but not from or to one of these.
+    for part in (SPACED + SPACELESS).split():
+        first, _, last = part.partition("-")
+        for number in range(int(first, 16), int(last or first, 16) + 1):
+            character = chr(number)
+            assert unicodedata.category(character)[0] in "LMN" or character == "_"
