@@ -26,6 +26,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 .PHONY: install
 install: $(VENV)/.train ## Install hummingbit with training into .venv
+	@echo "Run $(BIN)/hummingbit, or 'source $(BIN)/activate' and then hummingbit"
 
 .PHONY: demo
 demo: $(VENV)/.train ## Train on your own Python docstrings, index, evaluate and serve them

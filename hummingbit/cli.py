@@ -10,7 +10,9 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
+from pathlib import Path
 
 import hummingbit
 
@@ -49,6 +51,7 @@ PACKAGES = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (by default the process's own) and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    put_own_folders_first()
     try:
         args = _parse(arguments)
         status: int = args.run(args)
@@ -75,6 +78,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def put_own_folders_first() -> None:
+    """Let imports find the application's folders, and not the caller's own of the same names.
+
+    ``python -m`` puts the current folder first on the path, and PYTHONPATH may name a project that
+    has an ``index`` or a ``service`` of its own.
+    """
+    root = str(Path(hummingbit.__file__).parents[1])
+    for place, entry in enumerate(sys.path):
+        if entry == root:
+            return
+        if any(
+            (Path(entry) / one).exists() or (Path(entry) / f"{one}.py").exists() for one in PACKAGES
+        ):
+            sys.path.insert(place, root)
+            return
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hummingbit", description=hummingbit.__doc__)
     parser.add_argument(
@@ -82,9 +102,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     if " ".join(arguments[:2]) in COMMANDS:
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
+    named = next((one for one in arguments if not one.startswith("-")), None)
+    if named is not None and named not in COMMANDS:
+        near = get_close_matches(named, COMMANDS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; hummingbit --help lists them"
+        parser.error(f"there is no command {named!r}{hint}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        sub_parser = commands.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        sub_parser = commands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
         if name in arguments:
             module = importlib.import_module(f"hummingbit.commands.{name.replace(' ', '_')}")
             module.configure(sub_parser)

@@ -6,8 +6,8 @@ import re
 
 from index.errors import InputError
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-RULE = "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or a digit"
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+RULE = "1 to 64 of a-z, 0-9, ., _ and -, beginning with a letter or a digit"
 
 
 def check_name(name: str, field: str = "name", position: int | None = None) -> None:

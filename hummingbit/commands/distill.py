@@ -7,7 +7,14 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, read
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    add_out,
+    add_reading,
+    add_setting,
+    check_out,
+    read,
+)
 from hummingbit.commands.tables import print_trained
 from training.data import gather
 from training.distillation_recipe import DistillationRecipe
@@ -23,10 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--teacher", required=True, metavar="T", help=TEACHER_HELP)
     parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER", help="the student's folder"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
+    add_out(parser, "student")
     parser.add_argument(
         "--save-vectors",
         type=Path,
@@ -44,13 +48,12 @@ def run(args: argparse.Namespace) -> int:
     """Ask the teacher, train its student, print how far the two agree and where the encoder is."""
     settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]
     recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
+    check_out(args)
     data = gather(read(args, args.data))
-    from encoder.artifact import check_place  # noqa: PLC0415
     from training.distillation import distill  # noqa: PLC0415 - torch takes a second
     from training.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
 
     # A teacher may take minutes: what would stop the run afterwards is found before.
-    check_place(args.out, overwrite=args.overwrite)
     if args.save_vectors:
         check_vectors_place(args.save_vectors)
     teacher = read_teacher(args.teacher, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import Field
@@ -11,6 +12,8 @@ from typing import Any
 
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
+from encoder.artifact import check_place
+from index.names import NAME, RULE
 
 SOURCE_HELP = (
     "a file (.jsonl, .json, .csv, .tsv, .txt, .parquet, .arrow, .npz; the first five also with .gz,"
@@ -112,6 +115,35 @@ def layout_of(args: argparse.Namespace) -> Layout:
         encoding=args.encoding,
         has_header=not args.no_header,
     )
+
+
+def add_out(parser: argparse.ArgumentParser, what: str = "encoder") -> None:
+    """Add ``--out`` and ``--overwrite``, where an encoder goes."""
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="FOLDER", help=f"the {what}'s folder"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
+
+
+def check_out(args: argparse.Namespace) -> None:
+    """Check where an encoder is to be written, before the work that it takes.
+
+    Raises:
+        OptionError: if a folder of that name in ``encoders/`` could not be found by its name, or
+            no folder can be made there.
+        ArtifactError: if it is there already and is not to be replaced.
+    """
+    out: Path = args.out
+    if out.parent.name == "encoders" and not NAME.fullmatch(out.name):
+        raise OptionError(f"--out {out}: an encoder's name must be {RULE}")
+    check_place(out, overwrite=args.overwrite)
+    above = out.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        raise OptionError(f"--out {out}: {above} is a file; name a folder that can be made")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise OptionError(f"--out {out}: nothing can be written to {above}")
 
 
 def add_setting(parser: Any, one: Field[Any]) -> None:

@@ -10,7 +10,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hummingbit.commands.options import SOURCE_HELP, add_reading, add_setting, read
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    add_out,
+    add_reading,
+    add_setting,
+    check_out,
+    read,
+)
 from hummingbit.commands.tables import print_trained
 from training.data import gather
 from training.linear_codes import train_linear
@@ -68,6 +75,7 @@ def run_neural(args: argparse.Namespace) -> int:
     recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
     if args.paper:
         recipe = recipe.as_in_the_paper()
+    check_out(args)
     data = gather(read(args, args.data))
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
@@ -87,6 +95,7 @@ def run_neural(args: argparse.Namespace) -> int:
 def run_metric(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = MetricRecipe(**{one.name: getattr(args, one.name) for one in fields(MetricRecipe)})
+    check_out(args)
     data = gather(read(args, args.data))
     from training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
 
@@ -105,6 +114,7 @@ def run_metric(args: argparse.Namespace) -> int:
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
     recipe = LinearRecipe(**{one.name: getattr(args, one.name) for one in fields(LinearRecipe)})
+    check_out(args)
     data = gather(read(args, args.data))
     print_trained(args.out, train_linear(data, recipe, args.out, overwrite=args.overwrite))
     return 0
@@ -124,9 +134,6 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
         name, help=summary, description=f"Train {summary}."
     )
     parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
-    parser.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER", help="the encoder's folder"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
+    add_out(parser)
     add_reading(parser)
     return parser

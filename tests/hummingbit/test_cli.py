@@ -240,4 +240,51 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as stopped:
         hummingbit("dance")
     assert stopped.value.code == 2
-    assert "invalid choice: 'dance'" in capsys.readouterr().err
+    assert "there is no command 'dance'" in capsys.readouterr().err
+
+
+def test_a_misspelt_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        hummingbit("serach", "articles")
+    assert "there is no command 'serach'; did you mean 'search'?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        hummingbit("qqq")
+    assert "there is no command 'qqq'; hummingbit --help lists them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("encoders/Bank", "--out {0}: an encoder's name must be 1 to 64 of a-z, 0-9, ., _ and -"),
+        ("file/bank", "--out {0}: {1}/file is a file; name a folder that can be made"),
+        ("there", "{0} already exists; choose another place, or overwrite it"),
+    ],
+)
+def test_a_place_that_cannot_take_an_encoder_is_refused_before_any_work(
+    tmp_path: Path, out: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "there").mkdir()
+    # The data is not even read: there is no such file.
+    missing = tmp_path / "missing.jsonl"
+    assert hummingbit("train", "itq", "--data", missing, "--out", tmp_path / out) == 2
+    assert message.format(tmp_path / out, tmp_path) in capsys.readouterr().err
+
+
+def test_a_csv_of_questions_trains_and_is_found_under_a_name_with_a_dot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f'"{one.text}",{one.labels[0]}' for one in topic_documents(120)]
+    corpus = tmp_path / "bank.csv"
+    corpus.write_text("\n".join(["question,category", *rows]))
+    fields = ["--text-field", "question", "--label-field", "category"]
+    out = tmp_path / "encoders" / "bank-0.1"
+    short = ["--bits", "16", "--epochs", "2", "--hidden", "8"]
+    assert hummingbit("train", "ssb-vae", "--data", corpus, "--out", out, *fields, *short) == 0
+    build = ["index", "build", "bank", corpus, "--encoder", "bank-0.1", "--data-dir", tmp_path]
+    assert hummingbit(*build, *fields) == 0
+    assert hummingbit("search", "bank", "apple bread", "--data-dir", tmp_path, "--json") == 0
+    printed = capsys.readouterr()
+    assert "they are numbered by line, from bank:2" in printed.err
+    hits = json.loads(printed.out[printed.out.index("{") :])
+    assert hits
