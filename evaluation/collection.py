@@ -98,7 +98,7 @@ class Asked:
         self.texts = [query.text for query in queries]
         self.query_codes = collection.encode_queries(
             [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-        )
+        ).codes
         ids = [one.id for one in self.documents]
         self.relevance = _relevance(settings, self, ids)
         self.self_rows: Ids | None = None

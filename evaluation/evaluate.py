@@ -136,7 +136,7 @@ def evaluate_collection(
         relevance, notes = relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
     query_codes = collection.encode_queries(
         [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-    )
+    ).codes
     self_rows = None
     if exclude_self:
         place = {id_: row for row, id_ in enumerate(stored.ids)}

@@ -19,6 +19,7 @@ from encoder.encoder import Encoder
 from index.filters import Filter
 from index.records import (
     DeleteResult,
+    EncodedQueries,
     Query,
     ScrollPage,
     SearchResult,
@@ -169,8 +170,8 @@ class CollectionBackend(Protocol):
             InputError: if the field holds something that is no label in some document.
         """
 
-    def encode_queries(self, queries: Sequence[Query]) -> Codes:
-        """Return the codes of `queries`, ``uint8[Q, n_bits / 8]``.
+    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+        """Return the codes of `queries` and the real values behind them.
 
         Raises:
             InputError: if a query is not as it must be. Its `position` says which.
@@ -179,28 +180,33 @@ class CollectionBackend(Protocol):
 
     def search(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[Query] | EncodedQueries,
         k: int,
         radius: int | None = None,
         *,
-        with_payload: bool = False,
-        with_code: bool = False,
+        ranking: str | None = None,
         filter: Filter | None = None,  # noqa: A002
         offset: int = 0,
         cursor: str | None = None,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+        with_cursor: bool = True,
         rerank: bool = False,
     ) -> SearchResult:
-        """Return the `k` documents nearest to each query, in the order (distance, row).
+        """Return the `k` best documents of each query, in the order of a ranking.
 
-        `radius` leaves out what is farther, `filter` those for whose payload it does not hold: the
-        k nearest of the others are returned. `offset` passes over that many of the nearest.
-        `cursor`, from the page before, takes its place for a single query: documents added since
-        the first page do not appear, deleted ones vanish, none comes twice and none is skipped.
-        With `rerank`, the hits that would be returned are re-ordered by (score, distance, row).
+        `ranking` is one of :data:`index.rankings.protocol.RANKINGS`; None is the collection's
+        default. `radius`, for the ranking by Hamming distance, leaves out what is farther; `filter`
+        leaves out those for whose payload it does not hold: the k best of the others are returned.
+        `offset` passes over that many of the best. `cursor`, from the page before, takes its place
+        for a single query: documents added since the first page do not appear, deleted ones
+        vanish, none comes twice and none is skipped. With `rerank`, the hits that would be returned
+        are re-ordered by (rerank_score, distance, row).
 
         Raises:
-            InputError: if `k` is not from 1 to :data:`MAX_K`, or `radius`, `offset`, `cursor`,
-                `rerank` or a query is not as it must be.
+            InputError: if `k` is not from 1 to :data:`MAX_K`, or `radius`, `ranking`, `offset`,
+                `cursor`, `rerank` or a query cannot be taken; the error names it.
             UnknownDocument: if a query has an id that is not there.
         """
 

@@ -28,20 +28,19 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
-from index.answers import Search, answer
 from index.backend import BATCH_SIZE
-from index.batches import batches, last_of_each_id
-from index.contents import encode_contents
-from index.described import Described
+from index.base import CollectionBase
 from index.engines.segments import Generation
 from index.errors import StoreError
-from index.filters import Filter, filter_to_json
+from index.filters import Filter
+from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of
-from index.paging import Position, read_cursor, write_cursor
-from index.publication import Publication
-from index.queries import encode_queries
+from index.publication import Publication, Searched
+from index.rankings.hamming import HammingRanking
+from index.rankings.protocol import HAMMING
 from index.records import (
     DeleteResult,
+    EncodedQueries,
     Query,
     ScrollPage,
     SearchResult,
@@ -49,12 +48,7 @@ from index.records import (
     UpsertResult,
     Verification,
 )
-from index.searching import (
-    Wanted,
-    check_cursor_use,
-    check_request,
-    query_probabilities,
-)
+from index.search import Position, Search, Wanted, read_cursor, rows_of, write_cursor
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
@@ -62,7 +56,7 @@ from index.sqlite.verification import verify_store
 from index.statistics import code_statistics
 
 
-class Collection(Described):
+class Collection(CollectionBase):
     """Documents, found by the Hamming distance of their codes. All methods are thread-safe.
 
     It is an :class:`index.backend.CollectionBackend`.
@@ -125,7 +119,7 @@ class Collection(Described):
         def encoded() -> Iterator[tuple[list[Document], Codes]]:
             for given in batches(documents, batch_size):
                 batch = last_of_each_id(given)
-                yield batch, encode_contents(batch, self._encoder, self.n_bits)
+                yield batch, encode_documents(batch, self.encoder, self.n_bits)
                 if progress is not None:
                     progress(len(given))
 
@@ -224,27 +218,24 @@ class Collection(Described):
         """Return all documents as they were given, all as of one moment, by row."""
         return self._store.read_contents()
 
-    def encode_queries(self, queries: Sequence[Query]) -> Codes:
-        """Return the codes of `queries`, ``uint8[Q, n_bits / 8]``.
-
-        Raises:
-            InputError: if a query does not carry exactly one of text, vector, code and id, or
-                carries what the collection's encoder does not take. Its `position` says which.
-            UnknownDocument: if an id is not there.
-        """
-        return encode_queries(queries, self.description, self._encoder, self._store.read_codes_of)
+    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+        """See :meth:`index.backend.CollectionBackend.encode_queries`."""
+        return encode_queries(queries, self.description, self.encoder, self._store.read_codes_of)
 
     def search(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[Query] | EncodedQueries,
         k: int,
         radius: int | None = None,
         *,
-        with_payload: bool = False,
-        with_code: bool = False,
+        ranking: str | None = None,
         filter: Filter | None = None,  # noqa: A002
         offset: int = 0,
         cursor: str | None = None,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+        with_cursor: bool = True,
         rerank: bool = False,
     ) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.search`.
@@ -252,30 +243,53 @@ class Collection(Described):
         The answer is exact as of the generation it names, the same for all of `queries`. A query
         by id finds the document itself as well.
         """
-        check_request(k, radius, offset, self.n_bits)
-        if cursor is not None:
-            check_cursor_use(queries, offset)
-        probabilities = query_probabilities(queries, self._encoder) if rerank else None
-        codes = self.encode_queries(queries)
-        shown = None if filter is None else filter_to_json(filter)
-        identity = (self.name, self.n_bits, codes.tobytes(), radius, shown)
-        after = None if cursor is None else read_cursor(cursor, *identity)
-        search = Search(
-            codes,
-            Wanted(k, offset, after),
+        wanted = Wanted(
+            k,
             radius,
-            probabilities,
+            ranking or HAMMING,
+            filter,
+            offset,
+            cursor,
             with_payload=with_payload,
+            with_text=with_text,
             with_code=with_code,
-            identity=identity,
+            with_cursor=with_cursor,
+            rerank=rerank,
         )
-        result = answer(search, self._store, *self._publication.searched(filter))
+        wanted.check(self.n_bits, len(queries))
+        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
+        search = Search(self.name, encoded, wanted)
+        result = self._found(search, self._publication.searched(filter))
         if result is None:
             with self._publication.lock:
-                result = answer(search, self._store, *self._publication.searched_now(filter))
+                result = self._found(search, self._publication.searched_now(filter))
         if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
         return result
+
+    def _found(self, search: Search, searched: Searched) -> SearchResult | None:
+        """Return the answer as of a generation, or None if a hit is no longer in the store."""
+        published, allowed = searched
+        generation, wanted = published.generation, search.wanted
+        ranking = HammingRanking(generation, wanted.radius)
+        pages = search.pages(ranking, allowed)
+        rows = rows_of(pages)
+        known = self._store.read_rows(
+            rows,
+            with_payload=wanted.with_payload,
+            with_text=wanted.with_text,
+            with_code=search.needs_codes,
+        )
+        if len(known) < len(rows):
+            return None
+        return search.result(
+            ranking,
+            pages,
+            known,
+            generation=generation.number,
+            last_row=published.last_row,
+            engine=generation.engine,
+        )
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.

@@ -18,9 +18,8 @@ from typing import NamedTuple
 from corpus.document import Document
 from encoder.codes import Codes
 from index.backend import CollectionBackend
-from index.batches import batches, last_of_each_id
-from index.contents import Contents, read_contents
 from index.encoding import EncodingPool
+from index.inputs import Contents, batches, last_of_each_id, read_contents
 
 COMMIT_SIZE = 10_000
 

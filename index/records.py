@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from corpus.document import Vector
+from encoder.codes import Codes, unpack_codes
+from encoder.features import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,37 +28,78 @@ class Query:
     id: str | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedQueries:
+    """Queries as a ranking takes them; :meth:`of_codes` makes them of codes alone."""
+
+    codes: Codes
+    """``uint8[Q, n_bits / 8]``"""
+    weights: Floats
+    """``float32[Q, n_bits]``: what each bit of a document weighs; see
+    :meth:`encoder.encoder.Encoder.query_weights`. A query of which only a code is known has 1
+    where its bit is 1, and -1 where it is 0."""
+    texts: Sequence[str | None]
+    """What was asked, where that is a text."""
+    weighted: npt.NDArray[np.bool_]
+    """``bool[Q]``: which queries have real values, so that more is known than their codes."""
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, some: slice) -> EncodedQueries:
+        return EncodedQueries(
+            self.codes[some], self.weights[some], self.texts[some], self.weighted[some]
+        )
+
+    @classmethod
+    def of_codes(cls, codes: Codes) -> EncodedQueries:
+        """Return queries of which only the codes, ``uint8[Q, n_bits / 8]``, are known."""
+        signs = unpack_codes(codes).astype(np.float32) * 2 - 1
+        return cls(codes, signs, [None] * len(codes), np.zeros(len(codes), dtype=np.bool_))
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One document found. `payload` and `code` are None where they were not asked for.
+    """One document found. `payload`, `text` and `code` are None where they were not asked for.
 
-    `code` is hexadecimal. `score` is None but in a re-ranked search, where it is the sum over the
-    bits of |alpha_b - c_b|: the query's probability of a 1 against the stored bit.
+    `distance` is the Hamming distance from the query's code. `score` is the ranking's, the higher
+    the better; see :meth:`index.rankings.protocol.Ranking.shown`. `code` is hexadecimal.
+    `rerank_score` is None but in a re-ranked search, where it is the sum over the bits of
+    |alpha_b - c_b|: the query's probability of a 1 against the stored bit.
     """
 
     id: str
     distance: int
+    score: float
     row: int
     payload: Mapping[str, Any] | None = None
+    text: str | None = None
     code: str | None = None
-    score: float | None = None
+    rerank_score: float | None = None
+
+
+StoredRow = tuple[str, dict[str, Any] | None, str | None, bytes | None]
+"""The id, payload, text and code of a row; the last three are None where not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The hits of each query, all as of one generation of the collection.
 
-    Hits come nearest first, by (distance, row); where `reranked`, the same hits come by (score,
-    distance, row). `next_cursors` continue the search of a single query, and are None where nothing
-    is left or there are several queries. `ties_cut` tells whether documents as far as the farthest
-    hit were left out. `engine` names what searched.
+    Hits come best first, by (score descending, row); where `reranked`, the same hits come by
+    (rerank_score, distance, row). `next_cursors` continue the search of a single query, and are
+    None where nothing is left or there are several queries. `ties_cut` tells whether documents
+    with the score of the last hit were left out. `engine` names what searched, and `ranking` what
+    ordered the hits. `queries` are the queries as they were encoded.
     """
 
     generation: int
     hits: list[list[Hit]]
-    next_cursors: list[str | None] = field(default_factory=list)
-    ties_cut: list[bool] = field(default_factory=list)
-    engine: str = ""
+    next_cursors: list[str | None]
+    ties_cut: list[bool]
+    engine: str
+    ranking: str
+    queries: EncodedQueries
     reranked: bool = False
 
 

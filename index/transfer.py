@@ -28,10 +28,10 @@ from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from index.backend import CollectionBackend, Folder
-from index.batches import batches
 from index.engines.choice import ENGINES
 from index.errors import EncoderMismatch, InputError, UnknownCollection
 from index.ingest import COMMIT_SIZE, IngestReport
+from index.inputs import batches
 from index.records import StoredDocument
 from index.schema import AUTO
 

@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
-from encoder.codes import Codes
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.records import Query, SearchResult
@@ -175,18 +174,17 @@ class Batcher(Generic[Answer]):
 
     def _answer(self, asked: Asked, queries: Sequence[Query]) -> list[Answer]:
         began = time.perf_counter()
-        codes = asked.collection.encode_queries(queries)
-        encoded = time.perf_counter()
-        result = asked.collection.search(
-            _as_queries(codes), asked.limit, asked.radius, with_payload=asked.with_payload
-        )
+        encoded = asked.collection.encode_queries(queries)
         searched = time.perf_counter()
-        self._metrics.observe_stage("encode", encoded - began)
-        self._metrics.observe_stage("search", searched - encoded)
-        seconds = searched - began
+        result = asked.collection.search(
+            encoded,
+            asked.limit,
+            asked.radius,
+            with_payload=asked.with_payload,
+            with_cursor=False,
+        )
+        done = time.perf_counter()
+        self._metrics.observe_stage("encode", searched - began)
+        self._metrics.observe_stage("search", done - searched)
+        seconds = done - began
         return [self._write(asked, result, place, seconds) for place in range(len(queries))]
-
-
-def _as_queries(codes: Codes) -> list[Query]:
-    digits, width = codes.tobytes().hex(), codes.shape[1] * 2
-    return [Query(code=digits[at : at + width]) for at in range(0, len(digits), width)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hummingbit.commands.opening import service_at
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.sending import BATCH, send_sources
-from index.batches import batches
 from index.errors import UnknownDocument
+from index.inputs import batches
 
 if TYPE_CHECKING:
     from hummingbit.client import Client

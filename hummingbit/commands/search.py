@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from encoder.codes import code_to_hex
 from hummingbit.commands.opening import (
     add_filter,
     add_folder,
@@ -74,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             answer = _as_object(args, collection, found, time.perf_counter() - began)
             if args.with_code:
-                (code,) = collection.encode_queries([query])
-                add_codes(answer, found.hits[0], code_to_hex(code))
+                add_codes(answer, found, 0)
             print(json.dumps(answer, indent=2, ensure_ascii=False))
             return 0
     for hit in found.hits[0]:
@@ -105,13 +104,25 @@ def _search_remotely(args: argparse.Namespace) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     for hit in found["hits"]:
-        score, code = hit.get("rerank_score"), hit.get("code")
-        print(_line(Hit(hit["id"], hit["distance"], 0, hit.get("payload"), code, score)))
+        print(_line(_as_hit(hit)))
     return 0
 
 
+def _as_hit(found: Mapping[str, Any]) -> Hit:
+    """Return a hit that a service answered with."""
+    return Hit(
+        id=found["id"],
+        distance=found["distance"],
+        score=found["score"],
+        row=0,
+        payload=found.get("payload"),
+        code=found.get("code"),
+        rerank_score=found.get("rerank_score"),
+    )
+
+
 def _line(hit: Hit) -> str:
-    score = None if hit.score is None else f"{hit.score:8.3f}"
+    score = None if hit.rerank_score is None else f"{hit.rerank_score:8.3f}"
     payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
     parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
     return "  ".join(part for part in parts if part is not None)

@@ -14,8 +14,8 @@ from tqdm import tqdm
 from corpus.readers import count_documents
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.options import read
-from index.batches import batches
 from index.ingest import IngestReport
+from index.inputs import batches
 
 if TYPE_CHECKING:
     from hummingbit.client import Client

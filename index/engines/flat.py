@@ -68,6 +68,18 @@ class FlatIndex:
             return codes.copy(), self._rows
         return codes[self._live], self._rows[self._live]
 
+    def holds(self, rows: Rows) -> Marks:
+        """Tell which of `rows` lie between the first and the last row of this index."""
+        if not len(self._rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        inside: Marks = (rows >= self._rows[0]) & (rows <= self._rows[-1])
+        return inside
+
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, all of which are there, in the order given."""
+        codes: Codes = held_codes(self._scan)[places_of(self._rows, rows), : self.n_bits // 8]
+        return codes
+
     def counted_codes(self) -> tuple[Codes, npt.NDArray[np.int64]]:
         """Return the codes that a search can find, each of them as often as it comes, and ones."""
         codes, _ = self.live_codes()

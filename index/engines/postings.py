@@ -96,6 +96,17 @@ class PostingIndex(ABC):
             return self._codes_of(self._postings.code_of), self._rows
         return self._codes_of(self._postings.code_of[self._live]), self._rows[self._live]
 
+    def holds(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Tell which of `rows` lie between the first and the last row of this index."""
+        if not len(self._rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
+        return inside
+
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, all of which are there, in the order given."""
+        return self._codes_of(self._postings.code_of[places_of(self._rows, rows)])
+
     def counted_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes that a search can find and how many rows hold each."""
         held = np.flatnonzero(self._live_counts)

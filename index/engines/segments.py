@@ -109,6 +109,14 @@ class Generation:
             found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, ``int64[M]``, all of which are there, in the order given."""
+        found = np.empty((len(rows), self.n_bits // 8), dtype=np.uint8)
+        for segment in self._segments:
+            inside = segment.holds(rows)
+            found[inside] = segment.codes_of(rows[inside])
+        return found
+
     def distinct_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes, ``uint8[D, C]``, and how many rows hold each."""
         codes, counts = reduce(_joined, (one.counted_codes() for one in self._segments))

@@ -1,113 +1,106 @@
-"""From queries to the answer of a search on Milvus."""
+"""From encoded queries to the answer of a search on Milvus."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoder.codes import Codes
-from index.answers import make_hits, next_cursor, rerank_hits
-from index.backend import CollectionBackend
-from index.engines.protocol import Neighbours
-from index.errors import StoreError
-from index.filters import Filter, filter_to_json
+import numpy as np
+
+from index.engines.protocol import Rows
+from index.errors import InputError, StoreError
 from index.milvus.catalogue import Counters
-from index.milvus.schema import to_code, to_payload
-from index.milvus.search import Band, ExactSearch, to_neighbours
+from index.milvus.schema import to_code, to_payload, to_text
+from index.milvus.search import Band, ExactSearch, Found
 from index.milvus.store import MilvusStore
-from index.paging import read_cursor
-from index.records import Query, SearchResult
-from index.searching import (
-    Page,
-    Wanted,
-    check_cursor_use,
-    check_request,
-    find_pages,
-    query_probabilities,
-)
-from index.sqlite.store import StoredRow
+from index.rankings.hamming import shown_distances
+from index.rankings.protocol import HAMMING, Ranked
+from index.records import EncodedQueries, SearchResult, StoredRow
+from index.search import Search, rows_of
 
 ENGINE = "milvus"
 # A search is repeated where a hit is replaced before its payload is read.
 ATTEMPTS = 10
 
 
-def search_on_milvus(
-    collection: CollectionBackend,
-    store: MilvusStore,
-    now: Counters,
-    queries: Sequence[Query],
-    *,
-    k: int,
-    radius: int | None,
-    with_payload: bool,
-    with_code: bool,
-    filter_: Filter | None,
-    offset: int,
-    cursor: str | None,
-    rerank: bool,
-) -> SearchResult:
-    """See :meth:`index.backend.CollectionBackend.search`; `now` is where the collection stands."""
-    check_request(k, radius, offset, collection.n_bits)
-    if cursor is not None:
-        check_cursor_use(queries, offset)
-    probabilities = query_probabilities(queries, collection.encoder) if rerank else None
-    codes = collection.encode_queries(queries)
-    shown = None if filter_ is None else filter_to_json(filter_)
-    search = (collection.name, collection.n_bits, codes.tobytes(), radius, shown)
-    after = None if cursor is None else read_cursor(cursor, *search)
-    last_row = now.last_row if after is None else after.last_row
-    condition = store.condition(filter_, now.last_row)
-    farthest = collection.n_bits if radius is None else radius
+def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> SearchResult:
+    """Return the answer of a search; `now` is where the collection stands.
+
+    Raises:
+        InputError: if the ranking is one that Milvus does not have.
+        StoreError: if Milvus cannot be reached or refuses.
+    """
+    wanted = search.wanted
+    if wanted.ranking != HAMMING:
+        message = f"is {wanted.ranking!r}; a collection on Milvus is ranked by {HAMMING!r} only"
+        raise InputError("ranking", message)
+    condition = store.condition(wanted.filter, now.last_row)
     for _ in range(ATTEMPTS):
-        finder = _Finder(store, Band(0, farthest, condition), now.last_row)
-        pages = find_pages(finder.nearest, codes, Wanted(k, offset, after))
-        known = finder.known(pages, with_payload=with_payload, with_code=with_code or rerank)
+        ranking = _HammingOnMilvus(store, now.last_row, condition, wanted.radius)
+        pages = search.pages(ranking, None)
+        known = ranking.known(search, rows_of(pages))
         if known is not None:
-            break
-    else:
-        raise StoreError(f"collection {collection.name!r} changes too fast to be searched")
-    hits = [make_hits(page, known, with_code=with_code) for page in pages]
-    if probabilities is not None:
-        pairs = zip(hits, probabilities, strict=True)
-        hits = [rerank_hits(some, known, alpha) for some, alpha in pairs]
-    single = len(codes) == 1
-    return SearchResult(
-        generation=now.generation,
-        hits=hits,
-        next_cursors=[next_cursor(page, last_row, *search) if single else None for page in pages],
-        ties_cut=[page.tie_cut for page in pages],
-        engine=ENGINE,
-        reranked=rerank,
-    )
+            return search.result(
+                ranking,
+                pages,
+                known,
+                generation=now.generation,
+                last_row=now.last_row,
+                engine=ENGINE,
+            )
+    raise StoreError(f"collection {search.name!r} changes too fast to be searched")
 
 
-class _Finder:
-    """Finds neighbours within a band and remembers their ids."""
+class _HammingOnMilvus:
+    """A :class:`~index.rankings.protocol.Ranking` that remembers the ids of what it finds."""
 
-    def __init__(self, store: MilvusStore, within: Band, last_row: int) -> None:
+    name = HAMMING
+
+    def __init__(
+        self, store: MilvusStore, last_row: int, condition: str, radius: int | None
+    ) -> None:
+        """Rank what an expression holds for, up to `radius` and up to the row `last_row`."""
         self._store = store
-        self._within = within
+        self._condition = condition
+        self._radius = radius
         self._search = ExactSearch(store.nearest, last_row)
         self._ids: dict[int, str] = {}
 
-    def nearest(self, codes: Codes, count: int) -> list[Neighbours]:
-        found = self._search.nearest(codes, count, self._within)
+    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+        """See :meth:`index.rankings.protocol.Ranking.rank`; Milvus judges what is allowed."""
+        if allowed is not None:
+            raise ValueError("rows are allowed by the expression of a filter only")
+        n_bits = queries.codes.shape[1] * 8
+        within = Band(0, n_bits if self._radius is None else self._radius, self._condition)
+        found = self._search.nearest(queries.codes, k, within)
         self._ids.update((one.row, one.id) for some in found for one in some)
-        return [to_neighbours(some) for some in found]
+        return [_ranked(some) for some in found]
 
-    def known(
-        self, pages: Sequence[Page], *, with_payload: bool, with_code: bool
-    ) -> dict[int, StoredRow] | None:
-        """Return what is known of the hits, or None if one was replaced or deleted meanwhile."""
-        rows = {row for page in pages for row in page.hits.rows.tolist()}
-        if not (with_payload or with_code):
-            return {row: StoredRow(self._ids[row], None, None) for row in rows}
-        fields = ["row", "code", "payload", "original"]
+    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+        """Return 1 - distance / n_bits: the share of bits that agree."""
+        return shown_distances(queries, found)
+
+    def known(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
+        """Return what is stored of the hits, or None if one was replaced or deleted meanwhile."""
+        wanted = search.wanted
+        fields = ["row"]
+        fields += ["payload", "original"] if wanted.with_payload else []
+        fields += ["content"] if wanted.with_text else []
+        fields += ["code"] if search.needs_codes else []
+        if fields == ["row"]:
+            return {row: (self._ids[row], None, None, None) for row in rows}
         found = self._store.of_ids([self._ids[row] for row in rows], fields)
-        known = {
-            entity["row"]: StoredRow(
-                id_, to_payload(entity) if with_payload else None, to_code(entity)
+        known: dict[int, StoredRow] = {
+            entity["row"]: (
+                id_,
+                to_payload(entity) if wanted.with_payload else None,
+                to_text(entity) if wanted.with_text else None,
+                to_code(entity) if search.needs_codes else None,
             )
             for id_, entity in found.items()
         }
-        return known if rows <= known.keys() else None
+        return known if set(rows) <= known.keys() else None
+
+
+def _ranked(found: Sequence[Found]) -> Ranked:
+    rows = np.array([one.row for one in found], dtype=np.int64)
+    return Ranked(rows, np.array([-one.distance for one in found], dtype=np.int64))

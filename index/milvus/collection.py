@@ -30,11 +30,10 @@ from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import BATCH_SIZE
-from index.batches import batches, last_of_each_id
-from index.contents import encode_contents
-from index.described import Described
+from index.base import CollectionBase
 from index.errors import StoreError
 from index.filters import Filter
+from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of
 from index.milvus.answers import ENGINE, search_on_milvus
 from index.milvus.catalogue import Catalogue, Progress
@@ -50,10 +49,10 @@ from index.milvus.schema import (
 )
 from index.milvus.store import MilvusStore
 from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
-from index.paging import Position, read_cursor, write_cursor
-from index.queries import encode_queries
+from index.rankings.protocol import HAMMING
 from index.records import (
     DeleteResult,
+    EncodedQueries,
     Query,
     ScrollPage,
     SearchResult,
@@ -62,13 +61,14 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
+from index.search import Position, Search, Wanted, read_cursor, write_cursor
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.
 STATISTICS_OF = 100_000
 
 
-class MilvusCollection(Described):
+class MilvusCollection(CollectionBase):
     """Documents on Milvus; an :class:`index.backend.CollectionBackend`."""
 
     def __init__(
@@ -225,43 +225,49 @@ class MilvusCollection(Described):
         labels = [labels_of(to_payload(entity), label_field) for entity in found]
         return to_codes(found, self.n_bits), labels
 
-    def encode_queries(self, queries: Sequence[Query]) -> Codes:
+    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
         """See :meth:`index.backend.CollectionBackend.encode_queries`."""
 
         def codes_of(ids: Sequence[str]) -> dict[str, Codes]:
             known = self._store.of_ids(ids, ["code"])
             return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in known.items()}
 
-        return encode_queries(queries, self.description, self._encoder, codes_of)
+        return encode_queries(queries, self.description, self.encoder, codes_of)
 
     def search(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[Query] | EncodedQueries,
         k: int,
         radius: int | None = None,
         *,
-        with_payload: bool = False,
-        with_code: bool = False,
+        ranking: str | None = None,
         filter: Filter | None = None,  # noqa: A002
         offset: int = 0,
         cursor: str | None = None,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+        with_cursor: bool = True,
         rerank: bool = False,
     ) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.search`; the head of this module says more."""
-        return search_on_milvus(
-            self,
-            self._store,
-            self._progress.now(),
-            queries,
-            k=k,
-            radius=radius,
+        wanted = Wanted(
+            k,
+            radius,
+            ranking or HAMMING,
+            filter,
+            offset,
+            cursor,
             with_payload=with_payload,
+            with_text=with_text,
             with_code=with_code,
-            filter_=filter,
-            offset=offset,
-            cursor=cursor,
+            with_cursor=with_cursor,
             rerank=rerank,
         )
+        wanted.check(self.n_bits, len(queries))
+        now = self._progress.now()
+        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
+        return search_on_milvus(Search(self.name, encoded, wanted), self._store, now)
 
     def verify(self) -> Verification:
         """Hold every document against its checksum; Milvus answers for its own index."""
@@ -318,7 +324,7 @@ class MilvusCollection(Described):
                 raise
 
     def _encode(self, documents: Sequence[Document]) -> Codes:
-        return encode_contents(documents, self._encoder, self.n_bits)
+        return encode_documents(documents, self.encoder, self.n_bits)
 
     def _entities(self, documents: Sequence[Document], codes: Codes) -> list[dict[str, Any]]:
         pairs = zip(documents, codes, strict=True)

@@ -160,10 +160,16 @@ def to_document(entity: Mapping[str, Any]) -> StoredDocument:
         id=entity["id"],
         row=entity["row"],
         code=to_code(entity).hex(),
-        text=content[1:] if content[:1] == "t" else None,
+        text=to_text(entity),
         vector=vector,
         payload=to_payload(entity),
     )
+
+
+def to_text(entity: Mapping[str, Any]) -> str | None:
+    """Return the text of what :func:`to_entity` made, if that is what it holds."""
+    content: str = entity["content"]
+    return content[1:] if content[:1] == "t" else None
 
 
 def is_stored(document: Document, entity: Mapping[str, Any]) -> bool:

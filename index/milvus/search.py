@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from encoder.codes import Codes
-from index.engines.protocol import Neighbours
 
 MAX_ANSWER = 16_384
 # How many hits one request may bring, over all of its queries.
@@ -107,13 +104,6 @@ class ExactSearch:
             if len(found) < self._max_answer // 8:
                 width *= 2
         return gathered
-
-
-def to_neighbours(found: Sequence[Found]) -> Neighbours:
-    """Return what was found as arrays."""
-    rows = np.array([one.row for one in found], dtype=np.int64)
-    distances = np.array([one.distance for one in found], dtype=np.int64)
-    return Neighbours(rows, distances)
 
 
 def _complete(found: Sequence[Found], limit: int) -> list[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,10 +23,9 @@ from index.schema import (
     payload_to_json,
 )
 from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
+from index.sqlite.database import in_chunks
 from index.sqlite.filter_sql import matching_rows
 
-# SQLite takes a limited number of parameters in one statement.
-CHUNK = 500
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -134,15 +133,6 @@ class Changes:
         self._deleted += len(gone)
         self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
         self._connection.executemany("INSERT INTO removed VALUES (?)", gone)
-
-
-def in_chunks(
-    connection: sqlite3.Connection, query: str, values: Sequence[Any]
-) -> Iterator[tuple[Any, ...]]:
-    """Run `query`, which ends in ``IN``, for all of `values` and yield what is found."""
-    for start in range(0, len(values), CHUNK):
-        chunk = values[start : start + CHUNK]
-        yield from connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
 
 
 def read_texts(

@@ -10,9 +10,10 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from index.errors import StoreError
 from index.schema import APPLICATION_ID, SCHEMA, Description, first_meta, read_description
@@ -22,6 +23,8 @@ BUSY_SECONDS = 5.0
 # many pages are moved at a time: a page that many commits write is then moved once.
 LOG_BYTES_KEPT = 32 << 20
 LOG_PAGES = 4096
+# SQLite takes a limited number of parameters in one statement.
+PARAMETERS = 500
 
 
 class Database:
@@ -190,3 +193,14 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: {error}") from error
+
+
+def in_chunks(
+    connection: sqlite3.Connection, query: str, values: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Run `query`, which ends in ``IN``, for all of `values` and return what is found."""
+    found: list[tuple[Any, ...]] = []
+    for start in range(0, len(values), PARAMETERS):
+        chunk = values[start : start + PARAMETERS]
+        found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
+    return found

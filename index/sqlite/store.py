@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,11 +24,11 @@ from encoder.codes import Codes, code_to_hex
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.filters import Filter
-from index.records import StoredDocument
+from index.records import StoredDocument, StoredRow
 from index.schema import BOOKMARK, Description, checksum, last_row, number_in_meta
 from index.sqlite.blocks import Block, BlockError, read_blocks
-from index.sqlite.changes import Changes, in_chunks, read_texts, storable
-from index.sqlite.database import Database
+from index.sqlite.changes import Changes, read_texts, storable
+from index.sqlite.database import Database, in_chunks
 from index.sqlite.filter_sql import matching_rows, where
 
 TEXTS_AT_ONCE = 1000
@@ -42,14 +42,6 @@ class StoredCodes(NamedTuple):
     codes: Codes
     rows: Rows
     last_row: int
-
-
-class StoredRow(NamedTuple):
-    """What is known of a row; the payload and the code are None where they were not asked for."""
-
-    id: str
-    payload: dict[str, Any] | None
-    code: bytes | None
 
 
 class Matching(NamedTuple):
@@ -169,15 +161,21 @@ class Store:
             return [self._stored(found) for found in connection.execute(query)]
 
     def read_rows(
-        self, rows: Iterable[int], *, with_payload: bool = False, with_code: bool = False
+        self,
+        rows: Sequence[int],
+        *,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
     ) -> dict[int, StoredRow]:
         """Return the id of each row, and what else is asked for; rows not there are left out."""
-        payload, code = "payload" if with_payload else "NULL", "code" if with_code else "NULL"
-        query = f"SELECT row, id, {payload}, {code} FROM documents WHERE row IN "  # noqa: S608
+        asked = {"payload": with_payload, "text": with_text, "code": with_code}
+        columns = ", ".join(name if wanted else "NULL" for name, wanted in asked.items())
+        query = f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608
         with self._database.reading() as connection:
             return {
-                row: StoredRow(id_, None if payload is None else json.loads(payload), code)
-                for row, id_, payload, code in in_chunks(connection, query, list(rows))
+                row: (id_, None if payload is None else json.loads(payload), text, code)
+                for row, id_, payload, text, code in in_chunks(connection, query, rows)
             }
 
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
@@ -201,8 +199,8 @@ class Store:
         """
         query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
-            found = next(in_chunks(connection, query, storable([id_])), None)
-        return None if found is None else self._stored(found)
+            found = in_chunks(connection, query, storable([id_]))
+        return self._stored(found[0]) if found else None
 
     def matching(self, filter_: Filter, after: int = 0) -> Matching:
         """Return the rows above `after` for whose payload the filter holds, as of one moment."""

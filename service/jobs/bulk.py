@@ -16,8 +16,7 @@ import numpy as np
 from corpus.document import Document, parse_document
 from encoder.codes import Codes
 from index.backend import CollectionBackend, Folder
-from index.batches import batches
-from index.contents import encode_contents, read_contents
+from index.inputs import batches, encode_documents, read_contents
 from service.http.body import parse_json
 from service.http.problems import ProblemError
 from service.jobs.runner import Progress, write_synced
@@ -284,7 +283,7 @@ def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
     codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
     places = [place for place, line in enumerate(lines) if line.code is None]
     made = [lines[place].document for place in places]
-    codes[places] = encode_contents(made, collection.encoder, collection.n_bits)
+    codes[places] = encode_documents(made, collection.encoder, collection.n_bits)
     for place, line in enumerate(lines):
         if line.code is not None:
             codes[place] = line.code

@@ -64,13 +64,8 @@ def _search_alone(
     began = time.perf_counter()
     filter_ = checked_filter(body.filter)
     with located(), stage(request, "search"):
-        code = None
-        if body.with_code or body.explain:
-            code = code_to_hex(collection.encode_queries([query])[0])
-        # To re-rank, the probabilities behind the code are needed.
-        asked = query if code is None or body.rerank else Query(code=code)
         result = collection.search(
-            [asked],
+            [query],
             body.limit,
             body.radius,
             with_payload=body.with_payload,
@@ -93,10 +88,10 @@ def _search_alone(
         answer["reranked"] = True
     if body.with_cursor or body.cursor is not None:
         answer["next_cursor"] = result.next_cursors[0]
-    if code is not None and body.with_code:
-        add_codes(answer, result.hits[0], code)
-    if code is not None and body.explain:
-        add_differing_bits(answer, result.hits[0], code)
+    if body.with_code:
+        add_codes(answer, result, 0)
+    if body.explain:
+        add_differing_bits(answer, result, 0)
         if query.text is not None and collection.encoder is not None:
             terms = explain_text(collection.encoder, query.text)
             answer["query_terms"] = [one._asdict() for one in terms]
@@ -160,7 +155,7 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
             vector = None if item.vector is None else parse_vector(item.vector)
         queries.append(Query(text=item.text, vector=vector))
     with located("inputs"):
-        codes = collection.encode_queries(queries)
+        codes = collection.encode_queries(queries).codes
     hexadecimal = [code_to_hex(code) for code in codes]
     return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
 

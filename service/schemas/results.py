@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from encoder.codes import code_from_hex, unpack_codes
+from encoder.codes import code_from_hex, code_to_hex, unpack_codes
 from index.backend import CollectionBackend
 from index.records import Hit, SearchResult, StoredDocument
 
@@ -28,15 +28,23 @@ def search_answer(
 
     Hits beyond `limit` and `radius`, which others of the same batch asked for, are left out.
     """
-    n_bits = collection.n_bits
     found = result.hits[place]
     hits = found[:limit]
     if radius is not None:
         hits = [hit for hit in hits if hit.distance <= radius]
+    written: list[dict[str, Any]] = [
+        {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
+    ]
+    if with_payload:
+        for one, hit in zip(written, hits, strict=True):
+            one["payload"] = dict(hit.payload or {})
+    if result.reranked:
+        for one, hit in zip(written, hits, strict=True):
+            one["rerank_score"] = hit.rerank_score
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
     return {
-        "hits": [_hit(hit, n_bits, with_payload=with_payload) for hit in hits],
-        "n_bits": n_bits,
+        "hits": written,
+        "n_bits": collection.n_bits,
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
         "generation": result.generation,
         "engine": result.engine,
@@ -45,18 +53,20 @@ def search_answer(
     }
 
 
-def add_codes(answer: dict[str, Any], hits: Sequence[Hit], query_code: str) -> None:
-    """Add the codes of the query and of its hits to its answer."""
-    answer["query_code"] = query_code
-    for written, hit in zip(answer["hits"], hits, strict=True):
+def add_codes(answer: dict[str, Any], result: SearchResult, place: int) -> None:
+    """Add the codes of query `place` and of its hits to its answer."""
+    answer["query_code"] = code_to_hex(result.queries.codes[place])
+    for written, hit in zip(answer["hits"], result.hits[place], strict=True):
         written["code"] = hit.code
 
 
-def add_differing_bits(answer: dict[str, Any], hits: Sequence[Hit], query_code: str) -> None:
-    """Add to each hit the bits in which its code and the query's differ."""
-    for written, hit in zip(answer["hits"], hits, strict=True):
-        both = [code_from_hex(code, answer["n_bits"]) for code in (hit.code or "", query_code)]
-        of_hit, of_query = unpack_codes(np.stack(both))
+def add_differing_bits(answer: dict[str, Any], result: SearchResult, place: int) -> None:
+    """Add to each hit the bits in which its code and the code of query `place` differ."""
+    n_bits = answer["n_bits"]
+    query_code = result.queries.codes[place]
+    for written, hit in zip(answer["hits"], result.hits[place], strict=True):
+        both = np.stack([code_from_hex(hit.code or "", n_bits), query_code])
+        of_hit, of_query = unpack_codes(both)
         written["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
 
 
@@ -79,15 +89,6 @@ def to_json(answer: Mapping[str, Any]) -> bytes:
         # A payload may hold whole numbers of more than 64 bits, and what a client sent may be
         # quoted, a lone surrogate in it.
         return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _hit(hit: Hit, n_bits: int, *, with_payload: bool) -> dict[str, Any]:
-    written = {"id": hit.id, "distance": hit.distance, "score": 1 - hit.distance / n_bits}
-    if with_payload:
-        written["payload"] = dict(hit.payload or {})
-    if hit.score is not None:
-        written["rerank_score"] = hit.score
-    return written
 
 
 def _ties_cut(found: Sequence[Hit], kept: int, *, cut: bool) -> bool:

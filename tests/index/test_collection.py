@@ -180,7 +180,7 @@ def test_texts_are_encoded(tmp_path: Path) -> None:
             Query(id="d4"),
             Query(code=code_to_hex(codes[5])),
         ]
-        assert np.array_equal(collection.encode_queries(queries), codes[3:6])
+        assert np.array_equal(collection.encode_queries(queries).codes, codes[3:6])
         with pytest.raises(InputError, match=r"vector: .* takes texts") as caught:
             collection.search([Query(vector=np.zeros(3, dtype=np.float32))], 1)
         assert caught.value.field == "vector"
@@ -195,7 +195,7 @@ def test_vectors_are_encoded(tmp_path: Path) -> None:
     with closing(with_encoder(tmp_path, vector_encoder())) as collection:
         collection.upsert([Document(id=f"d{i}", vector=one) for i, one in enumerate(vectors)])
         codes = vector_encoder().encode(vectors)
-        found = collection.encode_queries([Query(vector=one) for one in vectors])
+        found = collection.encode_queries([Query(vector=one) for one in vectors]).codes
         assert np.array_equal(found, codes)
         with pytest.raises(InputError, match="vector: has 2 numbers; it must have 6"):
             collection.search([Query(vector=vectors[0, :2])], 1)

@@ -173,7 +173,7 @@ def test_texts_and_vectors_come_back(other: MilvusFolder, tmp_path: Path) -> Non
     assert [one.text for one in texts.contents()] == [*random_texts(5), ""]
     assert texts.search([Query(text=random_texts(5)[3])], 1).hits[0][0].distance == 0
     reranked = texts.search([Query(text=random_texts(5)[3])], 4, rerank=True)
-    scores = [hit.score for hit in reranked.hits[0]]
+    scores = [hit.rerank_score for hit in reranked.hits[0]]
     assert reranked.reranked
     assert None not in scores
     assert scores == sorted(scores, key=float)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from encoder.codes import Codes, hamming_distance
 from index.engines.brute_force import BruteForceIndex
-from index.engines.protocol import Rows
-from index.milvus.search import Band, ExactSearch, Found, to_neighbours
+from index.engines.protocol import Neighbours, Rows
+from index.milvus.search import Band, ExactSearch, Found
 from tests.support.codes import assert_same, clustered_codes, random_rows
 
 
@@ -41,6 +41,11 @@ class Capricious:
         return [Found(int(distances[at]), int(self.rows[at]), "") for at in places[order]]
 
 
+def neighbours(found: Sequence[Found]) -> Neighbours:
+    rows = np.array([one.row for one in found], dtype=np.int64)
+    return Neighbours(rows, np.array([one.distance for one in found], dtype=np.int64))
+
+
 @settings(deadline=None, max_examples=150)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -59,7 +64,7 @@ def test_it_finds_what_the_oracle_finds(
     search = ExactSearch(ask, int(rows[-1]) if n else 0, max_answer)
     found = search.nearest(queries, k, Band(0, 16 if radius is None else radius))
     expected = BruteForceIndex(codes, rows).search(queries, k, radius)
-    assert_same([to_neighbours(one) for one in found], expected)
+    assert_same([neighbours(one) for one in found], expected)
 
 
 @pytest.mark.parametrize("distance", [0, 3])

@@ -48,8 +48,8 @@ def test_what_was_committed_is_there_when_it_is_opened_again(path: Path) -> None
         assert (generation, rows.tolist(), codes.tolist()) == (2, [2, 3], [[255, 255]] * 2)
         assert (last_row, store.count()) == (3, 2)
         assert store.read_rows([1, 2, 3], with_payload=True, with_code=True) == {
-            2: ("b", {"id": "b"}, b"\xff\xff"),
-            3: ("a", {"id": "a"}, b"\xff\xff"),
+            2: ("b", {"id": "b"}, None, b"\xff\xff"),
+            3: ("a", {"id": "a"}, None, b"\xff\xff"),
         }
     assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
 
@@ -98,7 +98,7 @@ def test_open_for_reading_only_it_shows_one_moment(path: Path) -> None:
         with closing(Store(path, writable=False)) as reader:
             insert(writer, "a", "b")
             assert reader.read_codes()[0] == 1
-            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None, None)}
+            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None, None, None)}
             with pytest.raises(StoreError, match="reading only"), reader.writing():
                 pass
         with closing(Store(path, writable=False)) as reader:

@@ -36,14 +36,14 @@ def test_reranking_reorders_the_hits_by_the_probabilities_of_the_query(folder: P
     assert (plain.reranked, result.reranked) == (False, True)
     assert {hit.id for hit in result.hits[0]} == {hit.id for hit in plain.hits[0]}
     assert [hit.id for hit in result.hits[0]] != [hit.id for hit in plain.hits[0]]
-    assert all(hit.score is None and hit.code is None for hit in plain.hits[0])
+    assert all(hit.rerank_score is None and hit.code is None for hit in plain.hits[0])
     logits = encoder.logits([query.text or ""])[0].astype(float) - encoder.thresholds.astype(float)
     alpha = [1 / (1 + np.exp(-one)) for one in logits]
     for hit in result.hits[0]:
         bits = np.unpackbits(code_from_hex(hit.code or "", 32))
         score = sum(abs(a - c) for a, c in zip(alpha, bits.tolist(), strict=True))
-        assert hit.score == pytest.approx(score, rel=1e-9)
-    order = [(hit.score, hit.distance, hit.row) for hit in result.hits[0]]
+        assert hit.rerank_score == pytest.approx(score, abs=32 * 2**-22)  # float32 margins
+    order = [(hit.rerank_score, hit.distance, hit.row) for hit in result.hits[0]]
     assert order == sorted(order)
 
 
@@ -69,8 +69,8 @@ def test_vectors_are_reranked_too(folder: Path) -> None:
         vectors = rng.normal(size=(30, 6)).astype(np.float32)
         collection.upsert([Document(id=f"d{i}", vector=one) for i, one in enumerate(vectors)])
         result = collection.search([Query(vector=vectors[0])], 30, rerank=True)
-        assert [hit.score for hit in result.hits[0]] == sorted(
-            hit.score or 0.0 for hit in result.hits[0]
+        assert [hit.rerank_score for hit in result.hits[0]] == sorted(
+            hit.rerank_score or 0.0 for hit in result.hits[0]
         )
         assert collection.search([], 3, rerank=True).hits == []
 

@@ -10,50 +10,24 @@ from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import MAX_K
-from index.errors import InputError
+from index.errors import EncoderMismatch, InputError
 from index.filters import Filter, filter_to_json
-from index.queries import check_encoder
 from index.schema import Description
 
 
-class Described:
+class CollectionBase:
     """A collection of that description; `encoder` made its codes."""
 
     def __init__(self, description: Description, encoder: Encoder | None) -> None:
         """Raise EncoderMismatch if it was made with another encoder, or without one."""
         check_encoder(description, encoder)
         self.description = description
-        self._encoder = encoder
-
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return self.description.name
-
-    @property
-    def n_bits(self) -> int:
-        """The length of every code."""
-        return self.description.n_bits
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """What makes the codes; None where documents bring their own."""
-        return self._encoder
-
-    @property
-    def encoder_name(self) -> str | None:
-        """The encoder's name in the data folder, if the collection has one."""
-        return self.description.encoder_name
-
-    @property
-    def encoder_fingerprint(self) -> str | None:
-        """The encoder's fingerprint, if the collection has one."""
-        return self.description.encoder_fingerprint
-
-    @property
-    def engine_setting(self) -> str:
-        """The engine that it was made with; see :mod:`index.engines.setting`."""
-        return self.description.engine
+        self.name: str = description.name
+        self.n_bits: int = description.n_bits
+        self.encoder: Encoder | None = encoder
+        self.encoder_name: str | None = description.encoder_name
+        self.encoder_fingerprint: str | None = description.encoder_fingerprint
+        self.engine_setting: str = description.engine
 
     def _last_of_each_id(
         self, documents: Sequence[Document], codes: Codes
@@ -79,3 +53,18 @@ class Described:
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
         return ("scroll", self.name, None if filter_ is None else filter_to_json(filter_))
+
+
+def check_encoder(description: Description, encoder: Encoder | None) -> None:
+    """Raise EncoderMismatch unless `encoder` is the one the collection's codes were made with."""
+    expected = description.encoder_fingerprint
+    found = None if encoder is None else encoder.fingerprint
+    if found != expected:
+        message = (
+            f"collection {description.name!r} was made with encoder {description.encoder_name!r} of"
+            f" fingerprint {expected}; this is {found}. Index it again to change the encoder."
+        )
+        raise EncoderMismatch(message)
+    if encoder is not None and encoder.n_bits != description.n_bits:
+        bits = f"{description.n_bits} bits, its encoder {encoder.n_bits}"
+        raise EncoderMismatch(f"collection {description.name!r} has {bits}")

@@ -1,0 +1,44 @@
+"""Documents by the Hamming distance of their codes from the query's, nearest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from encoder.codes import hamming_distance
+from index.engines.protocol import Rows
+from index.engines.segments import Generation
+from index.rankings.protocol import HAMMING, Ranked, Scores
+from index.records import EncodedQueries
+
+
+class HammingRanking:
+    """A :class:`~index.rankings.protocol.Ranking`: the score is minus the distance in bits."""
+
+    name = HAMMING
+
+    def __init__(self, generation: Generation, radius: int | None = None) -> None:
+        """Rank the documents of `generation`, without those farther than `radius`."""
+        self._generation = generation
+        self._radius = radius
+
+    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+        """See :meth:`index.rankings.protocol.Ranking.rank`."""
+        found = self._generation.search(queries.codes, k, self._radius, allowed)
+        return [Ranked(rows, -distances) for rows, distances in found]
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`index.rankings.protocol.RowScorer.score`."""
+        return [
+            -hamming_distance(self._generation.codes_of(some), code)
+            for code, some in zip(queries.codes, rows, strict=True)
+        ]
+
+    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+        """Return 1 - distance / n_bits: the share of bits that agree."""
+        return shown_distances(queries, found)
+
+
+def shown_distances(queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    """Return 1 - distance / n_bits for every hit, where scores are distances below zero."""
+    n_bits = queries.codes.shape[1] * 8
+    return [(1 + some.scores / n_bits).tolist() for some in found]

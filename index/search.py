@@ -1,0 +1,291 @@
+"""A search: a page of what a ranking finds, its hits, and the cursor of the next page.
+
+A cursor holds the (score, row) of the last hit of a page, how many hits came before the next page,
+and the last row that had been given when the first page was made. Documents added later have higher
+rows and are left out; a document that was there keeps its place in the order, so none comes twice
+and none is skipped. A digest of the search and of the cursor itself refuses a cursor that belongs
+to another search or was altered; it guards against mistakes, not against forgery, for whoever can
+search may ask for any page anyway.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes, hamming_distance, unpack_codes
+from index.backend import MAX_K
+from index.engines.protocol import Rows
+from index.errors import InputError
+from index.filters import Filter, filter_to_json
+from index.rankings.protocol import HAMMING, RANKINGS, Ranked, Ranking
+from index.records import EncodedQueries, Hit, SearchResult, StoredRow
+
+MAX_OFFSET = 100_000
+# Bounds the memory of a batch whose every query asks for much.
+HITS_AT_ONCE = 4_000_000
+
+_NUMBERS = struct.Struct(">dqqq")
+_DIGEST_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a search besides its queries; :meth:`check` says what can be."""
+
+    k: int
+    radius: int | None = None
+    ranking: str = HAMMING
+    filter: Filter | None = None
+    offset: int = 0
+    cursor: str | None = None
+    with_payload: bool = False
+    with_text: bool = False
+    with_code: bool = False
+    with_cursor: bool = True
+    rerank: bool = False
+
+    def check(self, n_bits: int, n_queries: int) -> None:
+        """Raise InputError unless a search of `n_queries` queries takes all of this."""
+        if not 1 <= self.k <= MAX_K:
+            raise InputError("k", f"is {self.k}; it must be from 1 to {MAX_K}")
+        if self.ranking not in RANKINGS:
+            known = ", ".join(RANKINGS)
+            raise InputError("ranking", f"is {self.ranking[:40]!a}; it must be one of {known}")
+        if self.radius is not None:
+            self._check_radius(self.radius, n_bits)
+        if not 0 <= self.offset <= MAX_OFFSET:
+            hint = f"it must be from 0 to {MAX_OFFSET}; a cursor goes on from there"
+            raise InputError("offset", f"is {self.offset}; {hint}")
+        if self.cursor is not None and n_queries != 1:
+            raise InputError("cursor", f"continues one query; there are {n_queries}")
+        if self.cursor is not None and self.offset:
+            raise InputError("offset", f"is {self.offset}; beside a cursor it must be left out")
+
+    def _check_radius(self, radius: int, n_bits: int) -> None:
+        if not 0 <= radius <= n_bits:
+            raise InputError("radius", f"is {radius}; it must be from 0 to {n_bits}")
+        if self.ranking != HAMMING:
+            message = f"is {radius}; the ranking {self.ranking!r} takes none, only {HAMMING!r} does"
+            raise InputError("radius", message)
+
+
+class Position(NamedTuple):
+    """Where a page ended: after the hit with `score` and `row`, the `passed`-th of them all."""
+
+    score: float
+    row: int
+    last_row: int
+    """The last row that had been given when the first page was made."""
+    passed: int
+
+
+class Page(NamedTuple):
+    """The hits of one query, whether others come after them, and whether any has their score."""
+
+    found: Ranked
+    more: bool
+    tie_cut: bool
+    passed: int
+    """How many hits came before the next page."""
+
+
+class Search:
+    """One search of a collection: encoded queries, and what is wanted of them."""
+
+    def __init__(self, name: str, queries: EncodedQueries, wanted: Wanted) -> None:
+        """Begin a search of the collection `name`.
+
+        Raises:
+            InputError: if the cursor is of another search, or was altered; or if hits are to be
+                re-ranked for a query of which only the code is known.
+        """
+        self.queries = queries
+        self.wanted = wanted
+        self.name = name
+        self._after: Position | None = None
+        if wanted.cursor is not None:
+            self._after = read_cursor(wanted.cursor, *self._identity())
+        if wanted.rerank and not queries.weighted.all():
+            message = "needs a query that the collection's encoder encodes: a text or a vector"
+            raise InputError("rerank", message, int(queries.weighted.argmin()))
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether the codes of the hits are needed."""
+        return self.wanted.with_code or self.wanted.rerank or self.wanted.ranking != HAMMING
+
+    def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
+        """Return the page of each query; where `allowed` is given, only these rows are found."""
+        if self._after is not None:
+            return [self._page_after(self._after, ranking, allowed)]
+        offset, k = self.wanted.offset, self.wanted.k
+        count = offset + k + 1
+        step = max(1, HITS_AT_ONCE // count)
+        return [
+            _page(found, offset, k, offset)
+            for start in range(0, len(self.queries), step)
+            for found in ranking.rank(self.queries[start : start + step], count, allowed)
+        ]
+
+    def result(
+        self,
+        ranking: Ranking,
+        pages: Sequence[Page],
+        known: Mapping[int, StoredRow],
+        *,
+        generation: int,
+        last_row: int,
+        engine: str,
+    ) -> SearchResult:
+        """Return the hits of the pages; `known` is what is stored of their rows."""
+        found = [page.found for page in pages]
+        shown = ranking.shown(self.queries, found)
+        cursors: list[str | None] = [None] * len(pages)
+        if len(pages) == 1 and self.wanted.with_cursor:
+            cursors = [self._next_cursor(pages[0], last_row)]
+        return SearchResult(
+            generation=generation,
+            hits=[
+                self._hits(place, found[place], shown[place], known) for place in range(len(pages))
+            ],
+            next_cursors=cursors,
+            ties_cut=[page.tie_cut for page in pages],
+            engine=engine,
+            ranking=self.wanted.ranking,
+            queries=self.queries,
+            reranked=self.wanted.rerank,
+        )
+
+    def _page_after(self, after: Position, ranking: Ranking, allowed: Rows | None) -> Page:
+        """Find the page after a position, among the rows there were when the first was made."""
+        k = self.wanted.k
+        count = after.passed + k + 1
+        while True:
+            (found,) = ranking.rank(self.queries, count, allowed)
+            exhausted = len(found.rows) < count
+            old = found.rows <= after.last_row
+            rows, scores = found.rows[old], found.scores[old]
+            later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
+            hits = Ranked(rows[later], scores[later])
+            # Documents that were added since lie before the page and took the places of others.
+            if exhausted or len(hits.rows) > k:
+                return _page(hits, 0, k, after.passed)
+            count *= 2
+
+    def _hits(
+        self, place: int, found: Ranked, shown: list[float], known: Mapping[int, StoredRow]
+    ) -> list[Hit]:
+        """Return the hits of one query, best first."""
+        rows = found.rows.tolist()
+        stored = [known[row] for row in rows]
+        codes = _stacked(stored, self.queries) if self.needs_codes else None
+        if codes is None or self.wanted.ranking == HAMMING:
+            distances: list[int] = (-found.scores).tolist()
+        else:
+            distances = hamming_distance(codes, self.queries.codes[place]).tolist()
+        with_code = self.wanted.with_code
+        hits = [
+            Hit(
+                id_, distance, score, row, payload, text, code.hex() if with_code and code else None
+            )
+            for row, distance, score, (id_, payload, text, code) in zip(
+                rows, distances, shown, stored, strict=True
+            )
+        ]
+        if codes is None or not self.wanted.rerank:
+            return hits
+        return _reranked(hits, codes, self.queries.weights[place].astype(np.float64))
+
+    def _next_cursor(self, page: Page, last_row: int) -> str | None:
+        """Return the cursor of the page after this one, or None if this is the last."""
+        if not page.more:
+            return None
+        if self._after is not None:
+            last_row = self._after.last_row
+        score, row = float(page.found.scores[-1]), int(page.found.rows[-1])
+        return write_cursor(Position(score, row, last_row, page.passed), *self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        """Return what a cursor is bound to."""
+        queries, wanted = self.queries, self.wanted
+        shown = None if wanted.filter is None else filter_to_json(wanted.filter)
+        asked = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
+        return (self.name, wanted.ranking, *asked, wanted.radius, shown)
+
+
+def rows_of(pages: Sequence[Page]) -> list[int]:
+    """Return the rows of all hits, each once."""
+    if len(pages) == 1:
+        rows: list[int] = pages[0].found.rows.tolist()
+        return rows
+    return list({row for page in pages for row in page.found.rows.tolist()})
+
+
+def write_cursor(position: Position, *search: object) -> str:
+    """Return an opaque cursor for the search that `search` describes."""
+    packed = _NUMBERS.pack(*position)
+    return _encode(packed + _digest(packed, search))
+
+
+def read_cursor(cursor: str, *search: object) -> Position:
+    """Return the position that :func:`write_cursor` was given with the same `search`.
+
+    Raises:
+        InputError: if the cursor is of another search, or was altered.
+    """
+    try:
+        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+    except (UnicodeEncodeError, binascii.Error):
+        raw = b""
+    packed, digest = raw[: _NUMBERS.size], raw[_NUMBERS.size :]
+    if digest != _digest(packed, search) or _encode(raw) != cursor or len(packed) != _NUMBERS.size:
+        shown = ascii(cursor[:60])
+        message = f"is {shown}; it must be the next_cursor of a page of this same search"
+        raise InputError("cursor", message)
+    return Position(*_NUMBERS.unpack(packed))
+
+
+def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
+    rows, scores = found
+    hits = Ranked(rows[start : start + k], scores[start : start + k])
+    n_hits = len(hits.rows)
+    more = n_hits > 0 and len(rows) > start + n_hits
+    tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
+    return Page(hits, more, tie_cut, passed + n_hits)
+
+
+def _stacked(stored: Sequence[StoredRow], queries: EncodedQueries) -> Codes:
+    packed = b"".join(code or b"" for _, _, _, code in stored)
+    return np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), queries.codes.shape[1])
+
+
+def _reranked(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:
+    """Return the hits by (rerank_score, distance, row).
+
+    The score is the sum over b of |alpha_b - c_b|, with alpha_b = sigmoid(margin_b), the query's
+    probability that bit b is 1, and c_b the bit of the hit's code.
+    """
+    # In terms of exp(-|m|), which cannot overflow.
+    small = np.exp(-np.abs(margins))
+    alpha = np.where(margins >= 0, 1 / (1 + small), small / (1 + small))
+    scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
+    scored = [replace(hit, rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
+
+
+def _encode(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
+    described = "\0".join(repr(one) for one in search).encode("utf-8", "surrogatepass")
+    return blake2b(packed + described, digest_size=_DIGEST_SIZE).digest()
