@@ -84,6 +84,16 @@ def read_documents(
     return documents.read(rows, on_error, report)
 
 
+def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
+    """Yield the records of a file or folder as they are there.
+
+    Raises:
+        ReadError: as :func:`read_documents` does.
+    """
+    _check_file(source)
+    return _read_rows(source, layout, lambda _: None)
+
+
 def count_documents(source: str | Path) -> int | None:
     """Return about how many documents a file holds, for a progress bar, or None.
 

@@ -1,0 +1,119 @@
+"""Files as people have them, and the layout that each suggests."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.layout import Layout
+from corpus.readers import ReadError, read_documents
+from corpus.survey import survey
+from tests.support.corpora import topic_documents
+
+DOCUMENTS = topic_documents(90)
+TEXTS = [f"{one.text} number {at}" for at, one in enumerate(DOCUMENTS)]
+LABELS = [one.labels[0] for one in DOCUMENTS]
+
+
+def table(folder: Path, names: list[str], *columns: list[Any]) -> Path:
+    path = folder / "d.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        if names:
+            writer.writerow(names)
+        writer.writerows(zip(*columns, strict=True))
+    return path
+
+
+def numbers(start: int) -> list[int]:
+    return list(range(start, start + len(TEXTS)))
+
+
+SHAPES: dict[str, tuple[list[str], list[list[Any]], Layout]] = {
+    "a label of another name": (
+        ["text", "category"],
+        [TEXTS, LABELS],
+        Layout(label_field="category"),
+    ),
+    "integer ids": (
+        ["qid", "question", "intent"],
+        [numbers(7), TEXTS, LABELS],
+        Layout(id_field="qid", text_fields=("question",), label_field="intent"),
+    ),
+    "no header": (
+        [],
+        [LABELS, [f"{one}, and some more words" for one in TEXTS]],
+        Layout(text_fields=("column2",), label_field="column1", has_header=False),
+    ),
+    "names in Chinese": (
+        ["标题", "类别"],
+        [TEXTS, LABELS],
+        Layout(text_fields=("标题",), label_field="类别"),
+    ),
+    "a title beside the text": (
+        ["id", "title", "body"],
+        [numbers(1), TEXTS, TEXTS],
+        Layout(text_fields=("title", "body")),
+    ),
+    "no labels": (
+        ["url", "year", "abstract"],
+        [numbers(0), [1999] * len(TEXTS), TEXTS],
+        Layout(text_fields=("abstract",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_common_files_suggest(tmp_path: Path, shape: str) -> None:
+    names, columns, expected = SHAPES[shape]
+    path = table(tmp_path, names, *columns)
+    found = survey(path, Layout()).layout
+    assert found == expected
+    documents = list(read_documents(path, layout=found))
+    assert all(text in (one.text or "") for text, one in zip(TEXTS, documents, strict=True))
+
+
+def test_several_labels_a_document_are_labels(tmp_path: Path) -> None:
+    records = [
+        {"body": text, "topics": [label, "all"], "n": at}
+        for at, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))
+    ]
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(records))
+    found = survey(path, Layout())
+    assert found.layout == Layout(text_fields=("body",), label_field="topics")
+    assert found.names == ("body", "topics", "n")
+
+
+def test_of_two_unusual_fields_neither_is_taken_for_the_label(tmp_path: Path) -> None:
+    colours = np.random.default_rng(0).choice(["red", "blue"], len(TEXTS)).tolist()
+    path = table(tmp_path, ["text", "colour", "mood"], TEXTS, colours, LABELS)
+    found = survey(path, Layout())
+    assert found.layout.label_field is None
+    assert found.label_candidates == ("colour", "mood")
+
+
+def test_what_is_asked_for_stays(tmp_path: Path) -> None:
+    path = table(tmp_path, ["text", "note", "label"], TEXTS, TEXTS, LABELS)
+    asked = Layout(text_fields=("note",), label_field="text", payload_fields=("label",))
+    assert survey(path, asked).layout == asked
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("a,b\n1,2\n3,4\n", "no field looks like text; it has 'a', 'b'. --text-field names one"),
+        ("text,label\n", "has no documents"),
+        ("", "is empty; it must begin with a header row"),
+    ],
+)
+def test_a_source_without_texts_is_refused(tmp_path: Path, content: str, reason: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(content)
+    with pytest.raises(ReadError, match=reason):
+        survey(path, Layout())
