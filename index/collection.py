@@ -35,9 +35,10 @@ from index.errors import StoreError
 from index.filters import Filter
 from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of
-from index.publication import Publication, Searched
+from index.publication import Publication, Published, Searched
+from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import HAMMING
+from index.rankings.protocol import ASYMMETRIC, HAMMING, Ranking
 from index.records import (
     DeleteResult,
     EncodedQueries,
@@ -271,7 +272,7 @@ class Collection(CollectionBase):
         """Return the answer as of a generation, or None if a hit is no longer in the store."""
         published, allowed = searched
         generation, wanted = published.generation, search.wanted
-        ranking = HammingRanking(generation, wanted.radius)
+        ranking = ranking_of(wanted, published)
         pages = search.pages(ranking, allowed)
         rows = rows_of(pages)
         known = self._store.read_rows(
@@ -416,3 +417,10 @@ def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:
     return (given is None or given.lower() == code.hex()) and (
         document_checksum(document, code) == mark
     )
+
+
+def ranking_of(wanted: Wanted, published: Published) -> Ranking:
+    """Return the ranking that a search wants, of the documents that are published."""
+    if wanted.ranking == ASYMMETRIC:
+        return AsymmetricRanking(published.generation)
+    return HammingRanking(published.generation, wanted.radius)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoder.codes import Codes, hamming_distance
-from index.engines.protocol import Neighbours, Rows, check_codes, check_search
+from encoder.codes import Codes, hamming_distance, unpack_codes
+from index.engines.protocol import (
+    Neighbours,
+    Rows,
+    Weights,
+    check_codes,
+    check_search,
+    check_weights,
+)
 
 
 class BruteForceIndex:
@@ -27,6 +34,21 @@ class BruteForceIndex:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
         return [self._search_one(query, k, radius, among) for query in queries]
+
+    def search_weighted(
+        self, weights: Weights, k: int, among: Rows | None = None
+    ) -> list[Neighbours]:
+        """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
+        check_weights(self, weights, k, among)
+        bits = unpack_codes(self._codes)
+        found = []
+        for one in weights:
+            distances = (np.abs(one) * (bits != (one > 0))).sum(axis=1)
+            order = np.lexsort((self._rows, distances))
+            if among is not None:
+                order = order[np.isin(self._rows[order], among)]
+            found.append(Neighbours(self._rows[order[:k]], distances[order[:k]]))
+        return found
 
     def _search_one(
         self, query: Codes, k: int, radius: int | None, among: Rows | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.balls import Balls
@@ -21,6 +22,7 @@ from index.engines.postings import (
     as_words,
     posting_lists,
 )
+from index.engines.probes import nearest_codes
 from index.engines.protocol import Rows, check_codes
 
 MAX_TABLE_BITS = 16
@@ -53,6 +55,10 @@ class DirectIndex(PostingIndex):
         words = as_words(queries)[:, 0]
         parts, _ = self._balls.search(words, k, radius, self._live_counts, self._lookup)
         return parts
+
+    def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
+        found = nearest_codes(weights, k, self._live_counts, self._lookup, np.uint32)
+        return super()._weighted(weights, k) if found is None else found
 
     def _lookup(self, words: Words) -> tuple[Integers, Integers]:
         positions = np.flatnonzero(self._live_counts[words])

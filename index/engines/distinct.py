@@ -26,6 +26,7 @@ from index.engines.postings import (
     as_words,
     group,
 )
+from index.engines.probes import nearest_codes
 from index.engines.protocol import Rows, check_codes
 
 MAX_RADIUS = 3
@@ -79,6 +80,16 @@ class DistinctIndex(PostingIndex):
         share = len(pending) / len(queries)
         lookups = self.n_bits + share * len(self._lookups.balls.masks)
         return lookups * CODES_PER_LOOKUP, pending
+
+    def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
+        found = None
+        if self._lookups is not None:
+            lookups = self._lookups
+            found = nearest_codes(weights, k, self._live_counts, lookups.find, lookups.words.dtype)
+        return super()._weighted(weights, k) if found is None else found
+
+    def _distinct_codes(self) -> Codes:
+        return self._codes[:, : self.n_bits // 8]
 
     def _codes_of(self, numbers: Places | Integers) -> Codes:
         return self._codes[numbers, : self.n_bits // 8]

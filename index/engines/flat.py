@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines.protocol import Neighbours, Rows, check_codes, check_search, places_of
+from index.engines.protocol import (
+    Neighbours,
+    Rows,
+    Weights,
+    check_codes,
+    check_search,
+    check_weights,
+    places_of,
+)
+from index.engines.weighted import nearest_places, within_distance
 
 Marks = npt.NDArray[np.bool_]
 
@@ -91,7 +100,7 @@ class FlatIndex:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
         if among is not None:
-            return self._search_among(queries, k, radius, among)
+            return self._only(among).search(queries, k, radius)
         k = min(k, self._n_live)
         if not k or not len(queries):
             nothing = np.empty(0, dtype=np.int64)
@@ -122,18 +131,35 @@ class FlatIndex:
             width *= 4
         return [found[number] for number in range(len(queries))]
 
-    def _search_among(
-        self, queries: Codes, k: int, radius: int | None, among: Rows
+    def search_weighted(
+        self, weights: Weights, k: int, among: Rows | None = None
     ) -> list[Neighbours]:
+        """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
+        check_weights(self, weights, k, among)
+        if among is not None:
+            return self._only(among).search_weighted(weights, k)
+        codes = held_codes(self._scan)[:, : self.n_bits // 8]
+        live = None if self._live is None else np.flatnonzero(self._live)
+        found: list[Neighbours] = []
+        for one in weights:
+            places, distances = within_distance(codes, one, None)
+            if live is not None:
+                places, distances = live, distances[live]
+            nearest = nearest_places(places, distances, k)
+            found.append(Neighbours(self._rows[nearest.rows], nearest.distances))
+        return found
+
+    def _only(self, among: Rows) -> FlatIndex:
+        """Return an index of those of the rows `among` that a search can find."""
         places = places_of(self._rows, among)
         if self._live is not None:
             places = places[self._live[places]]
         if len(places) * FEW < len(self._rows):
             codes = held_codes(self._scan)[places, : self.n_bits // 8]
-            return FlatIndex(codes, self._rows[places]).search(queries, k, radius)
+            return FlatIndex(codes, self._rows[places])
         live = np.zeros(len(self._rows), dtype=np.bool_)
         live[places] = True
-        return self._with_live(live).search(queries, k, radius)
+        return self._with_live(live)
 
     def _with_live(self, live: Marks) -> FlatIndex:
         index = copy.copy(self)

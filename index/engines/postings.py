@@ -16,9 +16,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes
+from encoder.codes import Codes, pack_bits
 from index.engines.flat import FEW, FlatIndex, pad
-from index.engines.protocol import Neighbours, Rows, check_search, places_of
+from index.engines.protocol import (
+    Neighbours,
+    Rows,
+    Weights,
+    check_search,
+    check_weights,
+    places_of,
+)
+from index.engines.weighted import weighted_distances, within_distance
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
@@ -118,7 +126,7 @@ class PostingIndex(ABC):
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
         check_search(self, queries, k, radius, among)
         if among is not None:
-            return self._search_among(queries, k, radius, among)
+            return self._only(among).search(queries, k, radius)
         radius = self.n_bits if radius is None else min(radius, self.n_bits)
         k = min(k, len(self))
         if k == 0:
@@ -137,19 +145,53 @@ class PostingIndex(ABC):
             results += self._expand(self._candidates(batch, k, radius), len(batch), k)
         return [results[number] for number in same]
 
-    def _search_among(
-        self, queries: Codes, k: int, radius: int | None, among: Rows
+    def search_weighted(
+        self, weights: Weights, k: int, among: Rows | None = None
     ) -> list[Neighbours]:
+        """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
+        check_weights(self, weights, k, among)
+        if among is not None:
+            return self._only(among).search_weighted(weights, k)
+        k = min(k, len(self))
+        if k == 0:
+            nothing = np.empty(0, dtype=np.int64)
+            return [Neighbours(nothing, nothing) for _ in weights]
+        return [self._expand([self._weighted(one, k)], 1, k)[0] for one in weights]
+
+    def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
+        """Find every distinct code as near as the k-th row by weighted distance."""
+        query = pack_bits(weights[None] > 0)
+        seeds = np.unique(joined(self._candidates(query, k, self.n_bits)).codes)
+        limit = self._limit(seeds, weighted_distances(self._codes_of(seeds), weights), k)
+        codes, distances = within_distance(self._distinct_codes(), weights, limit)
+        held = np.flatnonzero(self._live_counts[codes])
+        codes, distances = codes[held], distances[held]
+        near = np.flatnonzero(distances <= self._limit(codes, distances, k))
+        owners = np.zeros(len(near), dtype=np.int64)
+        return Candidates(owners, codes[near], distances[near].astype(np.int64))
+
+    def _limit(self, codes: Integers, distances: npt.NDArray[np.int32], k: int) -> int:
+        """Return the distance of the k-th row of some codes that hold as many."""
+        order = np.argsort(distances, kind="stable")
+        reached = self._live_counts[codes[order]].cumsum()
+        return int(distances[order[np.searchsorted(reached, k)]])
+
+    def _distinct_codes(self) -> Codes:
+        """Return every distinct code, by number."""
+        return self._codes_of(np.arange(len(self._live_counts)))
+
+    def _only(self, among: Rows) -> Self | FlatIndex:
+        """Return an index of those of the rows `among` that a search can find."""
         places = places_of(self._rows, among)
         places = places[self._live[places]]
         if len(places) * FEW < len(self._rows):
             codes = self._codes_of(self._postings.code_of[places])
-            return FlatIndex(codes, self._rows[places]).search(queries, k, radius)
+            return FlatIndex(codes, self._rows[places])
         live = np.zeros(len(self._rows), dtype=np.bool_)
         live[places] = True
         code_of = self._postings.code_of[places]
         live_counts = np.bincount(code_of, minlength=len(self._live_counts))
-        return self._with_live(live, live_counts, len(places)).search(queries, k, radius)
+        return self._with_live(live, live_counts, len(places))
 
     def _with_live(self, live: npt.NDArray[np.bool_], live_counts: Integers, n_live: int) -> Self:
         index = copy.copy(self)

@@ -13,6 +13,10 @@ Rows = npt.NDArray[np.int64]
 """Row numbers: the order of insertion. They need not be contiguous and are never reused."""
 
 
+Weights = npt.NDArray[np.int64]
+"""What each bit weighs for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_WEIGHT`."""
+
+MAX_WEIGHT = 2**20
 MAX_ROWS = 2**31 - 1
 """The most codes in one index: positions take four bytes."""
 
@@ -57,6 +61,18 @@ class CodeIndex(Protocol):
             ValueError: if an argument is not so.
         """
 
+    def search_weighted(
+        self, weights: Weights, k: int, among: Rows | None = None
+    ) -> list[Neighbours]:
+        """Return the `k` nearest by weighted distance; see :mod:`index.engines.weighted`.
+
+        `weights` are ``int64[Q, n_bits]``; `k` and `among` are those of :meth:`search`. The
+        distances of what is found are weighted ones.
+
+        Raises:
+            ValueError: if an argument is not so.
+        """
+
 
 def check_search(
     index: CodeIndex, queries: Codes, k: int, radius: int | None, among: Rows | None
@@ -65,10 +81,24 @@ def check_search(
     if queries.dtype != np.uint8 or queries.ndim != 2 or queries.shape[1] * 8 != index.n_bits:
         given = f"{queries.dtype}{list(queries.shape)}"
         raise ValueError(f"queries are {given}; they must be uint8[Q, {index.n_bits // 8}]")
-    if k < 1:
-        raise ValueError(f"k is {k}; it must be at least 1")
     if radius is not None and radius < 0:
         raise ValueError(f"radius is {radius}; it must not be negative")
+    _check_wanted(k, among)
+
+
+def check_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
+    """Raise ValueError unless :meth:`CodeIndex.search_weighted` takes the arguments."""
+    if weights.dtype != np.int64 or weights.ndim != 2 or weights.shape[1] != index.n_bits:
+        given = f"{weights.dtype}{list(weights.shape)}"
+        raise ValueError(f"weights are {given}; they must be int64[Q, {index.n_bits}]")
+    if np.abs(weights).max(initial=0) > MAX_WEIGHT:
+        raise ValueError(f"weights must be within ±{MAX_WEIGHT}")
+    _check_wanted(k, among)
+
+
+def _check_wanted(k: int, among: Rows | None) -> None:
+    if k < 1:
+        raise ValueError(f"k is {k}; it must be at least 1")
     if among is not None and (among.ndim != 1 or among.dtype != np.int64):
         raise ValueError(f"among is {among.dtype}{list(among.shape)}; it must be int64[M]")
     if among is not None and (among[1:] <= among[:-1]).any():

@@ -21,7 +21,7 @@ from encoder.codes import Codes
 from index.engines.choice import Engine, build
 from index.engines.flat import FlatIndex
 from index.engines.postings import Integers, as_words, group
-from index.engines.protocol import Neighbours, Rows, check_search
+from index.engines.protocol import Neighbours, Rows, Weights, check_search
 
 MIN_FOLD = 4096
 GROWTH = 4
@@ -106,6 +106,16 @@ class Generation:
         found = self.base.search(queries, k, radius, among)
         for delta in self.deltas:
             later = delta.search(queries, k, radius, among)
+            found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
+        return found
+
+    def search_weighted(
+        self, weights: Weights, k: int, among: Rows | None = None
+    ) -> list[Neighbours]:
+        """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
+        found = self.base.search_weighted(weights, k, among)
+        for delta in self.deltas:
+            later = delta.search_weighted(weights, k, among)
             found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 

@@ -1,0 +1,113 @@
+"""The codes around a query in the order of their weighted distances, without measuring any other.
+
+With the bits of a query sorted by |w_b|, a code that differs from it in the bits of ranks
+r_1 < r_2 < … lies |w|_(r_1) + |w|_(r_2) + … away. Whatever the weights are, a set of ranks is no
+farther than one that is made of it by moving to a higher rank or by adding one. So some sets can be
+fixed beforehand, all of which any others are made of, and the nearest of the others is known from
+the few that follow directly. Where k rows are held by codes that are nearer than that, the search
+is settled after some hundreds of look-ups. (The sequence of sets is that of Lv, Josephson, Wang,
+Charikar & Li, "Multi-probe LSH", 2007, section 4.5; the bound makes it exact.)
+"""
+
+from __future__ import annotations
+
+import heapq
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.engines.balls import Lookup
+from index.engines.postings import Candidates, Integers
+
+Places = npt.NDArray[np.intp]
+
+# How many sets are looked up, first and where these do not settle it.
+SETS = (400, 6_000)
+# How much dearer a second bit is than a first one, in ranks. A query has the one that fits.
+OFFSETS = (0, 4, 16, 64, 1024)
+
+
+class Probes(NamedTuple):
+    """Sets of ranks, counted from 0; rows are filled up with the number of bits."""
+
+    inside: Places
+    """``[F, L]``: what is looked up."""
+    beyond: Places
+    """``[G, L']``: every other set is at least as far as one of these."""
+
+
+def nearest_codes(
+    weights: npt.NDArray[np.int64], k: int, counts: Integers, lookup: Lookup, dtype: npt.DTypeLike
+) -> Candidates | None:
+    """Return every code as near as the k-th row of a query, or None if that takes a scan.
+
+    `weights` are ``int64[n_bits]``. Code c holds ``counts[c]`` rows; `lookup` finds codes, given as
+    numbers of type `dtype`.
+    """
+    n_bits = len(weights)
+    order = np.argsort(np.abs(weights), kind="stable")
+    costs = np.append(np.abs(weights)[order], 0)
+    masks = np.append(_bit_masks(n_bits, np.dtype(dtype).itemsize)[order], 0).astype(dtype)
+    query = np.bitwise_or.reduce(masks[:-1], where=weights[order] > 0)
+    offset = _offset(costs)
+    for size in SETS:
+        probes = _probes(n_bits, offset, size)
+        distances = costs[probes.inside].sum(axis=1)
+        bound = costs[probes.beyond].sum(axis=1).min() if len(probes.beyond) else None
+        if bound is not None:
+            chosen = np.flatnonzero(distances < bound)
+            distances, inside = distances[chosen], probes.inside[chosen]
+        else:
+            inside = probes.inside
+        places, codes = lookup(np.bitwise_xor.reduce(masks[inside], axis=1) ^ query)
+        found = distances[places]
+        by_distance = np.argsort(found, kind="stable")
+        reached = counts[codes[by_distance]].cumsum()
+        if len(reached) and (reached[-1] >= k or bound is None):
+            last = min(int(np.searchsorted(reached, k)), len(reached) - 1)
+            near = np.flatnonzero(found <= found[by_distance[last]])
+            return Candidates(np.zeros(len(near), dtype=np.int64), codes[near], found[near])
+    return None
+
+
+def _offset(costs: npt.NDArray[np.int64]) -> int:
+    """Return which of :data:`OFFSETS` is nearest to the line through the lower half of `costs`."""
+    half = (len(costs) - 1) // 2
+    slope = max(1.0, float(costs[half] - costs[0])) / half
+    wanted = np.log1p(float(costs[0]) / slope)
+    return min(OFFSETS, key=lambda one: abs(float(np.log1p(one) - wanted)))
+
+
+@cache
+def _bit_masks(n_bits: int, size: int) -> npt.NDArray[np.uint64]:
+    """Return the number that has bit b alone set, as codes are read as little-endian numbers."""
+    bits = np.arange(n_bits)
+    one: npt.NDArray[np.uint64] = np.left_shift(
+        np.uint64(1), (8 * (bits // 8) + 7 - bits % 8).astype(np.uint64)
+    )
+    if n_bits > 8 * size:
+        raise ValueError(f"codes of {n_bits} bits are longer than {8 * size}")
+    return one
+
+
+@cache
+def _probes(n_bits: int, offset: int, size: int) -> Probes:
+    """Take `size` sets in the order of the sum of their ranks, each `offset` dearer."""
+    waiting: list[tuple[int, tuple[int, ...]]] = [(1 + offset, (0,))]
+    inside: list[tuple[int, ...]] = [()]
+    while waiting and len(inside) < size:
+        cost, ranks = heapq.heappop(waiting)
+        inside.append(ranks)
+        last = ranks[-1]
+        if last + 1 < n_bits:
+            heapq.heappush(waiting, (cost + 1, (*ranks[:-1], last + 1)))
+            heapq.heappush(waiting, (cost + last + 2 + offset, (*ranks, last + 1)))
+    return Probes(_filled(inside, n_bits), _filled([ranks for _, ranks in waiting], n_bits))
+
+
+def _filled(sets: list[tuple[int, ...]], n_bits: int) -> Places:
+    width = max((len(ranks) for ranks in sets), default=0)
+    rows = [(*ranks, *[n_bits] * (width - len(ranks))) for ranks in sets]
+    return np.array(rows, dtype=np.intp).reshape(len(sets), width)
