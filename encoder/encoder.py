@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from encoder.codes import Codes, pack_bits
-from encoder.features import Features, Floats, InputError, SpdFeatures, TextFeatures
+from encoder.features import Features, Floats, InputError, QueryTerms, SpdFeatures, TextFeatures
 from encoder.network import Layer, forward
 
 # Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
 _BATCH = 512
 
 Inputs = Sequence[str] | Floats
+
+
+class ReadQueries(NamedTuple):
+    """Queries as an encoder reads them."""
+
+    weights: Floats
+    """See :meth:`Encoder.query_weights`, float32 of shape ``(N, n_bits)``."""
+    terms: Sequence[QueryTerms | None]
+    """What is known of each query that is a text; None for a vector."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,25 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        return self.logits(inputs) - self.thresholds
+        return self.read_queries(inputs).weights
+
+    def read_queries(self, inputs: Inputs) -> ReadQueries:
+        """Return the query weights of `inputs`, and what is known of each that is a text.
+
+        Unknown words of a text are corrected first; see
+        :meth:`encoder.features.TextFeatures.transform_queries`. Documents are encoded as they are.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        if not isinstance(self.features, TextFeatures):
+            return ReadQueries(self.logits(inputs) - self.thresholds, [None] * len(inputs))
+        weights, terms = [np.empty((0, self.n_bits), dtype=np.float32)], []
+        for batch in _batches(inputs):
+            rows, known = self.features.transform_queries(batch)  # type: ignore[arg-type]
+            weights.append(forward(self.layers, rows) - self.thresholds)
+            terms += known
+        return ReadQueries(np.concatenate(weights), terms)
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own

@@ -7,15 +7,17 @@ the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from encoder.analyzers import WORDS, Analyzer, with_runs_of_words
+from encoder.spelling import Speller
 
 Floats = npt.NDArray[np.float32]
 Matrices = npt.NDArray[np.float64]
@@ -25,6 +27,15 @@ SparseRows = Any
 """A ``scipy.sparse.csr_array`` of shape ``(N, V)`` and dtype float32."""
 
 TermWeighting = Literal["count", "log", "binary"]
+
+
+class QueryTerms(NamedTuple):
+    """What an encoder knows of the text of a query."""
+
+    recognized_terms: int
+    """How many distinct terms are in the vocabulary, those corrected included."""
+    corrected: tuple[tuple[str, str], ...]
+    """Unknown words, and the known ones that were taken for them, in the order of the text."""
 
 
 class InputError(ValueError):
@@ -64,19 +75,7 @@ class TextFeatures:
 
     def count_terms(self, texts: Sequence[str]) -> SparseRows:
         """Return tf, float32 of shape ``(N, V)``, columns sorted within a row."""
-        column_of, terms_of = self._columns.get, self.terms
-        columns: list[int] = []
-        ends = [0]
-        for text in texts:
-            found = map(column_of, terms_of(text))
-            columns.extend(column for column in found if column is not None)
-            ends.append(len(columns))
-        ones = np.ones(len(columns), dtype=np.float32)
-        indices = np.asarray(columns, dtype=np.int32)
-        shape = (len(texts), self.dimension)
-        counts = sparse.csr_array((ones, indices, np.asarray(ends, dtype=np.int32)), shape=shape)
-        counts.sum_duplicates()
-        return counts
+        return self._count(map(self.terms, texts))
 
     def weigh(self, counts: SparseRows) -> SparseRows:
         """Turn term counts into features; `counts` is left as it is."""
@@ -97,9 +96,60 @@ class TextFeatures:
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
+        self._check(texts)
+        return self.weigh(self.count_terms(texts))
+
+    def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
+        """Return the features of `texts` as queries, and what is known of each.
+
+        An unknown word of four letters or more counts as the known word one edit from it, if there
+        is one: of several the one with the least idf, the most frequent, and then the first in the
+        vocabulary.
+
+        Raises:
+            InputError: if `texts` is not a sequence of strings.
+        """
+        self._check(texts)
+        corrected = [self._correct(self.terms(text)) for text in texts]
+        counts = self._count(terms for terms, _ in corrected)
+        recognized = np.diff(counts.indptr).tolist()
+        known = [
+            QueryTerms(count, pairs)
+            for count, (_, pairs) in zip(recognized, corrected, strict=True)
+        ]
+        return self.weigh(counts), known
+
+    def _check(self, texts: Sequence[str]) -> None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("text: this encoder takes a sequence of strings")
-        return self.weigh(self.count_terms(texts))
+
+    def _count(self, texts: Iterable[list[str]]) -> SparseRows:
+        column_of = self._columns.get
+        columns: list[int] = []
+        ends = [0]
+        for terms in texts:
+            found = map(column_of, terms)
+            columns.extend(column for column in found if column is not None)
+            ends.append(len(columns))
+        ones = np.ones(len(columns), dtype=np.float32)
+        indices = np.asarray(columns, dtype=np.int32)
+        shape = (len(ends) - 1, self.dimension)
+        counts = sparse.csr_array((ones, indices, np.asarray(ends, dtype=np.int32)), shape=shape)
+        counts.sum_duplicates()
+        return counts
+
+    def _correct(self, terms: list[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+        """Return `terms` with unknown words corrected, and the pairs of words that changed."""
+        unknown = [term for term in dict.fromkeys(terms) if term not in self._columns]
+        found = ((term, self._speller.correct(term)) for term in unknown)
+        changes = {term: known for term, known in found if known is not None}
+        if not changes:
+            return terms, ()
+        return [changes.get(term, term) for term in terms], tuple(changes.items())
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
 
 
 @dataclass(frozen=True)

@@ -86,3 +86,18 @@ def test_vectors_as_queries_give_the_codes_they_give_as_documents() -> None:
     vectors = np.random.default_rng(2).normal(size=(600, 6)).astype(np.float32)
     assert np.array_equal(encoder.encode_queries(vectors), encoder.encode(vectors))
     assert encoder.query_weights(vectors[:0]).shape == (0, encoder.n_bits)
+
+
+def test_queries_are_read_with_what_is_known_of_them() -> None:
+    encoder = text_encoder()
+    read = encoder.read_queries(["aple bread", "unheard of"])
+    assert read.terms == [(2, (("aple", "apple"),)), (0, ())]
+    assert np.array_equal(read.weights, encoder.query_weights(["apple bread", ""]))
+    assert np.array_equal(encoder.encode_queries(["aple bread"]), encoder.encode(["apple bread"]))
+    assert not np.array_equal(encoder.encode(["aple bread"]), encoder.encode(["apple bread"]))
+    assert encoder.read_queries([]).weights.shape == (0, 32)
+
+
+def test_of_vectors_nothing_more_is_known() -> None:
+    vectors = np.zeros((2, 6), dtype=np.float32)
+    assert vector_encoder().read_queries(vectors).terms == [None, None]

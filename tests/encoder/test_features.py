@@ -78,3 +78,32 @@ def test_vectors_are_scaled_to_unit_length_except_zero() -> None:
 def test_vector_features_refuse_what_does_not_fit(rows: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         VectorFeatures(dimension=2).transform(rows)
+
+
+def test_unknown_words_of_a_query_count_as_the_known_ones_one_edit_away() -> None:
+    features = TextFeatures(["account", "balance"], weighting="count", idf=np.array([1, 2], "f"))
+    rows, known = features.transform_queries(["Acount of blance acount", "balance", "nothing", ""])
+    assert rows.toarray().tolist() == [[2, 2], [0, 2], [0, 0], [0, 0]]
+    assert known[0] == (2, (("acount", "account"), ("blance", "balance")))
+    assert [one.recognized_terms for one in known] == [2, 1, 0, 0]
+    assert not any(one.corrected for one in known[1:])
+
+
+def test_the_most_frequent_of_the_words_one_edit_away_is_taken() -> None:
+    words, idf = ["form", "from", "fork"], np.array([3, 1, 1], dtype=np.float32)
+    (known,) = TextFeatures(words, idf=idf).transform_queries(["frok"])[1]
+    assert known.corrected == (("frok", "from"),)
+    (known,) = TextFeatures(words, idf=idf).transform_queries(["fomm"])[1]
+    assert known.corrected == (("fomm", "form"),)
+    (known,) = TextFeatures(words[:2], idf=idf[:2]).transform_queries(["forn"])[1]
+    assert known.corrected == (("forn", "form"),)
+
+
+@given(texts.filter(bool))
+def test_queries_of_known_words_have_the_features_of_documents(batch: list[str]) -> None:
+    features = TextFeatures(vocabulary=WORDS)
+    known = [[word for word in features.terms(text) if word in WORDS] for text in batch]
+    plain = [" ".join(words) for words in known]
+    rows, terms = features.transform_queries(plain)
+    assert np.array_equal(rows.toarray(), features.transform(plain).toarray())
+    assert [one.recognized_terms for one in terms] == [len(set(words)) for words in known]

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.spelling import Speller, is_one_edit
+
+short_words = st.text("abcé", min_size=0, max_size=6)
+
+
+def edits(one: str, other: str) -> int:
+    """Count edits by the textbook's recursion: optimal string alignment."""
+    before: list[list[int]] = []
+    for i in range(len(one) + 1):
+        row: list[int] = []
+        for j in range(len(other) + 1):
+            ways = [i + j] if not i or not j else []
+            if i and j:
+                ways += [before[i - 1][j] + 1, row[j - 1] + 1]
+                ways += [before[i - 1][j - 1] + (one[i - 1] != other[j - 1])]
+            if i > 1 and j > 1 and one[i - 2 : i] == other[j - 2 : j][::-1]:
+                ways += [before[i - 2][j - 2] + 1]
+            row.append(min(ways))
+        before.append(row)
+    return before[-1][-1]
+
+
+@given(short_words, short_words)
+def test_one_edit_is_one_edit(one: str, other: str) -> None:
+    assert is_one_edit(one, other) == (edits(one, other) == 1)
+
+
+@given(st.lists(st.text("abcé", min_size=3, max_size=6), unique=True), short_words)
+def test_the_first_known_word_one_edit_away_is_found(known: list[str], word: str) -> None:
+    expected = next((one for one in known if edits(word, one) == 1), None)
+    assert Speller(known).correct(word) == (expected if len(word) >= 4 else None)
+
+
+def test_of_words_as_near_the_one_of_the_least_order_wins() -> None:
+    assert Speller(["form", "from"]).correct("frrm") == "form"
+    assert Speller(["form", "from"], [2.0, 1.0]).correct("fomr") == "form"
+    assert Speller(["cart", "care", "card"], [3.0, 1.0, 1.0]).correct("carx") == "care"
+
+
+@pytest.mark.parametrize("word", ["cta", "2019", "x_ray", "b2b2", "北京大学", "~car", "dog", ""])
+def test_short_words_numbers_and_other_scripts_are_left_alone(word: str) -> None:
+    assert (
+        Speller(["cat", "2018", "xray", "b2b3", "北京大字", "~cart", "dogs"]).correct(word) is None
+    )
