@@ -228,10 +228,18 @@ class Snapshot(TypedDict):
     sha256: str
 
 
+class UnavailableSnapshot(TypedDict):
+    """A snapshot whose record cannot be read, and why."""
+
+    id: str
+    reason: str
+
+
 class Snapshots(TypedDict):
-    """Snapshots, the oldest first."""
+    """Snapshots, the oldest first, and those that cannot be read."""
 
     snapshots: list[Snapshot]
+    unavailable: list[UnavailableSnapshot]
 
 
 class Verification(TypedDict):

@@ -64,11 +64,11 @@ def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
         yield [*map(_stored, page["documents"])]
 
 
-def make_collection_for(client: Client, name: str, header: Header) -> None:
+def make_collection_for(client: Client, name: str, header: Header) -> bool:
     """See to it that there is a collection, or an alias of one, that takes the codes of an export.
 
     If there is none, it is made like the one exported, and searched by the same engine where
-    collections of the service can be.
+    collections of the service can be. Return whether it was made.
 
     Raises:
         EncoderMismatch: if the service has not the encoder that made the codes, or the collection
@@ -82,7 +82,7 @@ def make_collection_for(client: Client, name: str, header: Header) -> None:
             raise
     else:
         check_same_encoder(header, name, there.n_bits, there.encoder_fingerprint)
-        return
+        return False
     known = [(one["name"], one["fingerprint"]) for one in client.encoders()["encoders"]]
     known.sort(key=lambda one: one[0] != header.encoder)
     encoder = encoder_of_export(header, known)
@@ -93,6 +93,7 @@ def make_collection_for(client: Client, name: str, header: Header) -> None:
         if [one["pointer"] for one in error.errors] != ["/engine"]:
             raise
         client.create_collection(name, encoder=encoder, n_bits=n_bits)
+    return True
 
 
 def record_of(document: Document) -> dict[str, Any]:

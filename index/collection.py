@@ -10,9 +10,12 @@ after both steps, so it is durable, and every later search sees it.
 then asks the store for their ids. The store may be ahead by then, but a row means one document for
 ever, so a row that is still there has the right id, and if all are there the answer is that of the
 generation taken. If one is gone, a writer has replaced or deleted it since; the search is repeated
-while holding the publishing lock. No commit can come between then, and the generation published is
-the store's, so the rows are there. A search waits for at most one commit and no search waits for
-an encoder or for another search's first attempt.
+while holding the publishing lock, within one transaction: it sees one moment of the store, and the
+generation published is brought up to that moment, so the rows are there. A search waits for at most
+one commit and no search waits for an encoder or for another search's first attempt.
+
+**Readers.** A process that only reads works alike. Nothing keeps the writer's commits away from it;
+:meth:`Collection.follow`, called every so often, publishes what was committed since.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +266,7 @@ class Collection(CollectionBase):
         search = Search(self.name, encoded, wanted)
         result = self._found(search, self._publication.searched(filter))
         if result is None:
-            with self._publication.lock:
+            with self._publication.lock, self._store.moment():
                 result = self._found(search, self._publication.searched_now(filter))
         if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
@@ -311,9 +315,27 @@ class Collection(CollectionBase):
         """
         with ExitStack() as stack:
             with self._publication.lock:
-                generation = self._publication.searched_now(None).published.generation
                 connection = stack.enter_context(self._store.moment())
-            return verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
+                generation = self._publication.searched_now(None).published.generation
+            found = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
+        return replace(found, problems=[*self.warnings(), *found.problems])
+
+    def warnings(self) -> list[str]:
+        """Say why nothing can be written to the collection, a sentence each; mostly nothing."""
+        return self._store.warnings()
+
+    def follow(self) -> bool:
+        """Let searches see what another process has written since.
+
+        Return False where another store has taken the place of this one.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
+        if self._store.replaced():
+            return False
+        self._publication.follow()
+        return True
 
     def compact(self) -> None:
         """Rewrite the store without what was deleted, and build the index anew.
@@ -355,7 +377,7 @@ class Collection(CollectionBase):
             "engine_reason": generation.engine_reason,
             **self._statistics_of(generation),
             "bytes_on_disk": self.bytes_on_disk(),
-            "problems": list(self._store.problems),
+            "problems": [*self.warnings(), *self._store.problems],
         }
 
     def bytes_on_disk(self) -> int:

@@ -17,6 +17,7 @@ behind is deleted when the data folder is next opened for writing.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -45,17 +46,21 @@ from index.errors import (
     InputError,
     SnapshotError,
     StoreError,
+    StoreFull,
+    StoreReplaced,
     UnknownCollection,
     UnknownEncoder,
 )
+from index.following import Follower
 from index.names import check_name
-from index.partial import begin, remove, remove_partial, settle, settled
+from index.partial import begin, make_folder, remove, remove_partial, settle, settled
 from index.restoring import restore
 from index.schema import AUTO, Description
 from index.snapshots import Snapshot, Snapshots
 from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"
+ROUNDS_BETWEEN_TRIES = 10
 ALIASES_FILE = "aliases.json"
 
 
@@ -70,12 +75,20 @@ class DataFolder:
     """Whether a draft (:mod:`index.drafts`) is there when the folder is opened after a crash."""
 
     def __init__(
-        self, path: Path, *, writable: bool, engine: str = "auto", indexed: bool = True
+        self,
+        path: Path,
+        *,
+        writable: bool,
+        engine: str = "auto",
+        indexed: bool = True,
+        follow: bool = False,
     ) -> None:
         """Open the data folder at `path`; it is made if it is missing and `writable`.
 
-        Opened for reading only, it shows the collections as they are at that moment. A collection
-        that cannot be opened does not stand in the way of the others: see :meth:`unavailable`.
+        Opened for reading only, it shows the collections and aliases that there are at that moment,
+        and those that another process makes later where it is to `follow` that process. A
+        collection that cannot be opened does not stand in the way of the others: see
+        :meth:`unavailable`.
         `engine` and `indexed` are for :class:`index.collection.Collection`: a process that needs
         one collection, or only writes, does without building the index of every one.
 
@@ -94,10 +107,12 @@ class DataFolder:
         self._collections: dict[str, CollectionBackend] = {}
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
         self._drafts: set[str] = set()
+        self._follower: Follower | None = None
         try:
             if writable:
-                for folder in (path / "encoders", path / "collections"):
-                    folder.mkdir(parents=True, exist_ok=True)
+                for folder in (path, path / "encoders", path / "collections"):
+                    make_folder(folder)
+                _check_can_write(path)
             self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise DataFolderError(f"{path}: {error.strerror or error}") from error
@@ -110,6 +125,8 @@ class DataFolder:
         except BaseException:
             self.close()
             raise
+        self._rounds = 0
+        self._follower = Follower(self.follow) if follow and not writable else None
 
     def encoder_names(self) -> list[str]:
         """Return the names of the encoders, in order."""
@@ -312,8 +329,53 @@ class DataFolder:
             shutil.rmtree(partial, ignore_errors=True)
         return self.collection(name)
 
+    def problems(self) -> Mapping[str, list[str]]:
+        """Return why nothing can be written to collections that are open, by name."""
+        found = {
+            name: collection.warnings()
+            for name, collection in self.collections().items()
+            if isinstance(collection, Collection)
+        }
+        return MappingProxyType({name: problems for name, problems in found.items() if problems})
+
+    def accept_loss(self, name: str) -> None:
+        """Let a collection that lost acknowledged writes go on from what it holds.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+            DataFolderError: if the folder is not open for writing.
+            StoreError: if it cannot be written.
+        """
+        name = self._aliases.resolve(name)
+        with self._changing:
+            if name not in self._folders:
+                raise UnknownCollection(f"there is no collection {name!a}")
+            self._check_writable()
+            folder = self._folders[name]
+            self._forget(name)
+            Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
+            self._open_collection(folder)
+
+    def follow(self) -> None:
+        """Show what another process has written since: documents, collections and aliases.
+
+        Raises:
+            DataFolderError: if the aliases cannot be read.
+        """
+        with self._changing:
+            if self._descriptor < 0:
+                return
+            for name in list(self._collections):
+                self._follow_collection(name)
+            # Read before the collections, so that what an alias means is among them.
+            aliases = Aliases(self.path / ALIASES_FILE)
+            self._follow_folders()
+            self._aliases = aliases
+
     def close(self) -> None:
         """Close every collection and let another process write."""
+        if self._follower is not None:
+            self._follower.stop()
         with self._changing:
             for collection in self._collections.values():
                 collection.close()
@@ -338,10 +400,52 @@ class DataFolder:
     def _check_writable(self) -> None:
         if not self.writable or self._descriptor < 0:
             raise DataFolderError(f"{self.path} is not open for writing")
+        if not self._is_there():
+            message = "was deleted or replaced while it was open; restart on the right folder"
+            raise StoreReplaced(f"{self.path}: {message}")
+
+    def _is_there(self) -> bool:
+        """Tell whether the folder that was opened is still at its path."""
+        try:
+            same = os.path.samestat(os.fstat(self._descriptor), self.path.stat())
+        except OSError:
+            return False
+        return same and (self.path / "collections").is_dir()
 
     def _delete_partial(self) -> None:
         remove_partial(self.path / "collections")
         self._snapshots.delete_partial()
+
+    def _follow_collection(self, name: str) -> None:
+        collection = self._collections[name]
+        try:
+            if isinstance(collection, Collection) and not collection.follow():
+                self._forget(name)
+        except StoreError as error:
+            folder = self._folders[name]
+            self._forget(name)
+            self._folders[name], self._unavailable[name] = folder, error
+
+    def _follow_folders(self) -> None:
+        """Open the collections that were made since, and close those that are gone."""
+        self._rounds += 1
+        there = settled(self.path / "collections")
+        for name, folder in list(self._folders.items()):
+            # What cannot be opened may have been mended. To try takes long, so it is seldom tried.
+            again = name in self._unavailable and self._rounds % ROUNDS_BETWEEN_TRIES == 0
+            if folder not in there or again:
+                self._forget(name)
+        for folder in there:
+            if folder not in self._folders.values():
+                self._open_collection(folder)
+
+    def _forget(self, name: str) -> None:
+        """Close a collection, which stays where it is."""
+        self._unavailable.pop(name, None)
+        collection = self._collections.pop(name, None)
+        if collection is not None:
+            collection.close()
+        self._folders.pop(name, None)
 
     def _open_collections(self) -> None:
         for path in settled(self.path / "collections"):
@@ -405,9 +509,16 @@ class DataFolder:
 
     def _create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
         """Make an empty collection and open it."""
-        partial = begin(self.path / "collections")
-        Store.create(partial / STORE_FILE, description)
-        folder = settle(partial)
+        try:
+            partial = begin(self.path / "collections")
+            try:
+                Store.create(partial / STORE_FILE, description)
+                folder = settle(partial)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        except OSError as error:
+            kind = StoreFull if error.errno == errno.ENOSPC else StoreError
+            raise kind(f"{self.path}: cannot be written: {error.strerror or error}") from error
         self._folders[description.name] = folder
         return self._collection(Store(folder / STORE_FILE, writable=True), encoder)
 
@@ -444,6 +555,16 @@ class DataFolder:
     def _delete(self, name: str) -> None:
         """Delete a collection that is closed."""
         remove(self._folders.pop(name))
+
+
+def _check_can_write(path: Path) -> None:
+    """Raise OSError unless files can be made in the folder and in those that are written to."""
+    for folder in (path, path / "collections"):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            code = errno.EROFS if read_only else errno.EACCES
+            hint = "it can be served with --read-only"
+            raise OSError(code, f"cannot be written: {os.strerror(code)}; {hint}")
 
 
 def _describe(

@@ -45,6 +45,22 @@ class StoreError(RuntimeError):
     """A store is damaged, locked, closed or of a format that cannot be read."""
 
 
+class StoreClosed(StoreError):
+    """A store was closed, because its collection was dropped or the process ends."""
+
+
+class StoreFull(StoreError):
+    """There is no room on the disk for a write; it changed nothing."""
+
+
+class StoreReplaced(StoreError):
+    """The files of an open store were deleted or replaced; nothing more is written to them."""
+
+
+class WritesLost(StoreError):
+    """A store holds fewer generations than it acknowledged; nothing more is written to it."""
+
+
 class StoreUnavailable(StoreError):
     """The server that holds a store cannot be reached; it may be later."""
 

@@ -23,7 +23,7 @@ class Whereabouts:
     milvus_uri: str | None = None
     milvus_token: str | None = field(default=None, repr=False)
 
-    def open(self, *, writable: bool, indexed: bool = True) -> DataFolder:
+    def open(self, *, writable: bool, indexed: bool = True, follow: bool = False) -> DataFolder:
         """Open the data folder; see :class:`index.data_folder.DataFolder`.
 
         Raises:
@@ -31,7 +31,7 @@ class Whereabouts:
             StoreError: if Milvus cannot be reached or refuses.
         """
         if self.engine == "local":
-            return DataFolder(self.path, writable=writable, indexed=indexed)
+            return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
         if self.engine not in ENGINES:
             known = " or ".join(ENGINES)
             raise DataFolderError(f"engine is {self.engine[:80]!a}; it must be {known}")

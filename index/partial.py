@@ -15,10 +15,24 @@ from encoder.artifact import sync_folder
 PARTIAL = ".partial"
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, where they are missing; they are on disk then.
+
+    Raises:
+        OSError: if they cannot be made.
+    """
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
 def begin(parent: Path) -> Path:
     """Make an empty folder in `parent` that does not count yet."""
+    make_folder(parent)
     partial = parent / (secrets.token_hex(8) + PARTIAL)
-    partial.mkdir(parents=True)
+    partial.mkdir()
     return partial
 
 

@@ -7,6 +7,10 @@ finds the published generation to be the store's.
 The lexical index of the texts is built when it is first asked for, from the store and beside
 writes; what was written meanwhile is added while the publishing lock is held. From then on every
 write makes the next one, and it is published with the generation that it is of.
+
+Where another process writes, the lock keeps no commit away. :meth:`Publication.follow` publishes
+what was committed now and then, and :meth:`Publication.searched_now` brings what is published up to
+the moment of the store in which it is called.
 """
 
 from __future__ import annotations
@@ -89,7 +93,7 @@ class Publication:
                 published = self.current()
                 if published.lexical is None:
                     indexed = self._index_texts()
-                    with self.lock:
+                    with self.lock, self._store.moment():
                         published = self._publish_texts(*indexed)
         return published
 
@@ -103,11 +107,14 @@ class Publication:
         if found.generation == number:
             return Searched(published, found.rows)
         # A write came in between. The list is nearly complete by now, so that little is left to do.
-        with self.lock:
+        with self.lock, self._store.moment():
             return self.searched_now(filter_, lexical=lexical)
 
     def searched_now(self, filter_: Filter | None, *, lexical: bool = False) -> Searched:
-        """Do as :meth:`searched` as of the store's own generation. Called with the lock held."""
+        """Do as :meth:`searched` as of the store's own generation.
+
+        Called with the lock held, within a moment of the store.
+        """
         published = self._up_to_date()
         if lexical and published.lexical is None:
             published = self._publish_texts(*self._index_texts())
@@ -141,6 +148,18 @@ class Publication:
             self._lexical_compaction.note(texts.write, lexical)
         return number
 
+    def follow(self) -> None:
+        """Publish what another process has committed; nothing where no index was built.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
+        published = self._published
+        if published is None or published.generation.number == self._store.generation():
+            return
+        with self.lock, self._store.moment():
+            self._up_to_date()
+
     def compact(self) -> None:
         """Build the published generation anew. Called with the writing lock held."""
         published = self._published
@@ -162,14 +181,48 @@ class Publication:
     def _up_to_date(self, number: int | None = None) -> Published:
         """Return what is published. Called with the lock held.
 
-        An interrupt may have come between a commit and its publication; then it is made up for.
+        Another process may have written, or an interrupt have come between a commit and its
+        publication; then it is made up for.
         """
         committed = self._store.generation() if number is None else number
-        if self._published is None or self._published.generation.number != committed:
-            committed, codes, rows, last_row = self._store.read_codes()
-            generation = Generation.build(committed, codes, rows, self._engine)
-            self._published = Published(generation, last_row)
-        return self._published
+        published = self._published
+        if published is None or published.generation.number > committed:
+            published = self._rebuilt()
+        elif published.generation.number < committed:
+            published = self._caught_up(published)
+        self._published = published
+        return published
+
+    def _caught_up(self, before: Published) -> Published:
+        """Return what the store holds by now, made of what it held before."""
+        with self._store.moment():
+            later = self._store.read_later(before.last_row)
+            if len(later.rows) > len(before.generation):
+                return self._rebuilt()
+            number, codes, rows, removed = later.write
+            after = before.generation.with_changes(*later.write)
+            if len(after) != later.documents:
+                # Blocks were folded since: they no longer list what was removed of them.
+                held = before.generation.codes()[1]
+                removed = np.setdiff1d(held, self._store.read_codes().rows, assume_unique=True)
+                after = before.generation.with_changes(number, codes, rows, removed)
+            if len(after) != later.documents:
+                return self._rebuilt()
+            lexical = before.lexical
+            if lexical is not None:
+                texts = (number, list(self._store.texts(before.last_row)), removed)
+                lexical = lexical.with_changes(*texts)
+                self._lexical_compaction.note(texts, lexical)
+        self._compaction.note((number, codes, rows, removed), after)
+        return Published(after, later.last_row, lexical)
+
+    def _rebuilt(self) -> Published:
+        """Return what the store holds, made of all of it."""
+        number, codes, rows, last_row = self._store.read_codes()
+        # What compactions under way will bring is not what the writes from now on are made on.
+        self._compaction = Compaction(self._finish_compaction)
+        self._lexical_compaction = Compaction(self._finish_lexical_compaction)
+        return Published(Generation.build(number, codes, rows, self._engine), last_row)
 
     def _finish_compaction(
         self, compaction: Compaction[Generation], generation: Generation
@@ -179,7 +232,9 @@ class Publication:
             generation = compaction.replayed(generation)
             with self.lock:
                 published = self._published
-                if published is not None and published.generation.number == generation.number:
+                if compaction is not self._compaction or published is None:
+                    return
+                if published.generation.number == generation.number:
                     self._published = published._replace(generation=generation)
         self._matching.clear()
 
@@ -191,7 +246,9 @@ class Publication:
             lexical = compaction.replayed(lexical)
             with self.lock:
                 published = self._published
-                if published is not None and published.generation.number == lexical.number:
+                if compaction is not self._lexical_compaction or published is None:
+                    return
+                if published.generation.number == lexical.number:
                     self._published = published._replace(lexical=lexical)
 
     def _index_texts(self) -> tuple[LexicalIndex, int]:

@@ -8,6 +8,7 @@ values and no document; ``removed`` lists the rows in those blocks that are no l
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ def first_meta(description: Description) -> dict[str, Any]:
         "encoder_name": description.encoder_name,
         "encoder_fingerprint": description.encoder_fingerprint,
         "engine": description.engine,
+        "incarnation": new_incarnation(),
         "generation": 0,
         "documents": 0,
         "removed": 0,
@@ -104,6 +106,20 @@ def number_in_meta(connection: sqlite3.Connection, key: str) -> int:
     """Return ``generation``, the commits that changed anything, ``documents`` or ``removed``."""
     query = "SELECT value FROM meta WHERE key = ?"
     return int(connection.execute(query, (key,)).fetchone()[0])
+
+
+def new_incarnation() -> str:
+    """Return what tells a store from another that had or will have the same name.
+
+    Rows mean something within one incarnation only.
+    """
+    return secrets.token_hex(8)
+
+
+def incarnation(connection: sqlite3.Connection) -> str:
+    """Return a store's; the empty string of a store that was made before there were any."""
+    query = "SELECT value FROM meta WHERE key = 'incarnation'"
+    return str((connection.execute(query).fetchone() or ("",))[0])
 
 
 def last_row(connection: sqlite3.Connection) -> int:

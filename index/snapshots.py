@@ -59,11 +59,18 @@ class Snapshots:
         self._listing = threading.Lock()
 
     def all(self, collection: str | None = None) -> list[Snapshot]:
-        """Return the snapshots, of one collection or of all, oldest first."""
-        with self._listing:
-            found = [self._read(folder) for folder in settled(self.path)]
+        """Return the snapshots, of one collection or of all, oldest first.
+
+        Those that cannot be read are left out, see :meth:`unavailable`.
+        """
+        found = [one for one in self._listed().values() if isinstance(one, Snapshot)]
         chosen = [one for one in found if collection in (None, one.contents.collection)]
         return sorted(chosen, key=lambda one: (one.contents.created, one.id))
+
+    def unavailable(self) -> dict[str, str]:
+        """Return why snapshots cannot be read, by their id."""
+        found = self._listed().items()
+        return {id_: str(one) for id_, one in found if isinstance(one, SnapshotError)}
 
     def get(self, id_: str) -> Snapshot:
         """Return a snapshot.
@@ -161,11 +168,24 @@ class Snapshots:
                 return folder
         raise UnknownSnapshot(f"there is no snapshot {id_[:40]!a}")
 
+    def _listed(self) -> dict[str, Snapshot | SnapshotError]:
+        found: dict[str, Snapshot | SnapshotError] = {}
+        with self._listing:
+            for folder in settled(self.path):
+                try:
+                    found[folder.name] = self._read(folder)
+                except SnapshotError as error:
+                    found[folder.name] = error
+        return found
+
     def _read(self, folder: Path) -> Snapshot:
         try:
             record = json.loads((folder / RECORD).read_bytes())
             contents = parse_contents(record.pop("contents"))
-            return Snapshot(contents=contents, **record)
+            read = Snapshot(contents=contents, **record)
+            if (read.id, type(read.bytes), type(read.sha256)) != (folder.name, int, str):
+                raise ValueError("id, bytes or sha256 is not what was written")
+            return read
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"snapshot {folder.name} cannot be read: {error}") from error
 

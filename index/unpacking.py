@@ -65,6 +65,7 @@ def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
 
 def _check_headers(tar: Path) -> None:
     names: set[str] = set()
+    room = tar.stat().st_size
     with tar.open("rb") as file:
         while any(block := file.read(tarfile.BLOCKSIZE)):
             header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
@@ -73,6 +74,9 @@ def _check_headers(tar: Path) -> None:
                 raise InvalidSnapshot(f"a snapshot holds no {name[:80]!a}")
             if header.type not in {tarfile.REGTYPE, tarfile.AREGTYPE} or header.size < 0:
                 raise InvalidSnapshot(f"{name[:80]!a} is not a plain file")
+            if header.size > room:
+                message = f"unexpected end of data; {name!a} is said to be longer than the file"
+                raise InvalidSnapshot(f"the snapshot cannot be read: {message}")
             if name in names:
                 raise InvalidSnapshot(f"{name!a} comes twice")
             if len(names) == MAX_FILES:

@@ -26,6 +26,7 @@ from service.http.openapi import describe
 from service.http.tracing import Trace, exporting_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.runner import Jobs, Quota
+from service.logs import log_problems
 from service.routes import (
     aliases,
     collections,
@@ -85,9 +86,12 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         opened = None
         if not isinstance(data, DataFolder):
             opened = await run_in_threadpool(
-                settings.whereabouts.open, writable=not settings.read_only
+                settings.whereabouts.open,
+                writable=not settings.read_only,
+                follow=settings.read_only,
             )
         app.state.folder = data if opened is None else opened
+        await run_in_threadpool(log_problems, app.state.folder)
         app.state.metrics.watch(app.state.folder)
         scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
         app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from index.data_folder import DataFolder
 from service.settings import Settings
 
 request_name: ContextVar[str] = ContextVar("request_name", default="")
@@ -58,3 +59,13 @@ def _encodable(entry: dict[str, Any]) -> dict[str, Any]:
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for name, value in entry.items()
     }
+
+
+def log_problems(folder: DataFolder) -> None:
+    """Log what cannot be opened or written in the data folder."""
+    log = logging.getLogger("hummingbit.service")
+    for name, reason in folder.unavailable().items():
+        log.error("collection %s cannot be opened: %s", name, reason)
+    for name, problems in folder.problems().items():
+        for problem in problems:
+            log.error("collection %s cannot be written: %s", name, problem)

@@ -41,7 +41,9 @@ def serve(settings: Settings) -> None:
     check_address(settings)
     with (
         listening(settings.host, settings.port) as listener,
-        settings.whereabouts.open(writable=not settings.read_only) as folder,
+        settings.whereabouts.open(
+            writable=not settings.read_only, follow=settings.read_only
+        ) as folder,
     ):
         configure_logs(settings)
         _allow_descriptors(settings)

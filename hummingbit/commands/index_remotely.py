@@ -34,10 +34,10 @@ def build(args: argparse.Namespace) -> int:
             status = send_sources(client, args)
         except BaseException:
             with suppress(ServiceError):  # what ended it is what is to be told
-                _delete_if_empty(client, name)
+                delete_if_empty(client, name)
             raise
         if status:
-            _delete_if_empty(client, name)
+            delete_if_empty(client, name)
         return status
 
 
@@ -125,6 +125,7 @@ def drop(args: argparse.Namespace) -> int:
     return 0
 
 
-def _delete_if_empty(client: Client, name: str) -> None:
+def delete_if_empty(client: Client, name: str) -> None:
+    """Delete a collection that was made and could not be filled."""
     if not client.count(name):
         client.delete_collection(name)

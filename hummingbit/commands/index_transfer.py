@@ -7,13 +7,14 @@ import gzip
 import lzma
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from tqdm import tqdm
 
 from corpus.lines import open_bytes
+from hummingbit.commands.index_remotely import delete_if_empty
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
@@ -71,10 +72,16 @@ def run_import(args: argparse.Namespace) -> int:
             return _import_remotely(args, Export(stream, source))
         with open_folder(args, writable=True) as folder:
             export = Export(stream, source)
+            made = args.collection not in {*folder.collections(), *folder.aliases()}
             collection = collection_for(folder, args.collection, export.header)
             total = export.header.documents
-            with tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar:
-                report = import_documents(collection, export, bar.update)
+            try:
+                with tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar:
+                    report = import_documents(collection, export, bar.update)
+            except BaseException:
+                if made and not len(collection):
+                    folder.drop_collection(args.collection)
+                raise
             print_ingested(collection.name, len(collection), report)
     return 0
 
@@ -89,14 +96,21 @@ def _export_remotely(args: argparse.Namespace) -> int:
 
 
 def _import_remotely(args: argparse.Namespace, export: Export) -> int:
+    from hummingbit import ServiceError  # noqa: PLC0415 - only a service needs it
     from hummingbit.transfer import exported_record, make_collection_for  # noqa: PLC0415
 
     header = export.header
     with service_at(args) as client:
-        make_collection_for(client, args.collection, header)
+        made = make_collection_for(client, args.collection, header)
         records = (exported_record(*one) for one in export.documents())
         fingerprint = header.encoder_fingerprint
-        return send(client, args.collection, records, header.documents, fingerprint)
+        try:
+            return send(client, args.collection, records, header.documents, fingerprint)
+        except BaseException:
+            if made:
+                with suppress(ServiceError):  # what ended it is what is to be told
+                    delete_if_empty(client, args.collection)
+            raise
 
 
 @contextmanager

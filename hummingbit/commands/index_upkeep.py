@@ -8,6 +8,7 @@ import sys
 
 from hummingbit.commands import index_remotely
 from hummingbit.commands.opening import Actions, add_action, add_folder, add_url, open_folder
+from hummingbit.commands.options import OptionError
 
 
 def configure(actions: Actions) -> None:
@@ -17,6 +18,11 @@ def configure(actions: Actions) -> None:
     list_.set_defaults(run=run_list)
     stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
     verify = add_action(actions, "verify", run_verify, "check every document, code and checksum")
+    verify.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="where acknowledged writes are missing, let the collection go on without them",
+    )
     compact = add_action(actions, "compact", run_compact, "give back the room of what was deleted")
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
     for action in (list_, stats, verify, compact, drop):
@@ -48,8 +54,13 @@ def run_stats(args: argparse.Namespace) -> int:
 def run_verify(args: argparse.Namespace) -> int:
     """Print what is wrong with a collection; return 1 if anything is."""
     if args.url is not None:
+        if args.accept_loss:
+            raise OptionError("--accept-loss: is for a data folder; stop the service first")
         documents, problems = index_remotely.verify(args)
     else:
+        if args.accept_loss:
+            with open_folder(args, writable=True) as folder:
+                folder.accept_loss(args.collection)
         with open_folder(args, writable=False) as folder:
             found = folder.collection(args.collection).verify()
         documents, problems = found.documents, found.problems

@@ -93,6 +93,8 @@ def run_list(args: argparse.Namespace) -> int:
     else:
         with open_folder(args, writable=False) as folder:
             found = [_record(one) for one in folder.snapshots().all(args.collection)]
+            for id_, reason in folder.snapshots().unavailable().items():
+                print(f"{id_}\tcannot be read: {reason}")
     for one in found:
         _print(one)
     return 0

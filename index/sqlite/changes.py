@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +19,7 @@ from index.schema import (
     Description,
     checksum,
     last_row,
+    new_incarnation,
     number_in_meta,
     payload_to_json,
 )
@@ -35,13 +36,17 @@ class Changes:
     `generation` is the store's before the transaction; `last_row` the last row that was given.
     """
 
-    def __init__(self, connection: sqlite3.Connection, code_size: int) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, code_size: int, commit: Callable[[int], None]
+    ) -> None:
+        """Begin; `commit` makes it last, as the generation that it is told."""
         self.generation = number_in_meta(connection, "generation")
         self.last_row = last_row(connection)
         self._documents = number_in_meta(connection, "documents")
         self._removed = number_in_meta(connection, "removed")
         self._deleted = 0
         self._connection = connection
+        self._commit = commit
         self._code_size = code_size
         self._inserted: list[Block] = []
         self._prepared = False
@@ -98,12 +103,12 @@ class Changes:
     def commit(self) -> None:
         """Make the changes last, as the generation after this one."""
         self.prepare()
-        self._connection.execute("COMMIT")
+        self._commit(self.generation + 1)
 
     def describe(self, description: Description) -> None:
         """Make the store that of another collection, from now on; the generation stays."""
-        self._write_meta(**asdict(description))
-        self._connection.execute("COMMIT")
+        self._write_meta(**asdict(description), incarnation=new_incarnation())
+        self._commit(self.generation)
 
     def bookmark(self, key: str, value: str | None) -> None:
         """Note how far a job has come, with the changes of this transaction; None forgets it."""
@@ -113,13 +118,13 @@ class Changes:
 
     def commit_bookmark(self) -> None:
         """Make a transaction last that holds bookmarks only; the generation stays."""
-        self._connection.execute("COMMIT")
+        self._commit(self.generation)
 
     def rewrite_codes(self, block: Block) -> None:
         """Put the codes of all documents in the place of all blocks; the generation stays."""
         rewrite_blocks(self._connection, block)
         self._write_meta(removed=0)
-        self._connection.execute("COMMIT")
+        self._commit(self.generation)
 
     def _write_meta(self, **entries: object) -> None:
         query = "INSERT OR REPLACE INTO meta VALUES (:key, :value)"

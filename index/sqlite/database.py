@@ -1,22 +1,35 @@
 """One SQLite file and its connections.
 
 The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the
-process and of the machine.
+process and of the machine. :mod:`index.sqlite.acknowledged` says how a log that was damaged
+afterwards is noticed, :mod:`index.sqlite.open_files` how files that were deleted meanwhile are.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from index.errors import StoreError
-from index.schema import APPLICATION_ID, SCHEMA, Description, first_meta, read_description
+from index.errors import StoreClosed, StoreError, StoreFull, StoreReplaced, WritesLost
+from index.schema import (
+    APPLICATION_ID,
+    SCHEMA,
+    Description,
+    first_meta,
+    incarnation,
+    new_incarnation,
+    number_in_meta,
+    read_description,
+)
+from index.sqlite.acknowledged import Acknowledged, read_acknowledged
+from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
 # What a large ingest leaves of the write-ahead log once it has been moved into the file, and how
@@ -25,39 +38,44 @@ LOG_BYTES_KEPT = 32 << 20
 LOG_PAGES = 4096
 # SQLite takes a limited number of parameters in one statement.
 PARAMETERS = 500
+# Where nobody knows how many writes were lost, more than these cannot have been.
+GENERATIONS_SKIPPED = 1 << 32
 
 
 class Database:
     """Any number of threads can read; one can write at a time.
 
-    Opened for reading only, it shows what there was at that moment, whatever another process
-    writes in the meantime.
+    Every read is a short transaction of its own, so readers in other processes see what the writer
+    committed last and do not keep its log from being emptied.
     """
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
+    def __init__(self, path: Path, *, writable: bool, accept_loss: bool = False) -> None:
         """Open the file at `path`.
+
+        A store that holds fewer generations than it acknowledged can be read only, and `lost` says
+        so, unless the caller is to `accept_loss`: then the store goes on from what it holds, at a
+        generation above all that were acknowledged.
 
         Raises:
             StoreError: if it is missing, is not a store, is damaged, or has a later format.
         """
         self.path = path
         self.writable = writable
+        self.lost: str | None = None
         self._idle: deque[sqlite3.Connection] = deque()
+        self._lent_here = threading.local()
         self._open = True
-        self._snapshot_lock = threading.Lock()
-        self._connection = self._connect("rw" if writable else "ro")
+        self._writer: sqlite3.Connection | None = None
+        self._acknowledged: Acknowledged | None = None
+        self._frozen = not writable and self._is_frozen()
         try:
             with self._errors():
-                if writable:
-                    self._connection.execute("PRAGMA synchronous = FULL")
-                    self._connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
-                    self._connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-                else:
-                    # The first read fixes what this connection sees until it is closed.
-                    self._connection.execute("BEGIN")
-                self.description = read_description(self._connection)
+                self._open_to_read()
+                self._files = OpenFiles(path)
+                if writable and (accept_loss or self.lost is None):
+                    self._open_to_write(accept_loss=accept_loss and self.lost is not None)
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     @staticmethod
@@ -77,35 +95,45 @@ class Database:
                 entries = first_meta(description).items()
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", entries)
                 connection.execute("COMMIT")
+            Acknowledged(path, 0).close()
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{path}: cannot be written: {error}") from error
+            raise _store_error(path, error, "cannot be written: ") from error
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading with, as soon as it is done."""
         self._open = False
-        while self._idle:
-            self._idle.pop().close()
+        _close_all(self._idle)
         # The last to close moves the write-ahead log into the file.
-        with self._snapshot_lock:
-            self._connection.close()
+        if self._writer is not None:
+            self._writer.close()
+        if self._acknowledged is not None:
+            self._acknowledged.close()
+            self._acknowledged = None
 
     @contextmanager
     def reading(self, *, one_moment: bool = False) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; with `one_moment`, several reads see the same state.
+        """Lend a connection; with `one_moment`, all that this thread reads meanwhile is as of then.
 
         Raises:
             StoreError: if the file is closed, or cannot be read.
         """
+        held: sqlite3.Connection | None = getattr(self._lent_here, "connection", None)
+        if held is not None:
+            with self._errors():
+                yield held
+            return
         with self._lent() as connection:
-            if not one_moment or connection.in_transaction:
+            if not one_moment:
                 yield connection
                 return
             connection.execute("BEGIN")
             try:
                 # What a transaction sees is fixed by the first thing it reads.
                 connection.execute("SELECT count(*) FROM meta").fetchone()
+                self._lent_here.connection = connection
                 yield connection
             finally:
+                self._lent_here.connection = None
                 connection.execute("ROLLBACK")
 
     @contextmanager
@@ -117,15 +145,59 @@ class Database:
         Raises:
             StoreError: if the file is open for reading only, cannot be written, or another process
                 is writing.
+            StoreReplaced: if it was deleted or replaced since it was opened.
+            WritesLost: if it holds fewer generations than it acknowledged.
         """
-        self._check_writable()
+        writer, _ = self._checked_writer()
         with self._errors():
-            self._connection.execute("BEGIN IMMEDIATE")
+            writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._connection
+                yield writer
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
+
+    def commit(self, generation: int) -> None:
+        """Make the transaction of :meth:`writing` last; the store is at `generation` then.
+
+        Raises:
+            StoreError: if it cannot be written.
+            StoreReplaced: if it was deleted or replaced; then nothing must be acknowledged.
+        """
+        writer, acknowledged = self._checked_writer()
+        writer.execute("COMMIT")
+        self._files.check()
+        self._files.note()
+        acknowledged.note(generation)
+
+    def generation(self) -> int:
+        """Return the number of commits that changed anything."""
+        with self.reading() as connection:
+            return number_in_meta(connection, "generation")
+
+    def warnings(self) -> list[str]:
+        """Say why nothing can be written to the store, a sentence each; mostly nothing."""
+        if not self.writable:
+            self.lost = self._missing()
+        found = [] if self.lost is None else [self.lost]
+        try:
+            self._files.check()
+        except StoreReplaced as error:
+            found.append(str(error).removeprefix(f"{self.path}: "))
+        return found
+
+    def replaced(self) -> bool:
+        """Tell whether another store is at the path by now.
+
+        Raises:
+            StoreError: if the file is closed, or cannot be read.
+        """
+        try:
+            self._files.check()
+        except StoreReplaced:
+            return True
+        with self.reading() as connection:
+            return incarnation(connection) != self.incarnation
 
     def vacuum(self) -> None:
         """Rewrite the file without what is unused, and empty the write-ahead log.
@@ -133,45 +205,122 @@ class Database:
         Raises:
             StoreError: as :meth:`writing` does.
         """
-        self._check_writable()
+        writer, _ = self._checked_writer()
         with self._errors():
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            writer.execute("VACUUM")
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._files.note()
 
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
-        log = self.path.with_name(self.path.name + "-wal")
-        return sum(path.stat().st_size for path in (self.path, log) if path.exists())
+        return sum(path.stat().st_size for path in (self.path, self._log) if path.exists())
 
-    def _check_writable(self) -> None:
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(self.path.name + "-wal")
+
+    def _open_to_read(self) -> None:
+        """Read what the store is, by a connection that leaves the files as they are."""
+        with self._lent() as connection:
+            self.description = read_description(connection)
+            self.incarnation = incarnation(connection)
+        self.lost = self._missing()
+
+    def _missing(self) -> str | None:
+        """Say which acknowledged writes the store does not hold, if it is any."""
+        try:
+            # In this order: another process may be writing.
+            acknowledged = read_acknowledged(self.path)
+        except (OSError, ValueError) as error:
+            return f"which write was acknowledged last cannot be told: {error}"
+        generation = self.generation()
+        if acknowledged is None or acknowledged <= generation:
+            return None
+        return (
+            f"{acknowledged - generation:,} acknowledged writes are missing: generation"
+            f" {acknowledged} was acknowledged, and the store holds {generation}; its write-ahead"
+            " log was damaged or deleted"
+        )
+
+    def _open_to_write(self, *, accept_loss: bool = False) -> None:
+        self._writer = self._connect("rw")
+        self._writer.execute("PRAGMA synchronous = FULL")
+        self._writer.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
+        self._writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        if accept_loss:
+            generation = self._generation_above_all()
+            entries = [("generation", generation), ("incarnation", new_incarnation())]
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", entries)
+            self._writer.execute("COMMIT")
+            self.lost = None
+            self.incarnation = incarnation(self._writer)
+        # The log is there from the first read on.
+        generation = number_in_meta(self._writer, "generation")
+        self._files = OpenFiles(self.path)
+        try:
+            self._acknowledged = Acknowledged(self.path, generation)
+        except OSError as error:
+            raise _store_error(self.path, error) from error
+
+    def _generation_above_all(self) -> int:
+        """Return a generation that was never acknowledged."""
+        with suppress(OSError, ValueError):
+            return max(read_acknowledged(self.path) or 0, self.generation()) + 1
+        return self.generation() + GENERATIONS_SKIPPED
+
+    def _checked_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
         if not self._open:
-            raise StoreError(f"{self.path}: is closed")
+            raise StoreClosed(f"{self.path}: is closed")
+        if self._writer is None or self._acknowledged is None:
+            raise WritesLost(f"{self.path}: {self.lost}")
+        self._files.check()
+        if self._files.written_by_others():
+            self._check_content(self._acknowledged.generation)
+        return self._writer, self._acknowledged
+
+    def _check_content(self, generation: int) -> None:
+        """Raise StoreReplaced if the database was written over by an earlier one.
+
+        The writer's own connection would not see it: it has pages of the file in memory. Another
+        process may have moved the log into the file, which changes nothing.
+        """
+        with closing(self._connect("ro")) as connection, self._errors():
+            found = number_in_meta(connection, "generation")
+        if found != generation:
+            message = f"it is at generation {found}; {generation} was written"
+            raise StoreReplaced(f"{self.path}: was replaced while it was open: {message}")
+        self._files.note()
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection for reading; threads come and go, so it belongs to none of them."""
-        if not self.writable:
-            with self._errors(), self._snapshot_lock:
-                yield self._connection
-            return
         if not self._open:
-            raise StoreError(f"{self.path}: is closed")
+            raise StoreClosed(f"{self.path}: is closed")
+        if self._frozen and not self._is_frozen():
+            self._thaw()
+        idle = self._idle
         try:
-            connection = self._idle.pop()
+            connection = idle.pop()
         except IndexError:
             connection = self._connect("ro")
         try:
             with self._errors():
                 yield connection
         finally:
-            self._idle.append(connection)
-            if not self._open:
-                self.close()
+            idle.append(connection)
+            if not self._open or idle is not self._idle:
+                _close_all(idle)
+
+    def _thaw(self) -> None:
+        """Let go of connections that take the file for one that nobody changes."""
+        self._frozen, idle, self._idle = False, self._idle, deque()
+        _close_all(idle)
 
     def _connect(self, mode: str) -> sqlite3.Connection:
-        if mode == "ro" and self._is_frozen():
+        if mode == "ro" and self._frozen:
             mode = "ro&immutable=1"
         with self._errors():
             return sqlite3.connect(
@@ -184,15 +333,14 @@ class Database:
 
     def _is_frozen(self) -> bool:
         """Tell whether nothing can change the file: SQLite would write beside it to read it."""
-        log = self.path.with_name(self.path.name + "-wal")
-        return not self.writable and not os.access(self.path.parent, os.W_OK) and not log.exists()
+        return not os.access(self.path.parent, os.W_OK) and not self._log.exists()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}") from error
+            raise _store_error(self.path, error) from error
 
 
 def in_chunks(
@@ -204,3 +352,18 @@ def in_chunks(
         chunk = values[start : start + PARAMETERS]
         found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
     return found
+
+
+def _close_all(connections: deque[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()
+
+
+def _store_error(path: Path, error: sqlite3.Error | OSError, what: str = "") -> StoreError:
+    full = (
+        error.errno == errno.ENOSPC
+        if isinstance(error, OSError)
+        else getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    )
+    kind = StoreFull if full else StoreError
+    return kind(f"{path}: {what}{getattr(error, 'strerror', None) or error}")

@@ -26,7 +26,7 @@ from index.errors import StoreError
 from index.filters import Filter
 from index.records import StoredDocument, StoredRow
 from index.schema import BOOKMARK, Description, checksum, last_row, number_in_meta
-from index.sqlite.blocks import Block, BlockError, read_blocks
+from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts, storable
 from index.sqlite.database import Database, in_chunks
 from index.sqlite.filter_sql import matching_rows, where
@@ -44,6 +44,26 @@ class StoredCodes(NamedTuple):
     last_row: int
 
 
+class Later(NamedTuple):
+    """What was written after a row: codes, ``uint8[N, C]``, and their rows, ascending.
+
+    `removed` are rows at or below it that were removed lately. Rows that were removed earlier may
+    be missing from it; there are `documents` in all, which tells.
+    """
+
+    generation: int
+    codes: Codes
+    rows: Rows
+    removed: Rows
+    documents: int
+    last_row: int
+
+    @property
+    def write(self) -> tuple[int, Codes, Rows, Rows]:
+        """What :meth:`index.engines.segments.Generation.with_changes` takes."""
+        return self.generation, self.codes, self.rows, self.removed
+
+
 class Matching(NamedTuple):
     """The rows for which a filter held, ascending, as of a generation and its last row."""
 
@@ -55,19 +75,19 @@ class Matching(NamedTuple):
 class Store:
     """An open store. Any number of threads can read; one can write at a time.
 
-    Opened for reading only, it shows the collection as it was at that moment, whatever another
-    process writes in the meantime.
+    Opened for reading only, it shows what another process has committed last.
     """
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
-        """Open the store at `path`.
+    def __init__(self, path: Path, *, writable: bool, accept_loss: bool = False) -> None:
+        """Open the store at `path`; see :class:`index.sqlite.database.Database`.
 
         Raises:
             StoreError: if it is missing, is not a store, is damaged, or has another format.
         """
         self.path = path
-        self._database = Database(path, writable=writable)
+        self._database = Database(path, writable=writable, accept_loss=accept_loss)
         self.description = self._database.description
+        self.incarnation = self._database.incarnation
         self.problems: list[str] = []
 
     @staticmethod
@@ -85,8 +105,19 @@ class Store:
 
     def generation(self) -> int:
         """Return the number of commits that changed anything."""
-        with self._database.reading() as connection:
-            return number_in_meta(connection, "generation")
+        return self._database.generation()
+
+    def warnings(self) -> list[str]:
+        """Say why nothing can be written to the store, a sentence each; mostly nothing."""
+        return self._database.warnings()
+
+    def replaced(self) -> bool:
+        """Tell whether another store is at the path by now.
+
+        Raises:
+            StoreError: if the store is closed, or cannot be read.
+        """
+        return self._database.replaced()
 
     def count(self) -> int:
         """Return the number of documents."""
@@ -140,6 +171,20 @@ class Store:
                 raise StoreError(f"{self.path}: is damaged: {found}")
             generation = number_in_meta(connection, "generation")
             return StoredCodes(generation, block.codes, block.rows, last_row(connection))
+
+    def read_later(self, row: int) -> Later:
+        """Return the codes of the documents above `row`, and what was removed of those before."""
+        query = "SELECT row, code FROM documents WHERE row > ? ORDER BY row"
+        with self._database.reading(one_moment=True) as connection:
+            found = connection.execute(query, (row,)).fetchall()
+            return Later(
+                number_in_meta(connection, "generation"),
+                self._stacked([code for _, code in found]),
+                np.array([one for one, _ in found], dtype=np.int64),
+                read_removed(connection, row),
+                number_in_meta(connection, "documents"),
+                last_row(connection),
+            )
 
     def read_payloads(self) -> tuple[Codes, list[dict[str, Any]]]:
         """Return the code and the payload of every document, all as of one moment, by row."""
@@ -237,6 +282,8 @@ class Store:
     def moment(self) -> AbstractContextManager[sqlite3.Connection]:
         """Lend a connection that sees the store as it is when it is lent, until it is given back.
 
+        Whatever this thread reads of the store meanwhile is as of the same moment.
+
         Raises:
             StoreError: if the store cannot be read.
         """
@@ -251,9 +298,11 @@ class Store:
         Raises:
             StoreError: if the store is open for reading only, cannot be written, or another process
                 is writing.
+            StoreReplaced: if its files were deleted or replaced since it was opened.
+            WritesLost: if it holds fewer generations than it acknowledged.
         """
         with self._database.writing() as connection:
-            yield Changes(connection, self._code_size)
+            yield Changes(connection, self._code_size, self._database.commit)
 
     def compact(self) -> None:
         """Make the blocks of codes anew of the documents, and the file without what is unused.

@@ -22,17 +22,29 @@ from index.errors import (
     InputError,
     InvalidSnapshot,
     SnapshotError,
+    StoreClosed,
     StoreError,
+    StoreFull,
+    StoreReplaced,
     UnknownCollection,
     UnknownDocument,
     UnknownEncoder,
     UnknownSnapshot,
+    WritesLost,
 )
 from service.http.field_errors import field_errors
 from service.http.problems import ProblemError, invalid_field, invalid_fields, problem_response
 from service.jobs.job_store import JobStoreError
 
 _log = logging.getLogger("hummingbit.service")
+
+_STORAGE_MESSAGES = {
+    StoreFull: "the disk is full; nothing was written",
+    StoreReplaced: "files of the data folder were deleted or replaced under the running service, so"
+    " nothing is written to them; put them back and restart it, GET /readyz names them",
+    WritesLost: "the collection lost writes that were acknowledged, so nothing more is written to"
+    " it; GET /readyz says how many",
+}
 
 
 def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
@@ -128,16 +140,19 @@ def _encoder_problem(_: Request, error: Exception) -> ProblemError:
 
 def _storage_problem(request: Request, error: Exception) -> ProblemError:
     name = request.path_params.get("name")
-    folder = request.app.state.folder
-    if name is not None and not _is_there(folder, name):
+    if isinstance(error, StoreClosed) and name is not None and not _is_there(request, name):
         # It was dropped while this request was under way.
         return ProblemError(404, "unknown_collection", f"there is no collection {name!a}")
     _log.error("storage failed", exc_info=error)
+    for kind, message in _STORAGE_MESSAGES.items():
+        if isinstance(error, kind):
+            return ProblemError(503, "storage_failed", message)
     message = "the collection could not be read or written; the service's log says why"
     return ProblemError(503, "storage_failed", message)
 
 
-def _is_there(folder: DataFolder, name: str) -> bool:
+def _is_there(request: Request, name: str) -> bool:
+    folder: DataFolder = request.app.state.folder
     return name in {*folder.collections(), *folder.unavailable(), *folder.aliases()}
 
 

@@ -38,16 +38,22 @@ async def get_livez() -> Status:
     "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
 )
 def get_readyz(request: Request, folder: Folder) -> Response:
-    """Name the collections and encoders, or answer 503 with those that cannot be opened, and why.
+    """Name the collections and encoders, or answer 503 with what is wrong with which of them.
 
-    The other collections are served all the same. A service that is about to stop is not ready.
+    `unavailable` are those that cannot be opened; `unwritable` are collections that are searched
+    but not written to. The others are served all the same. A service that is about to stop is not
+    ready.
     """
     if request.app.state.draining:
         problem = ProblemError(503, "not_ready", "the service is about to stop")
         return problem_response(request, problem)
     encoders, bad_encoders = summarize_encoders(folder)
     collections = {one.name: one.reason for one in unavailable_collections(folder)}
-    if not collections and not bad_encoders:
+    unwritable = {
+        name: [without_path(one, folder) for one in problems]
+        for name, problems in folder.problems().items()
+    }
+    if not collections and not bad_encoders and not unwritable:
         names = [encoder.name for encoder in encoders]
         return render(Ready(status="ready", collections=[*folder.collections()], encoders=names))
     problems = {
@@ -55,8 +61,9 @@ def get_readyz(request: Request, folder: Folder) -> Response:
         "encoders": {one.name: one.reason for one in bad_encoders},
     }
     count = len(collections) + len(bad_encoders)
-    problem = ProblemError(503, "not_ready", f"{count} in the data folder cannot be opened")
-    return problem_response(request, problem, {"unavailable": problems})
+    message = f"{count} in the data folder cannot be opened, {len(unwritable)} not be written"
+    problem = ProblemError(503, "not_ready", message)
+    return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
 
 
 @router.get("/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics")

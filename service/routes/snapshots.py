@@ -24,11 +24,17 @@ from service.routes.dependencies import (
     LongReadSlots,
     render,
     wants_async,
+    without_path,
 )
 from service.routes.jobs import SubmitOf, accepted
 from service.schemas.checks import located
 from service.schemas.jobs import JobInfo
-from service.schemas.snapshots import RestoreSnapshot, SnapshotInfo, SnapshotList
+from service.schemas.snapshots import (
+    RestoreSnapshot,
+    SnapshotInfo,
+    SnapshotList,
+    UnavailableSnapshot,
+)
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 TAR = "application/x-tar"
@@ -111,7 +117,12 @@ async def post_upload(
 def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
     """List the snapshots of all collections or of one, which need not be there any more."""
     found = folder.snapshots().all(collection)
-    return render(SnapshotList(snapshots=[SnapshotInfo(**snapshot_record(one)) for one in found]))
+    unavailable = [
+        UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
+        for id_, reason in folder.snapshots().unavailable().items()
+    ]
+    snapshots = [SnapshotInfo(**snapshot_record(one)) for one in found]
+    return render(SnapshotList(snapshots=snapshots, unavailable=unavailable))
 
 
 @router.get(

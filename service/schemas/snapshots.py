@@ -22,10 +22,18 @@ class SnapshotInfo(ResponseModel):
     sha256: str
 
 
+class UnavailableSnapshot(ResponseModel):
+    """A snapshot whose record cannot be read; it can be deleted."""
+
+    id: str
+    reason: str
+
+
 class SnapshotList(ResponseModel):
-    """Snapshots, the oldest first."""
+    """Snapshots, the oldest first, and those that cannot be read."""
 
     snapshots: list[SnapshotInfo]
+    unavailable: list[UnavailableSnapshot]
 
 
 class RestoreSnapshot(RequestModel):

@@ -66,7 +66,9 @@ def test_collections_are_there_when_it_is_opened_again(folder: Path) -> None:
         assert texts.search([Query(text="apple bread")], 1).hits[0][0].id == "a"
         assert data.collection("codes").n_bits == 64
     assert all(
-        path.name == "store.sqlite" for one in store_folders(folder) for path in one.iterdir()
+        path.name in {"store.sqlite", "store.sqlite-acknowledged"}
+        for one in store_folders(folder)
+        for path in one.iterdir()
     )
 
 

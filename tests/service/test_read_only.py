@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,7 +71,7 @@ def test_writes_are_refused_and_reads_are_not(data: Path) -> None:
         found = client.post(f"{collection}/search", json={"text": "apple"}).json()
         assert [hit["id"] for hit in found["hits"]] == [f"d{i}" for i in range(5)]
         assert client.post(f"{collection}/documents:count", json={}).json() == {"count": 5}
-        assert client.get("/v1/snapshots").json() == {"snapshots": []}
+        assert client.get("/v1/snapshots").json()["snapshots"] == []
         evaluate = {"queries": [{"text": "apple", "label": "a"}], "metrics": ["P@5"]}
         prefer = {"Prefer": "respond-async"}
         begun = client.post(f"{collection}/evaluate", json=evaluate, headers=prefer)
@@ -81,15 +83,28 @@ def test_writes_are_refused_and_reads_are_not(data: Path) -> None:
     assert after <= {"store.sqlite-shm", "store.sqlite-wal"}
 
 
-def test_a_reader_beside_the_writer(data: Path) -> None:
+def test_a_reader_beside_the_writer_follows_it(data: Path) -> None:
     with served(data) as writer, serving_process(data, "--read-only") as (_, address):
         path = "/v1/collections/c/documents"
-        assert writer.put(path, json={"documents": [{"id": "x", "text": "y"}]}).status_code == 200
+        written = {"documents": [{"id": "x", "text": "apple"}]}
+        assert writer.put(path, json=written).status_code == 200
+        assert writer.put("/v1/collections/new", json={"n_bits": 16}).status_code == 201
+        add = {"actions": [{"add": {"alias": "mine", "collection": "new"}}]}
+        assert writer.post("/v1/aliases", json=add).status_code == 200
         with client_of(address) as reader:
-            # It serves what there was when it began.
-            check_problem(reader.get(f"{path}/x"), 404, "unknown_document")
+            until(lambda: reader.get("/v1/collections/c").json()["generation"] == 2)
+            found = reader.post("/v1/collections/c/search", json={"text": "apple"}).json()
+            assert "x" in [hit["id"] for hit in found["hits"]]
+            until(lambda: reader.get("/v1/collections/mine").status_code == 200)
             check_problem(reader.put(path, json={"documents": []}), 403, "read_only")
             assert reader.get(f"{path}/d0").status_code == 200
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    pause = threading.Event()
+    while not holds():
+        pause.wait(0.02)
 
 
 def test_a_folder_that_cannot_be_written_is_read(
@@ -100,4 +115,5 @@ def test_a_folder_that_cannot_be_written_is_read(
     with served(data, READ_ONLY) as client:
         found = client.post("/v1/collections/c/search", json={"text": "apple"}).json()
         assert len(found["hits"]) == 5
-        assert [path.name for path in store.parent.iterdir()] == ["store.sqlite"]
+        names = {path.name for path in store.parent.iterdir()}
+        assert names == {"store.sqlite", "store.sqlite-acknowledged"}

@@ -51,7 +51,8 @@ def test_what_was_committed_is_there_when_it_is_opened_again(path: Path) -> None
             2: ("b", {"id": "b"}, None, b"\xff\xff"),
             3: ("a", {"id": "a"}, None, b"\xff\xff"),
         }
-    assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
+    names = sorted(file.name for file in path.parent.iterdir())
+    assert names == ["store.sqlite", "store.sqlite-acknowledged"]
 
 
 def test_a_row_is_never_given_again(path: Path) -> None:
@@ -92,17 +93,32 @@ def test_vectors_and_texts_come_back(path: Path) -> None:
     assert missing is None
 
 
-def test_open_for_reading_only_it_shows_one_moment(path: Path) -> None:
+def test_open_for_reading_only_it_shows_what_another_committed_last(path: Path) -> None:
     with closing(Store(path, writable=True)) as writer:
         insert(writer, "a")
         with closing(Store(path, writable=False)) as reader:
-            insert(writer, "a", "b")
-            assert reader.read_codes()[0] == 1
-            assert reader.read_rows([1, 2, 3], with_payload=False) == {1: ("a", None, None, None)}
+            assert reader.read_rows([1, 2, 3]) == {1: ("a", None, None, None)}
+            with reader.moment():
+                assert reader.generation() == 1
+                insert(writer, "a", "b")
+                assert reader.read_codes()[0] == 1
+                assert reader.read_rows([1, 2, 3]) == {1: ("a", None, None, None)}
+            assert reader.read_codes()[0] == 2
+            assert reader.read_rows([1, 2, 3]) == {
+                2: ("a", None, None, None),
+                3: ("b", None, None, None),
+            }
             with pytest.raises(StoreError, match="reading only"), reader.writing():
                 pass
-        with closing(Store(path, writable=False)) as reader:
-            assert reader.read_codes()[0] == 2
+
+
+def test_a_moment_is_of_the_thread_that_asked_for_it(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
+        with store.moment():
+            insert(store, "a")
+            assert store.generation() == 0
+            assert pool.submit(store.generation).result() == 1
+        assert store.generation() == 1
 
 
 def test_threads_share_connections_and_leave_none_open(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import socket
 import tarfile
 import time
@@ -126,6 +127,30 @@ def test_an_upload_that_a_kill_interrupted_is_done_by_the_next_start(
         assert client.get("/v1/snapshots").json()["snapshots"] == [job["result"]]
 
 
+@pytest.mark.parametrize(
+    "record", [b"", b"{}", b"[" * 9999, b'{"id": 7}', b'{"contents": {"format_version": 1}}']
+)
+def test_a_damaged_record_hides_no_other_snapshot(
+    client: httpx.Client, tmp_path: Path, snapshot: bytes, record: bytes
+) -> None:
+    damaged = upload(client, snapshot).json()["id"]
+    copies = tmp_path / "other" / "snapshots"
+    other = shutil.copytree(copies / damaged, copies / "0123456789abcdef").name
+    whole = json.loads((copies / other / "snapshot.json").read_bytes())
+    (copies / other / "snapshot.json").write_text(json.dumps({**whole, "id": other}))
+    (copies / damaged / "snapshot.json").write_bytes(record)
+    found = client.get("/v1/snapshots").json()
+    assert [one["id"] for one in found["snapshots"]] == [other]
+    (unavailable,) = found["unavailable"]
+    assert unavailable["id"] == damaged
+    assert str(tmp_path) not in unavailable["reason"]
+    check_problem(client.get(f"/v1/snapshots/{damaged}"), 503, "storage_failed")
+    assert client.get(f"/v1/snapshots/{other}").status_code == 200
+    assert upload(client, snapshot).json()["id"] == other
+    assert client.delete(f"/v1/snapshots/{damaged}").status_code == 204
+    assert client.get("/v1/snapshots").json()["unavailable"] == []
+
+
 def archive_of(*names: str) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
@@ -134,10 +159,20 @@ def archive_of(*names: str) -> bytes:
     return stream.getvalue()
 
 
+def huge_archive(size: int) -> bytes:
+    """Return an archive whose only member says that it has so many bytes."""
+    member = tarfile.TarInfo("store.sqlite")
+    member.size = size
+    return member.tobuf(tarfile.GNU_FORMAT) + bytes(2 * tarfile.BLOCKSIZE)
+
+
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
         (b"", "cannot be read: empty file"),
+        (huge_archive(2**95 - 1), "unexpected end of data; 'store.sqlite' is said to be longer"),
+        (huge_archive(2**63), "unexpected end of data; 'store.sqlite' is said to be longer"),
+        (huge_archive(4096), "unexpected end of data; 'store.sqlite' is said to be longer"),
         (b"no archive", "cannot be read"),
         (b"\x80\x04K\x01." * 500, "cannot be read"),
         (archive_of("../../evil"), "a snapshot holds no '../../evil'"),
@@ -152,7 +187,7 @@ def test_a_file_that_is_no_snapshot_is_refused(
     problem = check_problem(upload(client, raw), 422, "invalid_snapshot")
     assert said in problem["detail"]
     assert str(tmp_path) not in problem["detail"]
-    assert client.get("/v1/snapshots").json() == {"snapshots": []}
+    assert client.get("/v1/snapshots").json()["snapshots"] == []
     assert leftovers(tmp_path / "other") == []
 
 
@@ -192,7 +227,7 @@ def test_a_snapshot_that_was_tampered_with_is_refused_without_naming_places(
     job = finished(client, client.post(PATH, content=raw, headers=ASYNC))
     assert job["error"]["detail"] == detail
     assert str(tmp_path) not in detail
-    assert client.get("/v1/snapshots").json() == {"snapshots": []}
+    assert client.get("/v1/snapshots").json()["snapshots"] == []
 
 
 def test_a_file_that_changed_on_its_way_is_refused(
@@ -264,4 +299,4 @@ def test_an_upload_that_breaks_off_leaves_nothing(
     while leftovers(tmp_path / "other") or any((tmp_path / "other" / "jobs").glob("*.partial")):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert client.get("/v1/snapshots").json() == {"snapshots": []}
+    assert client.get("/v1/snapshots").json()["snapshots"] == []

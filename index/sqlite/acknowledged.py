@@ -1,0 +1,97 @@
+"""The last generation that a store acknowledged, kept in a small file beside it.
+
+SQLite reads its write-ahead log up to the first frame that is not whole and takes that for the end.
+So a damaged byte in the log after a crash, or a log that was deleted, undoes every later write
+without an error. The number in this file says how far the store had come.
+
+The number is written after the commit, so it is never ahead of what is on the disk. It is not
+synced with each write, which would double the time that a small write waits for the disk. It
+survives the death of the process, and that of the machine once the system has written it back,
+usually within half a minute. Until then it may be too low; a loss then goes unnoticed, but no loss
+is reported that did not happen.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import zlib
+from pathlib import Path
+
+from encoder.artifact import sync_folder
+
+SUFFIX = "-acknowledged"
+
+_RECORD = re.compile(rb"([0-9]{20}) ([0-9a-f]{8})\n")
+_log = logging.getLogger("hummingbit.index")
+
+
+def path_of(store: Path) -> Path:
+    """Return where the number of the store at a path lies."""
+    return store.with_name(store.name + SUFFIX)
+
+
+def read_acknowledged(store: Path) -> int | None:
+    """Return the generation, or None where no number was ever written.
+
+    Raises:
+        ValueError: if the file is not what was written.
+        OSError: if it cannot be read.
+    """
+    try:
+        raw = path_of(store).read_bytes()
+    except FileNotFoundError:
+        return None
+    found = _RECORD.fullmatch(raw)
+    if found is None or raw != _record(int(found[1])):
+        raise ValueError(f"{path_of(store).name} is not what was written")
+    return int(found[1])
+
+
+class Acknowledged:
+    """The number of one store, open to be written."""
+
+    def __init__(self, store: Path, generation: int) -> None:
+        """Open the number of the store at a path, which holds `generation`.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        self.generation = generation
+        path = path_of(store)
+        known = path.exists()
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if not known or os.pread(self._descriptor, 64, 0) != _record(generation):
+                os.pwrite(self._descriptor, _record(generation), 0)
+                os.ftruncate(self._descriptor, len(_record(generation)))
+                os.fsync(self._descriptor)
+            if not known:
+                sync_folder(path.parent)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def note(self, generation: int) -> None:
+        """Write the generation of a commit that has returned."""
+        self.generation = generation
+        try:
+            os.pwrite(self._descriptor, _record(generation), 0)
+        except OSError as error:
+            # The write itself is on the disk, so it stays acknowledged.
+            _log.warning("the last acknowledged generation cannot be written: %s", error)
+
+    def close(self) -> None:
+        """Sync the number and close its file."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            _log.warning("the last acknowledged generation cannot be synced: %s", error)
+        finally:
+            os.close(self._descriptor)
+
+
+def _record(generation: int) -> bytes:
+    number = b"%020d" % generation
+    return b"%s %08x\n" % (number, zlib.crc32(number))

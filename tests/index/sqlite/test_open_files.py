@@ -1,0 +1,116 @@
+"""Files that are deleted or replaced while a store is open stop its writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from index.data_folder import DataFolder
+from index.errors import StoreReplaced
+from index.schema import Description
+from index.sqlite.store import Store
+from tests.support.collections import code_documents
+
+
+def insert(store: Store, id_: str) -> None:
+    with store.writing() as changes:
+        changes.insert([Document(id=id_, code="ffff")], np.full((1, 2), 255, dtype=np.uint8))
+        changes.commit()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (folder := tmp_path / "folder").mkdir()
+    Store.create(folder / "store.sqlite", Description("words", 16))
+    return folder / "store.sqlite"
+
+
+def delete_store(path: Path) -> None:
+    path.unlink()
+
+
+def delete_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").unlink()
+
+
+def delete_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def replace_store(path: Path) -> None:
+    shutil.copyfile(path, copy := path.with_name("copy"))
+    copy.replace(path)
+
+
+def replace_folder(path: Path) -> None:
+    copy = shutil.copytree(path.parent, path.parent.with_name("copy"))
+    path.parent.rename(path.parent.with_name("old"))
+    copy.rename(path.parent)
+
+
+HARM = [delete_store, delete_log, delete_folder, replace_store, replace_folder]
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_writes_stop_where_files_are_gone(path: Path, harm: Callable[[Path], None]) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a")
+        assert store.warnings() == []
+        harm(path)
+        with pytest.raises(StoreReplaced, match=r"was (deleted|replaced) while it was open"):
+            insert(store, "b")
+        with pytest.raises(StoreReplaced):
+            store.compact()
+        assert len(store.warnings()) == 1
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_commit_to_files_that_are_gone_is_not_acknowledged(
+    path: Path, harm: Callable[[Path], None]
+) -> None:
+    with closing(Store(path, writable=True)) as store, store.writing() as changes:
+        changes.insert([Document(id="b", code="0000")], np.zeros((1, 2), dtype=np.uint8))
+        harm(path)
+        with pytest.raises(StoreReplaced):
+            changes.commit()
+
+
+def test_a_store_that_was_written_over_by_an_earlier_one_is_noticed(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store:
+        insert(store, "a")
+        earlier = path.with_name("earlier")
+        store.copy_to(earlier)
+        insert(store, "b")
+        store.compact()
+        path.write_bytes(earlier.read_bytes())
+        with pytest.raises(StoreReplaced, match="is at generation 1; 2 was written"):
+            insert(store, "c")
+
+
+def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "data", writable=True) as folder:
+        collection = folder.create_collection("c", n_bits=16)
+        collection.upsert(code_documents(["ffff"]))
+        shutil.rmtree(next((tmp_path / "data" / "collections").iterdir()))
+        with pytest.raises(StoreReplaced):
+            collection.upsert(code_documents(["0000"]))
+        with pytest.raises(StoreReplaced):
+            collection.delete(["d0"])
+        assert list(folder.problems()) == ["c"]
+        assert collection.generation == 1
+
+
+def test_a_data_folder_that_is_gone_takes_no_collections(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "data", writable=True) as folder:
+        (tmp_path / "data").rename(tmp_path / "elsewhere")
+        with pytest.raises(StoreReplaced, match="was deleted or replaced while it was open"):
+            folder.create_collection("c", n_bits=16)
+        with DataFolder(tmp_path / "data", writable=True), pytest.raises(StoreReplaced):
+            folder.create_collection("c", n_bits=16)
+    assert not list((tmp_path / "data" / "collections").iterdir())

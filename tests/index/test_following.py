@@ -1,0 +1,235 @@
+"""Readers in another process: here, a second data folder that is open for reading only."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from index import following
+from index.aliases import AddAlias
+from index.collection import Collection
+from index.data_folder import DataFolder
+from index.engines import segments
+from index.errors import UnknownCollection
+from index.filters import parse_filter
+from index.records import Query
+from index.sqlite import blocks
+from tests.support.codes import random_hex
+from tests.support.collections import Model, code_documents
+
+LOW = parse_filter({"field": "at", "lt": 20})
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[DataFolder]:
+    with DataFolder(tmp_path, writable=True) as folder:
+        yield folder
+
+
+@pytest.fixture
+def reader(writer: DataFolder) -> Iterator[DataFolder]:
+    with DataFolder(writer.path, writable=False) as folder:
+        yield folder
+
+
+def ids_of(folder: DataFolder, name: str) -> list[str]:
+    hits = folder.collection(name).search([Query(code="0000")], 10_000).hits[0]
+    return sorted(hit.id for hit in hits)
+
+
+def test_documents_collections_and_aliases_are_followed(
+    writer: DataFolder, reader: DataFolder
+) -> None:
+    with pytest.raises(UnknownCollection):
+        reader.collection("c")
+    collection = writer.create_collection("c", n_bits=16)
+    writer.change_aliases([AddAlias("mine", "c")])
+    reader.follow()
+    assert ids_of(reader, "mine") == []
+    collection.upsert(code_documents(["0000", "00ff"]))
+    reader.follow()
+    assert ids_of(reader, "mine") == ["d0", "d1"]
+    collection.delete(["d0"])
+    reader.follow()
+    assert ids_of(reader, "c") == ["d1"]
+    writer.drop_collection("c")
+    reader.follow()
+    assert not reader.collections()
+    assert not reader.aliases()
+    with pytest.raises(UnknownCollection):
+        reader.collection("c")
+
+
+def test_it_happens_by_itself(writer: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "SECONDS", 0.005)
+    with DataFolder(writer.path, writable=False, follow=True) as reader:
+        writer.create_collection("c", n_bits=16).upsert(code_documents(["0000"]))
+        pause = threading.Event()
+        while "c" not in reader.collections() or not len(reader.collection("c")):
+            pause.wait(0.005)
+        assert ids_of(reader, "c") == ["d0"]
+
+
+def test_a_collection_that_was_made_again_is_another_one(
+    writer: DataFolder, reader: DataFolder
+) -> None:
+    writer.create_collection("c", n_bits=16).upsert(code_documents(["0000"]))
+    reader.follow()
+    before = reader.collection("c")
+    writer.drop_collection("c")
+    writer.create_collection("c", n_bits=16).upsert(code_documents(["ffff"], prefix="e"))
+    reader.follow()
+    assert reader.collection("c") is not before
+    assert ids_of(reader, "c") == ["e0"]
+
+
+def test_files_that_were_replaced_are_opened_anew(writer: DataFolder, tmp_path: Path) -> None:
+    writer.create_collection("c", n_bits=16).upsert(code_documents(["0000"]))
+    writer.close()
+    (store,) = tmp_path.glob("collections/*/store.sqlite")
+    with DataFolder(tmp_path, writable=False) as reader:
+        other = tmp_path / "other"
+        with DataFolder(other, writable=True) as folder:
+            folder.create_collection("c", n_bits=16).upsert(code_documents(["ffff"], prefix="e"))
+        (made,) = other.glob("collections/*/store.sqlite")
+        shutil.copyfile(made, tmp_path / "copy")
+        (tmp_path / "copy").replace(store)
+        reader.follow()
+        assert ids_of(reader, "c") == ["e0"]
+
+
+def check_against(model: Model, collection: Collection, code: str) -> None:
+    for filter_ in (None, LOW):
+        result = collection.search([Query(code=code)], 10_000, filter=filter_)
+        found = [(hit.id, hit.distance) for hit in result.hits[0]]
+        assert found == [(one.id, one.distance) for one in model.ranked(code, None, filter_)]
+    assert len(collection) == len(model.held)
+
+
+def test_what_was_folded_and_compacted_in_between_is_followed(
+    writer: DataFolder, reader: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(segments, "MIN_FOLD", 16)
+    rng, model = np.random.default_rng(0), Model(16)
+    collection = writer.create_collection("c", n_bits=16)
+    reader.follow()
+    for step in range(60):
+        for _ in range(rng.integers(1, 4)):
+            documents = code_documents(random_hex(rng, int(rng.integers(1, 12)), 16))
+            collection.upsert(documents)
+            model.upsert(documents)
+            ids = [f"d{i}" for i in rng.integers(0, 12, 4)]
+            collection.delete(ids)
+            model.delete(ids)
+        if step % 7 == 6:
+            assert isinstance(collection, Collection)
+            collection.compact()
+        reader.follow()
+        followed = reader.collection("c")
+        assert isinstance(followed, Collection)
+        check_against(model, followed, random_hex(rng, 1, 16)[0])
+        assert followed.generation == collection.generation
+        assert followed.verify().problems == []
+
+
+def test_answers_of_a_reader_are_those_of_their_generation(
+    writer: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "MIN_FOLD", 20)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(following, "SECONDS", 0.01)
+    collection = writer.create_collection("c", n_bits=16)
+    rng, model = np.random.default_rng(1), Model(16)
+    history = {0: copy.deepcopy(model)}
+    done = threading.Event()
+
+    def search(reader: DataFolder, seed: int) -> int:
+        chance, generations = np.random.default_rng(seed), set[int]()
+        answers = []
+        while not done.is_set():
+            code, filter_ = random_hex(chance, 1, 16)[0], LOW if chance.random() < 0.5 else None
+            result = reader.collection("c").search([Query(code=code)], 30, filter=filter_)
+            answers.append((code, filter_, result))
+        for code, filter_, result in answers:
+            generations.add(result.generation)
+            found = [(hit.id, hit.distance) for hit in result.hits[0]]
+            ranked = history[result.generation].ranked(code, None, filter_)[:30]
+            assert found == [(one.id, one.distance) for one in ranked]
+        return len(generations)
+
+    with (
+        DataFolder(writer.path, writable=False, follow=True) as reader,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        searches = [pool.submit(search, reader, seed) for seed in range(3)]
+        try:
+            for _ in range(120):
+                documents = code_documents(random_hex(rng, int(rng.integers(1, 40)), 16))
+                model.upsert(documents)
+                history[collection.generation + 1] = copy.deepcopy(model)
+                collection.upsert(documents)
+        finally:
+            done.set()
+        assert max(one.result() for one in searches) > 5
+
+
+def test_the_lexical_index_follows(writer: DataFolder, reader: DataFolder) -> None:
+    collection = writer.create_collection("c", n_bits=16)
+    collection.upsert(code_documents(["0000"] * 9))
+    reader.follow()
+    followed = reader.collection("c")
+    assert isinstance(followed, Collection)
+    followed._publication.with_lexical()
+    encoded = np.zeros((1, 2), dtype=np.uint8)
+    collection.upsert_encoded([Document(id="b", text="apple")], encoded)
+    collection.upsert_encoded([Document(id="c", text="bread")], encoded)
+    reader.follow()
+    lexical = followed._publication.current().lexical
+    assert lexical is not None
+    assert lexical.rows().tolist() == [10, 11]
+    collection.delete(["b"])
+    reader.follow()
+    lexical = followed._publication.current().lexical
+    assert lexical is not None
+    assert lexical.rows().tolist() == [11]
+
+
+def test_a_reader_keeps_no_checkpoint_back(writer: DataFolder, reader: DataFolder) -> None:
+    collection = writer.create_collection("c", n_bits=16)
+    collection.upsert(code_documents(["0000"]))
+    reader.follow()
+    assert ids_of(reader, "c") == ["d0"]
+    assert len(reader.collection("c").contents()) == 1
+    (store,) = writer.path.glob("collections/*/store.sqlite")
+    collection.upsert(code_documents(["00ff"]))
+    connection = sqlite3.connect(store)
+    try:
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert busy == 0
+        assert store.with_name(f"{store.name}-wal").stat().st_size == 0
+    finally:
+        connection.close()
+    collection.upsert(code_documents(["0f0f"], prefix="e"))
+    reader.follow()
+    assert ids_of(reader, "c") == ["d0", "e0"]
+
+
+def test_reads_go_on_beside_one_that_takes_long(writer: DataFolder, reader: DataFolder) -> None:
+    writer.create_collection("c", n_bits=16).upsert(code_documents(["0000", "00ff"]))
+    reader.follow()
+    collection = reader.collection("c")
+    assert isinstance(collection, Collection)
+    with ThreadPoolExecutor(1) as pool, collection._store.moment():
+        # As a verification does, this thread holds a transaction.
+        assert pool.submit(ids_of, reader, "c").result() == ["d0", "d1"]
+        assert pool.submit(collection.get, "d0").result() is not None

@@ -1,0 +1,97 @@
+"""A service whose files are harmed says so and acknowledges nothing that would be lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hummingbit.cli import main
+from index.data_folder import DataFolder
+from tests.support.collections import code_documents
+from tests.support.service import check_problem, served, serving_process
+
+WRITES = 12
+DOCUMENTS = {"documents": [{"id": "x", "code": "ffff"}]}
+PATH = "/v1/collections/c/documents"
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """Return a data folder that was killed and whose log has a flipped byte since."""
+    with DataFolder(tmp_path / "running", writable=True) as folder:
+        collection = folder.create_collection("c", n_bits=16)
+        for step in range(WRITES):
+            collection.upsert(code_documents(["ffff"], prefix=f"{step}-"))
+        data = shutil.copytree(tmp_path / "running", tmp_path / "killed")
+    (log,) = data.glob("collections/*/store.sqlite-wal")
+    raw = bytearray(log.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    log.write_bytes(raw)
+    return data
+
+
+def test_lost_writes_are_said_and_nothing_is_written_over_them(damaged: Path) -> None:
+    with (damaged.parent / "log").open("w+") as log:
+        with serving_process(damaged, stderr=log) as (process, address):
+            process.terminate()
+            process.wait()
+        log.seek(0)
+        assert "acknowledged writes are missing" in log.read()
+        assert address
+    with served(damaged) as client:
+        problem = check_problem(client.get("/readyz"), 503, "not_ready")
+        (reason,) = problem["unwritable"]["c"]
+        assert reason.endswith("its write-ahead log was damaged or deleted")
+        assert str(damaged) not in reason
+        problem = check_problem(client.put(PATH, json=DOCUMENTS), 503, "storage_failed")
+        assert "lost writes that were acknowledged" in problem["detail"]
+        verified = client.post("/v1/collections/c/verify").json()
+        assert verified["problems"] == [reason]
+        search = client.post("/v1/collections/c/search", json={"code": "ffff", "limit": 100})
+        assert len(search.json()["hits"]) == verified["documents"] > 0
+
+
+def test_the_command_line_says_it_and_accepts_it(
+    damaged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verify = ["index", "verify", "c", "--data-dir", str(damaged)]
+    assert main(verify) == 1
+    assert "acknowledged writes are missing" in capsys.readouterr().err
+    assert main([*verify, "--accept-loss"]) == 0
+    assert main(verify) == 0
+    with served(damaged) as client:
+        assert client.get("/readyz").status_code == 200
+        assert client.put(PATH, json=DOCUMENTS).json()["generation"] == WRITES + 2
+
+
+def test_a_loss_is_not_accepted_of_a_service(capsys: pytest.CaptureFixture[str]) -> None:
+    url = ["--url", "http://127.0.0.1:1"]
+    assert main(["index", "verify", "c", "--accept-loss", *url]) == 2
+    assert "stop the service first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["collections/*/store.sqlite", "collections/*", "collections"])
+def test_what_is_deleted_under_the_service_is_not_written_to(tmp_path: Path, what: str) -> None:
+    with served(tmp_path) as client:
+        client.put("/v1/collections/c", json={"n_bits": 16})
+        assert client.put(PATH, json=DOCUMENTS).status_code == 200
+        (gone,) = tmp_path.glob(what)
+        gone.rename(tmp_path / "moved")
+        for response in (
+            client.put(PATH, json=DOCUMENTS),
+            client.post("/v1/collections/c/documents:delete", json={"ids": ["x"]}),
+            client.post("/v1/collections/c/compact"),
+        ):
+            problem = check_problem(response, 503, "storage_failed")
+            assert "were deleted or replaced under the running service" in problem["detail"]
+        problem = check_problem(client.get("/readyz"), 503, "not_ready")
+        assert "was deleted while it was open" in problem["unwritable"]["c"][0]
+        found = client.post("/v1/collections/c/search", json={"code": "ffff"}).json()
+        assert [hit["id"] for hit in found["hits"]] == ["x"]
+    # Nothing was lost by the refusal.
+    (tmp_path / "moved").rename(gone)
+    with served(tmp_path) as client:
+        assert client.get("/readyz").status_code == 200
+        assert client.put(PATH, json=DOCUMENTS).json()["generation"] == 2
