@@ -170,7 +170,7 @@ def huge_archive(size: int) -> bytes:
     ("raw", "said"),
     [
         (b"", "cannot be read: empty file"),
-        (huge_archive(2**95 - 1), "unexpected end of data; 'store.sqlite' is said to be longer"),
+        (huge_archive(2**88 - 1), "unexpected end of data; 'store.sqlite' is said to be longer"),
         (huge_archive(2**63), "unexpected end of data; 'store.sqlite' is said to be longer"),
         (huge_archive(4096), "unexpected end of data; 'store.sqlite' is said to be longer"),
         (b"no archive", "cannot be read"),
