@@ -39,10 +39,9 @@ from index.errors import StoreError
 from index.filters import Filter
 from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of
-from index.publication import Publication, Published, Searched
-from index.rankings.asymmetric import AsymmetricRanking
-from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import ASYMMETRIC, HAMMING, Ranking
+from index.publication import Publication, Searched
+from index.rankings.choice import ranking_of
+from index.rankings.protocol import HAMMING
 from index.records import (
     DeleteResult,
     EncodedQueries,
@@ -264,10 +263,12 @@ class Collection(CollectionBase):
         wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         search = Search(self.name, encoded, wanted)
-        result = self._found(search, self._publication.searched(filter))
+        lexical = search.needs_words
+        result = self._found(search, self._publication.searched(filter, lexical=lexical))
         if result is None:
             with self._publication.lock, self._store.moment():
-                result = self._found(search, self._publication.searched_now(filter))
+                searched = self._publication.searched_now(filter, lexical=lexical)
+                result = self._found(search, searched)
         if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
         return result
@@ -276,7 +277,7 @@ class Collection(CollectionBase):
         """Return the answer as of a generation, or None if a hit is no longer in the store."""
         published, allowed = searched
         generation, wanted = published.generation, search.wanted
-        ranking = ranking_of(wanted, published)
+        ranking = ranking_of(search, published)
         pages = search.pages(ranking, allowed)
         rows = rows_of(pages)
         known = self._store.read_rows(
@@ -439,10 +440,3 @@ def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:
     return (given is None or given.lower() == code.hex()) and (
         document_checksum(document, code) == mark
     )
-
-
-def ranking_of(wanted: Wanted, published: Published) -> Ranking:
-    """Return the ranking that a search wants, of the documents that are published."""
-    if wanted.ranking == ASYMMETRIC:
-        return AsymmetricRanking(published.generation)
-    return HammingRanking(published.generation, wanted.radius)

@@ -28,6 +28,7 @@ from index.engines.segments import Generation
 from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
+from index.rankings.moments import CodeMoments
 from index.sqlite.changes import Changes
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
@@ -40,6 +41,8 @@ class Published(NamedTuple):
     last_row: int
     lexical: LexicalIndex | None = None
     """The texts of the same generation; None until they are asked for."""
+    moments: CodeMoments | None = None
+    """The moments of its codes; they are there where the texts are."""
 
 
 class Searched(NamedTuple):
@@ -135,14 +138,14 @@ class Publication:
                 return number
             before = self._up_to_date(changes.generation)
         after = before.generation.with_changes(number, codes, rows, removed)
-        texts = _Texts(number, changes, before.last_row, removed)
-        lexical = texts.added_to(before.lexical)
+        texts = _Texts(number, changes, codes, removed)
+        lexical, moments = texts.added_to(before)
         with self.lock:
             if lexical is None:
                 # The lexical index may have been built meanwhile.
-                lexical = texts.added_to(self._up_to_date(changes.generation).lexical)
+                lexical, moments = texts.added_to(self._up_to_date(changes.generation))
             changes.commit()
-            self._published = Published(after, changes.last_row, lexical)
+            self._published = Published(after, changes.last_row, lexical, moments)
         self._compaction.note((number, codes, rows, removed), after)
         if lexical is not None:
             self._lexical_compaction.note(texts.write, lexical)
@@ -165,12 +168,12 @@ class Publication:
         published = self._published
         if published is not None:
             lexical = None if published.lexical is None else published.lexical.compacted()
-            after = Published(published.generation.compacted(), published.last_row, lexical)
+            generation = published.generation.compacted()
             with self.lock:
-                if lexical is None:
-                    # It may have been built meanwhile.
-                    after = after._replace(lexical=self._up_to_date().lexical)
-                self._published = after
+                # The lexical index may have been built meanwhile.
+                published = self._up_to_date()
+                lexical = published.lexical if lexical is None else lexical
+                self._published = published._replace(generation=generation, lexical=lexical)
         self._matching.clear()
 
     def wait(self) -> None:
@@ -208,13 +211,15 @@ class Publication:
                 after = before.generation.with_changes(number, codes, rows, removed)
             if len(after) != later.documents:
                 return self._rebuilt()
-            lexical = before.lexical
-            if lexical is not None:
+            lexical, moments = before.lexical, before.moments
+            if lexical is not None and moments is not None:
                 texts = (number, list(self._store.texts(before.last_row)), removed)
                 lexical = lexical.with_changes(*texts)
                 self._lexical_compaction.note(texts, lexical)
+                gone = np.intersect1d(before.generation.codes()[1], removed)
+                moments = moments.with_changes(codes, before.generation.codes_of(gone))
         self._compaction.note((number, codes, rows, removed), after)
-        return Published(after, later.last_row, lexical)
+        return Published(after, later.last_row, lexical, moments)
 
     def _rebuilt(self) -> Published:
         """Return what the store holds, made of all of it."""
@@ -263,25 +268,36 @@ class Publication:
     def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> Published:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
         published = self._up_to_date()
-        removed = np.setdiff1d(lexical.rows(), published.generation.codes()[1])
+        generation = published.generation
+        removed = np.setdiff1d(lexical.rows(), generation.codes()[1])
         documents = list(self._store.texts(last_row))
-        lexical = lexical.with_changes(published.generation.number, documents, removed)
-        self._published = published = published._replace(lexical=lexical)
+        self._published = published = published._replace(
+            lexical=lexical.with_changes(generation.number, documents, removed),
+            moments=CodeMoments.of_codes(*generation.distinct_codes()),
+        )
         return published
 
 
 class _Texts:
-    """The texts that a write adds, which are read if there is a lexical index to add them to."""
+    """What a write changes of the lexical index; read only if there is one to add it to."""
 
-    def __init__(self, number: int, changes: Changes, last_row: int, removed: Rows) -> None:
-        self._changes = changes
-        self._last_row = last_row
+    def __init__(self, number: int, changes: Changes, codes: Codes, removed: Rows) -> None:
         self._number = number
+        self._changes = changes
+        self._codes = codes
         self._removed = removed
 
-    def added_to(self, lexical: LexicalIndex | None) -> LexicalIndex | None:
-        return None if lexical is None else lexical.with_changes(*self.write)
+    def added_to(self, before: Published) -> tuple[LexicalIndex | None, CodeMoments | None]:
+        """Return the lexical index and the moments after the write, if there were any before."""
+        if before.lexical is None or before.moments is None:
+            return None, None
+        # Rows above were both added and removed by this write.
+        gone = before.generation.codes_of(self._removed[self._removed <= before.last_row])
+        return before.lexical.with_changes(*self.write), before.moments.with_changes(
+            self._codes, gone
+        )
 
     @cached_property
     def write(self) -> tuple[int, list[tuple[int, str]], Rows]:
-        return self._number, self._changes.texts_above(self._last_row), self._removed
+        """What :meth:`index.lexical.index.LexicalIndex.with_changes` takes."""
+        return self._number, self._changes.added_texts(), self._removed

@@ -1,7 +1,8 @@
 """A search: a page of what a ranking finds, its hits, and the cursor of the next page.
 
 A cursor holds the (score, row) of the last hit of a page, how many hits came before the next page,
-and the last row that had been given when the first page was made. Documents added later have higher
+the last row that had been given when the first page was made, and what scores depended on then
+besides the documents themselves. Documents added later have higher
 rows and are left out; a document that was there keeps its place in the order, so none comes twice
 and none is skipped. A digest of the search and of the cursor itself refuses a cursor that belongs
 to another search or was altered; it guards against mistakes, not against forgery, for whoever can
@@ -26,7 +27,15 @@ from index.backend import MAX_K
 from index.engines.protocol import Rows
 from index.errors import InputError
 from index.filters import Filter, filter_to_json
-from index.rankings.protocol import HAMMING, RANKINGS, Ranked, Ranking
+from index.rankings.protocol import (
+    BM25,
+    HAMMING,
+    HYBRID,
+    RANKINGS,
+    Ranked,
+    Ranking,
+    StatisticalRanking,
+)
 from index.records import EncodedQueries, Hit, SearchResult, StoredRow
 
 MAX_OFFSET = 100_000
@@ -86,6 +95,8 @@ class Position(NamedTuple):
     last_row: int
     """The last row that had been given when the first page was made."""
     passed: int
+    statistics: tuple[float, ...] = ()
+    """What scores depended on then; see :class:`index.rankings.protocol.StatisticalRanking`."""
 
 
 class Page(NamedTuple):
@@ -117,6 +128,16 @@ class Search:
         if wanted.rerank and not queries.weighted.all():
             message = "needs a query that the collection's encoder encodes: a text or a vector"
             raise InputError("rerank", message, int(queries.weighted.argmin()))
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether the lexical index is needed."""
+        return self.wanted.ranking in (BM25, HYBRID)
+
+    @property
+    def statistics(self) -> tuple[float, ...] | None:
+        """What scores depended on when the first page was made; None if this is the first."""
+        return None if self._after is None else self._after.statistics or None
 
     @property
     def needs_codes(self) -> bool:
@@ -151,7 +172,7 @@ class Search:
         shown = ranking.shown(self.queries, found)
         cursors: list[str | None] = [None] * len(pages)
         if len(pages) == 1 and self.wanted.with_cursor:
-            cursors = [self._next_cursor(pages[0], last_row)]
+            cursors = [self._next_cursor(pages[0], last_row, ranking)]
         return SearchResult(
             generation=generation,
             hits=[
@@ -205,14 +226,18 @@ class Search:
             return hits
         return _reranked(hits, codes, self.queries.weights[place].astype(np.float64))
 
-    def _next_cursor(self, page: Page, last_row: int) -> str | None:
+    def _next_cursor(self, page: Page, last_row: int, ranking: Ranking) -> str | None:
         """Return the cursor of the page after this one, or None if this is the last."""
         if not page.more:
             return None
         if self._after is not None:
             last_row = self._after.last_row
         score, row = float(page.found.scores[-1]), int(page.found.rows[-1])
-        return write_cursor(Position(score, row, last_row, page.passed), *self._identity())
+        statistics: tuple[float, ...] = ()
+        if isinstance(ranking, StatisticalRanking):
+            statistics = ranking.statistics(self.queries)
+        position = Position(score, row, last_row, page.passed, statistics)
+        return write_cursor(position, *self._identity())
 
     def _identity(self) -> tuple[object, ...]:
         """Return what a cursor is bound to."""
@@ -232,7 +257,8 @@ def rows_of(pages: Sequence[Page]) -> list[int]:
 
 def write_cursor(position: Position, *search: object) -> str:
     """Return an opaque cursor for the search that `search` describes."""
-    packed = _NUMBERS.pack(*position)
+    numbers, statistics = position[:4], np.array(position.statistics, dtype=">f8")
+    packed = _NUMBERS.pack(*numbers) + statistics.tobytes()
     return _encode(packed + _digest(packed, search))
 
 
@@ -246,12 +272,16 @@ def read_cursor(cursor: str, *search: object) -> Position:
         raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
     except (UnicodeEncodeError, binascii.Error):
         raw = b""
-    packed, digest = raw[: _NUMBERS.size], raw[_NUMBERS.size :]
-    if digest != _digest(packed, search) or _encode(raw) != cursor or len(packed) != _NUMBERS.size:
+    packed, digest = raw[:-_DIGEST_SIZE], raw[-_DIGEST_SIZE:]
+    known, rest = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
+    whole = len(known) == _NUMBERS.size and len(rest) % 8 == 0
+    if digest != _digest(packed, search) or _encode(raw) != cursor or not whole:
         shown = ascii(cursor[:60])
         message = f"is {shown}; it must be the next_cursor of a page of this same search"
         raise InputError("cursor", message)
-    return Position(*_NUMBERS.unpack(packed))
+    score, row, last_row, passed = _NUMBERS.unpack(known)
+    statistics = tuple(np.frombuffer(rest, dtype=">f8").tolist())
+    return Position(score, row, last_row, passed, statistics)
 
 
 def _page(found: Ranked, start: int, k: int, passed: int) -> Page:

@@ -25,7 +25,7 @@ def bm25(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Sco
     """Return the scores of the lexical index (:mod:`index.lexical.bm25`), k₁ = 1.2 and b = 0.75."""
     index = LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents))
     rows = np.arange(len(documents))
-    scores = [index.matches(query).of(rows) for query in queries]
+    scores = [index.matches(index.weigh(query)).of(rows) for query in queries]
     return np.stack(scores).astype(np.float64)
 
 

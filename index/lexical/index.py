@@ -35,12 +35,28 @@ BLOCK = 1024
 
 
 class WeighedTerm(NamedTuple):
-    """A term of a query that the collection knows."""
+    """A term of a query."""
 
-    number: int
+    term: str
     idf: float
+    """0 where no document has the term."""
     repeats: int
     """How often the query has it."""
+
+
+class WeighedQuery(NamedTuple):
+    """A query's distinct terms, in the order of the text, and all else that its scores depend on.
+
+    With it, documents score as they did when the terms were weighed, whatever is written later.
+    """
+
+    terms: list[WeighedTerm]
+    average_length: float
+
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """Return what :meth:`LexicalIndex.weigh` takes to weigh the same text alike later."""
+        return (self.average_length, *(term.idf for term in self.terms))
 
 
 class Found(NamedTuple):
@@ -176,29 +192,32 @@ class LexicalIndex:
             deltas += [join_segments(added)] if added else []
         return replace(self, number=number, segments=(base, *deltas))
 
-    def weigh(self, text: str) -> list[WeighedTerm]:
-        """Return the terms of a query that the collection knows, in the order of the text."""
-        weighed = []
-        for term, repeats in Counter(self.analyzer.terms(text)).items():
-            number = self.vocabulary.get(term)
-            if number is None:
-                continue
-            frequency = sum(segment.frequency(number) for segment in self.segments)
-            if frequency:
-                idf = inverse_frequency(self.n_documents, frequency)
-                weighed.append(WeighedTerm(number, idf, repeats))
-        return weighed
+    def weigh(self, text: str, statistics: Sequence[float] | None = None) -> WeighedQuery:
+        """Weigh the terms of a query, or do as when it had these `statistics`."""
+        counts = Counter(self.analyzer.terms(text))
+        if statistics is None:
+            statistics = (self.average_length, *map(self._idf, counts))
+        average_length, *idfs = statistics
+        pairs = zip(counts.items(), idfs, strict=True)
+        return WeighedQuery([WeighedTerm(term, idf, n) for (term, n), idf in pairs], average_length)
 
-    def matches(self, text: str) -> Matches:
-        """Score every document by the terms of `text`."""
-        query = self.weigh(text)
-        bound = UNIT * sum(term.idf * term.repeats for term in query)
-        dtype = np.int32 if bound + len(query) < 2**31 else np.int64
+    def matches(self, query: WeighedQuery) -> Matches:
+        """Score every document."""
+        numbered = [
+            (number, term)
+            for term in query.terms
+            if term.idf and (number := self.vocabulary.get(term.term)) is not None
+        ]
+        bound = UNIT * sum(term.idf * term.repeats for _, term in numbered)
+        dtype = np.int32 if bound + len(numbered) < 2**31 else np.int64
+        saturations = self._saturations
+        if query.average_length != self.average_length:
+            saturations = [one.saturations(query.average_length) for one in self.segments]
         parts = []
-        for segment, kinds in zip(self.segments, self._saturations, strict=True):
+        for segment, kinds in zip(self.segments, saturations, strict=True):
             scores = np.zeros(len(segment.rows), dtype=dtype)
-            for term in query:
-                segment.add_term(scores, term.number, (term.idf, term.repeats), kinds)
+            for number, term in numbered:
+                segment.add_term(scores, number, (term.idf, term.repeats), kinds)
             if segment.live is not None:
                 scores[~segment.live] = 0
             parts.append((segment.rows, scores))
@@ -210,13 +229,20 @@ class LexicalIndex:
         Documents without a term of `text` are not found. Where `allowed` is given, only these rows
         are, ``int64[M]`` ascending; the scores are the same with and without it.
         """
-        return self.matches(text).best(k, allowed)
+        return self.matches(self.weigh(text)).best(k, allowed)
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
         """The number of live documents and of their terms."""
         documents = sum(len(segment) for segment in self.segments)
         return documents, sum(segment.total_length for segment in self.segments)
+
+    def _idf(self, term: str) -> float:
+        number = self.vocabulary.get(term)
+        if number is None:
+            return 0.0
+        frequency = sum(segment.frequency(number) for segment in self.segments)
+        return inverse_frequency(self.n_documents, frequency) if frequency else 0.0
 
     @cached_property
     def _saturations(self) -> list[npt.NDArray[np.float64]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ Scores = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 HAMMING = "hamming"
 ASYMMETRIC = "asymmetric"
-RANKINGS = (HAMMING, ASYMMETRIC)
+BM25 = "bm25"
+HYBRID = "hybrid"
+RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
 """The names of all rankings, as requests and options have them."""
 
 
@@ -56,3 +58,15 @@ class RowScorer(Protocol):
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """Return the score of each query's own `rows`, which are there, in the order given."""
+
+
+@runtime_checkable
+class StatisticalRanking(Ranking, Protocol):
+    """A ranking whose scores depend on the other documents of the collection as well."""
+
+    def statistics(self, queries: EncodedQueries) -> tuple[float, ...]:
+        """Return all that the scores of a single query depend on besides the document.
+
+        A ranking of a later generation that is given it scores documents as this one does, so that
+        the pages of a search hold while documents are written.
+        """

@@ -42,6 +42,7 @@ class Changes:
         """Begin; `commit` makes it last, as the generation that it is told."""
         self.generation = number_in_meta(connection, "generation")
         self.last_row = last_row(connection)
+        self._last_row_before = self.last_row
         self._documents = number_in_meta(connection, "documents")
         self._removed = number_in_meta(connection, "removed")
         self._deleted = 0
@@ -78,9 +79,9 @@ class Changes:
         self._inserted.append(Block(codes, rows))
         return rows
 
-    def texts_above(self, row: int) -> list[tuple[int, str]]:
-        """Return (row, text) of the documents above `row` that have a text, by row."""
-        return read_texts(self._connection, row, self.last_row)
+    def added_texts(self) -> list[tuple[int, str]]:
+        """Return (row, text) of the documents of this transaction that have a text, by row."""
+        return read_texts(self._connection, self._last_row_before, self.last_row)
 
     def prepare(self) -> None:
         """Write all that the commit needs; only the commit itself is left to do."""

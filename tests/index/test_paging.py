@@ -30,7 +30,10 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
         yield collection
 
 
-@given(st.builds(Position, SCORES, NUMBERS, NUMBERS, NUMBERS), st.text())
+STATISTICS = st.lists(st.floats(allow_nan=False), max_size=5).map(tuple)
+
+
+@given(st.builds(Position, SCORES, NUMBERS, NUMBERS, NUMBERS, STATISTICS), st.text())
 def test_a_cursor_comes_back(position: Position, word: str) -> None:
     assert read_cursor(write_cursor(position, word, None), word, None) == position
 

@@ -15,6 +15,7 @@ from index.engines.brute_force import BruteForceIndex
 from index.filters import Filter
 from index.schema import Description
 from index.sqlite.store import Store
+from tests.support.encoders import text_encoder
 
 
 def code_collection(folder: Path, n_bits: int = 16) -> Collection:
@@ -22,6 +23,13 @@ def code_collection(folder: Path, n_bits: int = 16) -> Collection:
     path = folder / "store.sqlite"
     Store.create(path, Description("codes", n_bits))
     return Collection(Store(path, writable=True))
+
+
+def text_collection(folder: Path, n_bits: int = 32) -> Collection:
+    """Make a collection of texts."""
+    path, encoder = folder / "store.sqlite", text_encoder(n_bits)
+    Store.create(path, Description("texts", n_bits, "encoder", encoder.fingerprint))
+    return Collection(Store(path, writable=True), encoder)
 
 
 def code_documents(codes: Iterable[str], prefix: str = "d") -> list[Document]:

@@ -16,6 +16,7 @@ from index.lexical import index as lexical_index
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.brute_force import BruteForceBm25
 from index.lexical.index import LexicalIndex
+from index.rankings.moments import CodeMoments
 from index.sqlite.store import Store
 from tests.support.collections import code_collection
 
@@ -34,7 +35,7 @@ def documents(rng: np.random.Generator, n_documents: int) -> list[Document]:
     made = []
     for number in rng.choice(60, n_documents, replace=False).tolist():
         text = None if rng.random() < 0.2 else " ".join(rng.choice(WORDS, rng.integers(0, 7)))
-        made.append(Document(id=f"d{number}", text=text, code="0000"))
+        made.append(Document(id=f"d{number}", text=text, code=rng.bytes(2).hex()))
     return made
 
 
@@ -43,6 +44,11 @@ def check(collection: Collection) -> None:
     lexical = published.lexical
     assert lexical is not None
     assert lexical.number == published.generation.number == collection.generation
+    moments, expected = published.moments, CodeMoments.of_codes(published.generation.codes()[0])
+    assert moments is not None
+    assert moments.n_codes == expected.n_codes
+    assert np.array_equal(moments.products, expected.products)
+    assert np.array_equal(moments.sums, expected.sums)
     held = [(one.row, one.text) for one in collection.contents() if one.text is not None]
     oracle = BruteForceBm25(held, ANALYZERS[DEFAULT_ANALYZER])
     assert lexical.rows().tolist() == oracle.rows

@@ -1,0 +1,68 @@
+"""Documents by the words that they share with a query: BM25 over the collection's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from index.engines.protocol import Rows
+from index.errors import InputError
+from index.lexical.bm25 import UNIT
+from index.lexical.index import LexicalIndex, Matches
+from index.rankings.protocol import BM25, Ranked, Scores
+from index.records import EncodedQueries
+
+
+class Bm25Ranking:
+    """A :class:`~index.rankings.protocol.Ranking` of the documents that have a term of the query.
+
+    Others are not found. The score is that of :mod:`index.lexical.bm25`, in its units.
+    """
+
+    name = BM25
+
+    def __init__(self, lexical: LexicalIndex, statistics: Sequence[float] | None = None) -> None:
+        """Rank the documents of `lexical`.
+
+        With the :meth:`statistics` of an earlier ranking, its query scores as it did then.
+        """
+        self._lexical = lexical
+        self._statistics = statistics
+
+    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+        """See :meth:`index.rankings.protocol.Ranking.rank`."""
+        return [Ranked(*matches.best(k, allowed)) for matches in self._matches(queries)]
+
+    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+        """See :meth:`index.rankings.protocol.Ranking.score`."""
+        pairs = zip(self._matches(queries), rows, strict=True)
+        return [matches.of(some) for matches, some in pairs]
+
+    def statistics(self, queries: EncodedQueries) -> tuple[float, ...]:
+        """See :meth:`index.rankings.protocol.StatisticalRanking.statistics`."""
+        (text,) = texts_of(queries, self.name)
+        return self._lexical.weigh(text, self._statistics).statistics
+
+    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores as the formula has them."""
+        return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
+
+    def _matches(self, queries: EncodedQueries) -> Iterator[Matches]:
+        for text in texts_of(queries, self.name):
+            yield self._lexical.matches(self._lexical.weigh(text, self._statistics))
+
+
+def texts_of(queries: EncodedQueries, ranking: str) -> list[str]:
+    """Return the texts of `queries`.
+
+    Raises:
+        InputError: if a query is no text; its `position` says which.
+    """
+    texts = []
+    for position, text in enumerate(queries.texts):
+        if text is None:
+            message = f"is {ranking!r}, which needs a query that is a text"
+            raise InputError("ranking", message, position)
+        texts.append(text)
+    return texts

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoder.codes import unpack_codes
+from index.rankings import moments
+from index.rankings.moments import CodeMoments, Standard, sums_of_scores
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 16, 64]),
+    sizes=st.lists(st.integers(0, 30), min_size=3, max_size=3),
+)
+def test_standard_scores_are_those_of_scoring_every_document(
+    *, seed: int, n_bits: int, sizes: list[int]
+) -> None:
+    rng = np.random.default_rng(seed)
+    kept, removed, added = (
+        rng.integers(0, 256, (size, n_bits // 8), dtype=np.uint8) for size in sizes
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moments, "CODES_AT_ONCE", 7)
+        before = CodeMoments.of_codes(np.concatenate([kept, removed]))
+        counts = rng.integers(1, 5, len(kept))
+        counted = CodeMoments.of_codes(kept, counts)
+    after = before.with_changes(added, removed)
+    weights = rng.integers(-(2**24), 2**24, n_bits)
+    for found, codes in (
+        (after, np.concatenate([kept, added])),
+        (counted, np.repeat(kept, counts, axis=0)),
+    ):
+        scores = (unpack_codes(codes).astype(np.int64) * 2 - 1) @ weights
+        assert found.n_codes == len(codes)
+        standard = found.standard(weights)
+        if len(codes):
+            assert standard.mean == pytest.approx(scores.mean())
+            assert standard.deviation == pytest.approx(scores.std(), rel=1e-9, abs=1e-3)
+
+
+def test_the_same_codes_have_the_same_moments_however_they_came() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (500, 4), dtype=np.uint8)
+    weights = rng.integers(-1000, 1000, 32)
+    at_once = CodeMoments.of_codes(codes[100:]).standard(weights)
+    in_turn = CodeMoments.of_codes(codes[:300]).with_changes(codes[300:], codes[:100])
+    assert in_turn.standard(weights) == at_once
+
+
+@given(st.lists(st.integers(0, 2**31 - 1), max_size=50), st.sampled_from([np.int32, np.int64]))
+def test_sums_are_exact(values: list[int], dtype: type[np.signedinteger]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moments, "SCORES_AT_ONCE", 8)
+        total, squares = sums_of_scores(np.array(values, dtype=dtype))
+    assert total == sum(values)
+    assert squares == sum(value * value for value in values)
+
+
+def test_where_all_scores_are_equal_standard_scores_are_zero() -> None:
+    assert Standard.of_sums(3, 21, 147).of(np.array([7, 7])).tolist() == [0, 0]
+    assert Standard.of_sums(0, 0, 0).of(np.array([7])).tolist() == [0]
+    assert Standard.of_sums(2, 10, 68).of(np.array([2, 8])).tolist() == [-1, 1]
