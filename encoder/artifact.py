@@ -75,7 +75,7 @@ def write_artifact(
     machine's rounding cannot flip them. `extra_files` are text files by name.
 
     Raises:
-        ArtifactError: if `folder` exists and `overwrite` is false.
+        ArtifactError: if `folder` exists and `overwrite` is false, or it cannot be written.
     """
     check_place(folder, overwrite=overwrite)
     contents = {name: text.encode() for name, text in (extra_files or {}).items()}
@@ -350,6 +350,13 @@ def _read_file(path: Path, max_bytes: int) -> bytes:
 
 
 def _replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    try:
+        _write_and_rename(folder, contents)
+    except OSError as error:
+        raise ArtifactError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_and_rename(folder: Path, contents: Mapping[str, bytes]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as scratch:
         written = Path(scratch) / "written"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import Field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.document import Document
@@ -142,8 +142,16 @@ def check_out(args: argparse.Namespace) -> None:
         above = above.parent
     if not above.is_dir():
         raise OptionError(f"--out {out}: {above} is a file; name a folder that can be made")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise OptionError(f"--out {out}: nothing can be written to {above}")
+    check_writable(above, f"--out {out}")
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Raise OptionError, naming `option`, unless something can be made in `folder`."""
+    try:
+        with TemporaryDirectory(prefix=".writable-", dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(f"{option}: {folder}: {error.strerror or error}") from error
 
 
 def add_setting(parser: Any, one: Field[Any]) -> None:
