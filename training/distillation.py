@@ -29,7 +29,7 @@ from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_
 from training.distillation_recipe import DistillationRecipe
 from training.export import to_encoder
 from training.loop import Schedule, fit
-from training.models import EncoderNetwork, Shape
+from training.models import AnyEncoderNetwork, EncoderNetwork, Shape
 from training.objectives.dissimilarity import cosine_dissimilarity
 from training.objectives.hint import HintLoss
 from training.objectives.transfer import transfer_objective
@@ -150,7 +150,7 @@ def _labelled_only(parts: Split, data: TrainingData) -> Split:
 class Student(nn.Module):
     """An encoder network, and what its objectives learn beside it and is dropped afterwards."""
 
-    def __init__(self, encoder: EncoderNetwork, losses: Mapping[str, nn.Module]) -> None:
+    def __init__(self, encoder: AnyEncoderNetwork, losses: Mapping[str, nn.Module]) -> None:
         super().__init__()
         self.encoder = encoder
         self.losses = nn.ModuleDict(losses)
@@ -174,7 +174,9 @@ class DistillationLoss:
         self._autoencoder: AutoencoderLoss | None = None
         losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
         if recipe.supervision:
-            encoder = self._add_autoencoder(data, features, inputs, parts, losses)
+            encoder: AnyEncoderNetwork = self._add_autoencoder(
+                data, features, inputs, parts, losses
+            )
         else:
             encoder = _build_encoder(recipe, features)
         self.model = Student(encoder, losses)
@@ -186,7 +188,7 @@ class DistillationLoss:
         inputs: Inputs,
         parts: Split,
         losses: dict[str, nn.Module],
-    ) -> EncoderNetwork:
+    ) -> AnyEncoderNetwork:
         """Set up SSB-VAE's loss; return its encoder, which then learns from both."""
         semi_supervised = autoencoder_recipe(self._recipe)
         autoencoder = build_model(semi_supervised, features, len(data.classes))

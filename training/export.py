@@ -12,14 +12,22 @@ from torch import Tensor, nn
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats
 from encoder.network import Activation, Layer
-from training.models import EncoderNetwork, ScaledLinear, SparseLinear
+from training.models import AnyEncoderNetwork, LinearEncoderNetwork, ScaledLinear, SparseLinear
 
 
-def to_encoder(network: EncoderNetwork, features: Features, metadata: Mapping[str, Any]) -> Encoder:
+def to_encoder(
+    network: AnyEncoderNetwork, features: Features, metadata: Mapping[str, Any]
+) -> Encoder:
     """Return `network` as an :class:`Encoder` whose bits are the signs of the logits.
 
-    The scale of the first layer and batch normalisation are folded into the weights.
+    The scale of the first layer and batch normalisation are folded into the weights; a linear
+    network becomes one layer.
     """
+    thresholds = np.zeros(network.logits.out_features, dtype=np.float32)
+    if isinstance(network, LinearEncoderNetwork):
+        first, last = _layer(network.first, "identity"), _layer(network.logits, "identity")
+        product = Layer(first.weight @ last.weight, last(first.bias[None])[0], "identity")
+        return Encoder(features, [product], thresholds, metadata)
     scale, shift = _as_scale_and_shift(network.first_norm)
     second_scale, second_shift = _as_scale_and_shift(network.second_norm)
     return Encoder(
@@ -29,7 +37,7 @@ def to_encoder(network: EncoderNetwork, features: Features, metadata: Mapping[st
             _layer(network.second, "relu", scale, shift),
             _layer(network.logits, "identity", second_scale, second_shift),
         ],
-        thresholds=np.zeros(network.logits.out_features, dtype=np.float32),
+        thresholds=thresholds,
         metadata=metadata,
     )
 

@@ -75,6 +75,7 @@ class Shape:
     input_scale: float = 1.0
     dropout: float = 0.0
     sparse_gradient: bool = True
+    linear: bool = False
 
 
 class EncoderNetwork(nn.Module):
@@ -102,6 +103,29 @@ class EncoderNetwork(nn.Module):
         h_NH = functional.relu(self.second(_drop_units(h_NH, rate, generator)))
         h_NH = _drop_units(_normalized(h_NH, self.second_norm), rate, generator)
         return h_NH, self.logits(h_NH)
+
+
+class LinearEncoderNetwork(nn.Module):
+    """B logits linear in the input, by way of H units: two matrices, of which the product is kept.
+
+    Learned so, it favours few directions and needs fewer documents. Source: Arora et al., "Implicit
+    Regularization in Deep Matrix Factorization" (2019).
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.first = _first_layer(shape)
+        self.logits = nn.Linear(shape.hidden, shape.n_bits)
+
+    def forward(
+        self, x: SparseBatch | Tensor, _generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the H units ``(N, H)`` and the logits ``(N, B)``."""
+        h_NH = self.first(x)
+        return h_NH, self.logits(h_NH)
+
+
+AnyEncoderNetwork = EncoderNetwork | LinearEncoderNetwork
 
 
 def _first_layer(shape: Shape) -> SparseLinear | ScaledLinear:
@@ -194,11 +218,9 @@ class GaussianLatent(nn.Module):
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass gives: a draw of the code, its KL loss, the logits of the classes.
+    """A draw of the code, its KL loss, and logits; `code_class_logits_NC` come from the code."""
 
-    `code_class_logits_NC` are the logits that the code alone gives.
-    """
-
+    logits_NB: Tensor
     b_NB: Tensor
     kl_loss: Tensor
     class_logits_NC: Tensor
@@ -217,7 +239,7 @@ class BernoulliAutoencoder(nn.Module):
 
     def __init__(self, shape: Shape, temperature: float) -> None:
         super().__init__()
-        self.encoder = EncoderNetwork(shape)
+        self.encoder = (LinearEncoderNetwork if shape.linear else EncoderNetwork)(shape)
         self.latent = BernoulliLatent(temperature)
         self.decoder = _decoder(shape)
         self.class_head = nn.Linear(shape.hidden, shape.classes)
@@ -227,7 +249,7 @@ class BernoulliAutoencoder(nn.Module):
         """Encode a batch and draw one relaxed code for each row."""
         h_NH, logits_NB = self.encoder(x, generator)
         b_NB, kl = self.latent(logits_NB, generator)
-        return Output(b_NB, kl, self.class_head(h_NH), self.code_head(b_NB))
+        return Output(logits_NB, b_NB, kl, self.class_head(h_NH), self.code_head(b_NB))
 
 
 class GaussianAutoencoder(nn.Module):
@@ -249,7 +271,7 @@ class GaussianAutoencoder(nn.Module):
         h_NH, mean_NB = self.encoder(x, generator)
         z_NB, kl = self.latent(h_NH, mean_NB, generator)
         class_logits_NC = self.class_head(z_NB)
-        return Output(z_NB, kl, class_logits_NC, class_logits_NC)
+        return Output(mean_NB, z_NB, kl, class_logits_NC, class_logits_NC)
 
 
 Autoencoder = BernoulliAutoencoder | GaussianAutoencoder

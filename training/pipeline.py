@@ -80,7 +80,8 @@ def check_labels(data: TrainingData, parts: Split, validation_share: float) -> N
     """
     if len(data.classes) < 2:
         found = f"the documents carry {len(data.classes)} distinct labels"
-        raise TrainingDataError(f"label: {found}; semi-supervised training needs at least two")
+        needed = "semi-supervised training needs at least two; ict learns from texts without labels"
+        raise TrainingDataError(f"label: {found}; {needed}")
     shown = int(parts.shown.any(axis=0).sum())
     if shown < 2 or (validation_share and not len(parts.validation)):
         found = f"{shown} of the classes are shown, {len(parts.validation)} documents held out"

@@ -18,22 +18,34 @@ class Method:
     """What sets one neural method apart from another.
 
     `pairs` says which pairs of a batch the pair loss takes: all of them, alike where the model
-    predicts so; those of two labelled documents; or none.
+    predicts so; those of two labelled documents; or none. `finds_documents` says that texts are
+    also found by a few of their own words, the inverse cloze task; `is_linear` that logits are
+    linear in the words of a text.
     """
 
     summary: str
     latent: Literal["bernoulli", "gaussian"] = "bernoulli"
     pairs: Literal["all", "labelled", "none"] = "none"
     uses_labels: bool = True
+    reconstructs: bool = True
+    finds_documents: bool = False
+    is_linear: bool = False
 
 
 METHODS: Mapping[str, Method] = {
     "ssb-vae": Method("the self-supervised Bernoulli autoencoder", pairs="all"),
+    "ict": Method(
+        "codes of texts that a few of their words find, without labels (inverse cloze task)",
+        uses_labels=False,
+        reconstructs=False,
+        finds_documents=True,
+        is_linear=True,
+    ),
     "psh-gs": Method("pairwise hashing on the pairs of labelled documents", pairs="labelled"),
     "vdsh-s": Method("the semi-supervised Gaussian autoencoder", latent="gaussian"),
     "b-vae": Method("the Bernoulli autoencoder without labels", uses_labels=False),
 }
-"""The methods of Ñanculef et al. 2020, section 4, by name."""
+"""The methods of Ñanculef et al. 2020, section 4, by name, and the inverse cloze task alone."""
 
 
 def setting(default: Any, help_text: str, *choices: str) -> Any:
@@ -67,8 +79,8 @@ class Recipe:
     """All that decides the outcome of a run besides the documents.
 
     The loss is `reconstruction_weight` · reconstruction + `kl_weight` · KL
-    + `pointwise_weight` · class loss + `pairwise_weight` · pairs, each a mean over the rows of a
-    batch; a method leaves out the terms it does not have.
+    + `pointwise_weight` · class loss + `pairwise_weight` · pairs + `cloze_weight` · inverse cloze
+    loss, each a mean over the rows of a batch; a method leaves out the terms it does not have.
 
     Raises:
         RecipeError: naming the setting that is out of its range.
@@ -79,6 +91,9 @@ class Recipe:
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
     seed: int = setting(0, "seed of everything that is drawn")
     epochs: int = setting(15, "passes over the documents")
+    least_batches: int = setting(
+        600, "batches to learn from at least, in further passes over few documents (ict)"
+    )
     batch_size: int = setting(200, "documents in a batch")
     learning_rate: float = setting(4e-3, "step size of Adam")
     learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
@@ -111,6 +126,18 @@ class Recipe:
         "what pairs are alike: by probability and label, or by predicted class",
         "probable",
         "predicted",
+    )
+    cloze_weight: float = setting(
+        1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
+    )
+    cloze_scale: float = setting(20.0, "what its similarities, from −1 to 1, are multiplied by")
+    cloze_shared: float = setting(
+        0.9, "share of its target that goes to all texts by similarity, not to the one alone"
+    )
+    cloze_temperature: float = setting(0.05, "temperature of those similarities")
+    cloze_other_classes: float = setting(
+        0.05,
+        "how much texts of surely another class count in it, beside those of the same (ssb-vae)",
     )
     word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
     vector_noise: float = setting(1.0, "mean length of the noise on a vector, beside its own")
@@ -145,6 +172,7 @@ class Recipe:
             batch_norm=True,
             guesses="none",
             code_class_weight=0.0,
+            cloze_weight=0.0,
             epochs=30,
             batch_size=100,
             learning_rate=1e-3,
@@ -154,23 +182,38 @@ class Recipe:
             likeness="predicted",
         )
 
+    def epochs_for(self, documents: int) -> int:
+        """Return how many passes over so many documents are made."""
+        if not METHODS[self.method].is_linear:
+            return self.epochs
+        batches = -(-documents // self.batch_size)
+        return max(self.epochs, -(-self.least_batches // max(1, batches)))
+
     def _ranges(self) -> dict[str, tuple[bool, str]]:
         weights = [one.name for one in fields(self) if one.name.endswith("_weight")]
         return {
             "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
             "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
             "epochs": (self.epochs >= 1, "at least 1"),
+            "least_batches": (self.least_batches >= 0, "0 or more"),
             "batch_size": (self.batch_size >= 2, "at least 2"),
             "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
             "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
             "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
+            "cloze_scale": (0 < self.cloze_scale <= 1000, "above 0 and at most 1,000"),
+            "cloze_shared": (0 <= self.cloze_shared <= 1, "from 0 to 1"),
+            "cloze_other_classes": (0 < self.cloze_other_classes <= 1, "above 0 and at most 1"),
+            "cloze_temperature": (0 < self.cloze_temperature <= 100, "above 0 and at most 100"),
             "pairwise_warmup": (0 <= self.pairwise_warmup <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "hidden_dropout": (0 <= self.hidden_dropout < 1, "from 0 to below 1"),
             "vector_noise": (0 <= self.vector_noise <= 100, "from 0 to 100"),
             "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
             **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
+            **(
+                {"cloze_weight": (self.cloze_weight > 0, "above 0")} if self.method == "ict" else {}
+            ),
         }
 
 

@@ -5,9 +5,9 @@ Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length 
 ln(1 + tf), over the terms that tell classes apart; word dropout on it, so that the decoder must
 rebuild the words that the encoder was not shown, and noise on vectors; idf in the target, so that
 telling words count for more than frequent ones; classes of unlabelled documents guessed by linear
-classifiers; a second class head, on the bits; hidden units dropping out as labels abound; and pairs
-that are alike as probably as labels or guesses tell, with a weight that grows.
-:meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
+classifiers; a second class head, on the bits; hidden units dropping out as labels abound; pairs
+that are alike as probably as labels or guesses tell, with a weight that grows; the inverse cloze
+task. :meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from encoder.artifact import check_place
 from encoder.encoder import Inputs
 from encoder.features import Features, Floats, TextFeatures
 from training.checkpoint import Checkpoint
-from training.data import Rows, Tags, TrainingData
+from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.device import choose_device
 from training.export import to_encoder
 from training.guided_features import choose_and_guess
@@ -47,6 +47,7 @@ from training.pipeline import (
     with_median_thresholds,
     write_encoder,
 )
+from training.queries import ClozeTask
 from training.recipe import METHODS, Recipe
 
 # What unit-length rows are multiplied by on their way into the first layer; see SparseLinear.
@@ -80,6 +81,8 @@ def train(
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts, recipe.validation_share)
+    elif recipe.method == "ict" and not data.is_text:
+        raise TrainingDataError("vector: ict learns from texts, by words of their own")
     features, guesses = choose_and_guess(data, parts, recipe)
     inputs, tags = data.take(parts.training), parts.shown[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
@@ -92,18 +95,12 @@ def train(
         dropout=dropout,
         sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
     ).to(place)
+    multi_label = data.is_multi_label
     loss = AutoencoderLoss(
-        model,
-        recipe,
-        features,
-        inputs,
-        tags,
-        multi_label=data.is_multi_label,
-        guesses=guesses,
-        amp=amp,
+        model, recipe, features, inputs, tags, multi_label=multi_label, guesses=guesses, amp=amp
     )
     schedule = Schedule(
-        recipe.epochs,
+        recipe.epochs_for(len(parts.training)),
         recipe.batch_size,
         recipe.learning_rate,
         recipe.seed,
@@ -118,14 +115,9 @@ def train(
     encoder = to_encoder(model.encoder, features, metadata={})
     if recipe.threshold == "median":
         encoder = with_median_thresholds(encoder, inputs)
+    settings = asdict(recipe)
     trained = write_encoder(
-        out,
-        encoder,
-        data,
-        parts,
-        settings=asdict(recipe),
-        history=history,
-        overwrite=overwrite,
+        out, encoder, data, parts, settings=settings, history=history, overwrite=overwrite
     )
     checkpoint.remove()
     return trained
@@ -175,8 +167,8 @@ def build_model(
 ) -> Autoencoder:
     """Return the network of a recipe, its weights drawn from the recipe's seed.
 
-    `vector_scale` is what vectors are multiplied by on their way into the first layer; `dropout`
-    is the share of hidden units left out; `sparse_gradient` is the first layer's for texts.
+    `vector_scale` multiplies vectors on their way into the first layer; `dropout` is the share of
+    hidden units left out; `sparse_gradient` is the first layer's for texts.
     """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     shape = Shape(
@@ -190,6 +182,7 @@ def build_model(
         dropout=dropout,
         input_scale=UNIT_ROW_SCALE if unit_rows else vector_scale,
         sparse_gradient=sparse_gradient,
+        linear=METHODS[recipe.method].is_linear,
     )
     torch.manual_seed(recipe.seed)
     if METHODS[recipe.method].latent == "gaussian":
@@ -230,6 +223,12 @@ class AutoencoderLoss:
             scale_target=recipe.scale_vectors,
         )
         self._guesses = guesses
+        wanted = self._method.finds_documents and recipe.cloze_weight > 0
+        self._cloze = (
+            ClozeTask(recipe, features, [str(text) for text in inputs], self._inputs.x)
+            if wanted and isinstance(features, TextFeatures)
+            else None
+        )
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
@@ -238,13 +237,19 @@ class AutoencoderLoss:
         recipe = self._recipe
         parts = self._inputs.batch(rows, recipe.word_dropout, generator, recipe.vector_noise)
         x, targets = (part.to(self._device) for part in parts)
+        terms: dict[str, Tensor] = {}
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._amp):
             out = self._model(x, generator)
-            reconstruction_N = self._model.decoder(out.b_NB, targets)
-        terms = {
-            "reconstruction_loss": recipe.reconstruction_weight * reconstruction_N.mean(),
-            "kl_loss": recipe.kl_weight * out.kl_loss,
-        }
+            if self._method.reconstructs:
+                reconstruction = self._model.decoder(out.b_NB, targets).mean()
+                terms["reconstruction_loss"] = recipe.reconstruction_weight * reconstruction
+                terms["kl_loss"] = recipe.kl_weight * out.kl_loss
+            if self._cloze is not None:
+                alike = self._alike(out.class_logits_NC, rows) if self._method.uses_labels else None
+                cloze = self._cloze.loss(
+                    self._model.encoder, out.logits_NB, rows, generator, alike_NN=alike
+                )
+                terms["cloze_loss"] = recipe.cloze_weight * cloze
         if self._method.uses_labels:
             terms["pointwise_loss"] = recipe.pointwise_weight * self._class_loss(
                 out.class_logits_NC, rows
@@ -269,22 +274,25 @@ class AutoencoderLoss:
 
     def _pairwise_loss(self, b_NB: Tensor, class_logits_NC: Tensor, rows: Rows) -> Tensor:
         margin = self._recipe.n_bits / 3
-        tags_NC = self._on_device(self._tags[rows])
         if self._method.pairs == "labelled":
+            tags_NC = self._on_device(self._tags[rows])
             labelled_N = tags_NC.any(dim=1)
             counted_NN = labelled_N[:, None] & labelled_N[None, :]
             return pairwise_loss(b_NB, sharing_a_tag(tags_NC), margin, counted_NN)
+        return pairwise_loss(b_NB, self._alike(class_logits_NC, rows), margin)
+
+    def _alike(self, class_logits_NC: Tensor, rows: Rows) -> Tensor:
+        """Return how surely each pair of rows has a class in common, ``[N, N]``."""
         multi_label = self._multi_label
-        if self._recipe.likeness == "probable":
-            p_NC = (
-                class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)
-                if self._guesses is None
-                else self._on_device(self._guesses[rows])
-            )
-            alike_NN = probably_sharing_a_tag(p_NC, multi_label=multi_label)
-        else:
-            alike_NN = sharing_a_tag(predicted_tags(class_logits_NC, multi_label=multi_label))
-        return pairwise_loss(b_NB, alike_NN, margin)
+        if self._recipe.likeness == "predicted":
+            return sharing_a_tag(predicted_tags(class_logits_NC, multi_label=multi_label))
+        tags_NC = self._on_device(self._tags[rows])
+        p_NC = (
+            class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)
+            if self._guesses is None
+            else self._on_device(self._guesses[rows])
+        )
+        return probably_sharing_a_tag(p_NC, multi_label=multi_label)
 
     def _pairwise_weight(self, progress: float) -> float:
         # Early predictions are poor; pairs that they get wrong would be hard to part again.

@@ -117,10 +117,12 @@ def layout_of(args: argparse.Namespace) -> Layout:
     )
 
 
-def add_out(parser: argparse.ArgumentParser, what: str = "encoder") -> None:
+def add_out(
+    parser: argparse.ArgumentParser, what: str = "encoder", *, required: bool = True
+) -> None:
     """Add ``--out`` and ``--overwrite``, where an encoder goes."""
     parser.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER", help=f"the {what}'s folder"
+        "--out", required=required, type=Path, metavar="FOLDER", help=f"the {what}'s folder"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
 

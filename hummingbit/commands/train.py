@@ -1,4 +1,4 @@
-"""``hummingbit train METHOD``: documents in, an encoder out."""
+"""``hummingbit train [METHOD]``: documents in, an encoder out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from hummingbit.commands.options import (
     read,
 )
 from hummingbit.commands.tables import print_trained
-from training.data import gather
+from training.data import TrainingData, gather
 from training.linear_codes import train_linear
 from training.metric_recipe import MetricRecipe
 from training.recipe import METHODS, LinearRecipe, Recipe
 
+# The settings that are asked for where no method is named.
+COMMON = ("n_bits", "supervision", "seed", "epochs", "least_batches", "hidden", "max_terms")
 LINEAR = {
     "itq": "PCA, turned to lose least in rounding (iterative quantization)",
     "pca-sign": "the signs of the first principal components",
@@ -32,15 +35,23 @@ LINEAR = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the methods and their options."""
-    methods = parser.add_subparsers(dest="method", required=True, metavar="METHOD")
+    """Add the methods and their options, and those that do for want of a method."""
+    # A method has these two again and needs them; here a method may follow that brings them.
+    _add_files(parser, required=False)
+    for one in fields(Recipe):
+        if one.name in COMMON:
+            add_setting(parser, one)
+    parser.set_defaults(run=partial(run_by_labels, parser))
+    title = "methods, each with its own settings; without one, the labels decide: ssb-vae or ict"
+    methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
     for name, method in METHODS.items():
         neural = _add_method(methods, name, method.summary)
-        neural.add_argument(
-            "--paper",
-            action="store_true",
-            help="the authors' settings where ours differ, whatever is given for those",
-        )
+        if method.reconstructs:
+            neural.add_argument(
+                "--paper",
+                action="store_true",
+                help="the authors' settings where ours differ, whatever is given for those",
+            )
         neural.add_argument(
             "--device", default="cpu", choices=("cpu", "cuda"), help="where (default: %(default)s)"
         )
@@ -48,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         settings = neural.add_argument_group("recipe")
         for one in fields(Recipe):
             add_setting(settings, one)
-        neural.set_defaults(run=run_neural)
+        neural.set_defaults(run=run_neural, paper=False)
     metric = _add_method(methods, "metric", "codes that lie as near as documents are alike")
     metric.add_argument(
         "--similarity-file",
@@ -70,24 +81,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         linear.set_defaults(run=run_linear)
 
 
+def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    """Train ssb-vae where documents carry labels of two classes or more, else ict."""
+    for option in ("data", "out"):
+        if getattr(args, option) is None:
+            parser.error(f"the following arguments are required: --{option}")
+    check_out(args)
+    data = gather(read(args, args.data))
+    method = "ssb-vae" if len(data.classes) > 1 else "ict"
+    recipe = Recipe(method=method, **{name: getattr(args, name) for name in COMMON})
+    print(f"{len(data.classes)} labels: training by {method}", file=sys.stderr)
+    return _train(args, recipe, data)
+
+
 def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
     if args.paper:
         recipe = recipe.as_in_the_paper()
     check_out(args)
-    data = gather(read(args, args.data))
+    return _train(args, recipe, gather(read(args, args.data)), device=args.device, amp=args.amp)
+
+
+def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **how: Any) -> int:
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     with _resumable():
-        trained = train(
-            data,
-            recipe,
-            args.out,
-            overwrite=args.overwrite,
-            device=args.device,
-            amp=args.amp,
-        )
+        trained = train(data, recipe, args.out, overwrite=args.overwrite, **how)
     print_trained(args.out, trained)
     return 0
 
@@ -133,7 +153,11 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
     parser: argparse.ArgumentParser = methods.add_parser(
         name, help=summary, description=f"Train {summary}."
     )
-    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
-    add_out(parser)
-    add_reading(parser)
+    _add_files(parser, required=True)
     return parser
+
+
+def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument("--data", required=required, metavar="SOURCE", help=SOURCE_HELP)
+    add_out(parser, required=required)
+    add_reading(parser)

@@ -78,6 +78,27 @@ def test_every_method_trains(
     assert load_encoder(tmp_path / "e").metadata["method"] == method
 
 
+@pytest.mark.parametrize(("labels", "method"), [(True, "ssb-vae"), (False, "ict")])
+def test_without_a_method_the_labels_decide(
+    labels: bool, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
+    if not labels:
+        lines = [json.loads(line) for line in corpus.read_text().splitlines()]
+        bare = [json.dumps({"id": one["id"], "text": one["text"]}) for one in lines]
+        corpus.write_text("\n".join(bare) + "\n")
+    short = ["--epochs", "2", "--hidden", "8", "--bits", "16", "--least-batches", "1"]
+    assert hummingbit("train", "--data", corpus, "--out", tmp_path / "e", *short) == 0
+    assert f"training by {method}" in capsys.readouterr().err
+    assert load_encoder(tmp_path / "e").metadata["method"] == method
+
+
+def test_training_without_a_method_asks_for_its_files(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        hummingbit("train", "--data", "absent.jsonl")
+    assert "required: --out" in capsys.readouterr().err
+
+
 def test_codes_are_trained_by_similarity(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

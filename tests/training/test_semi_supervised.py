@@ -257,3 +257,57 @@ def test_corpora_without_enough_labels_are_refused(
     with pytest.raises(TrainingDataError, match=message):
         train(gather(documents), RECIPE, tmp_path / "e", progress=False)
     assert not (tmp_path / "e").exists()
+
+
+def known_items(count: int) -> list[Document]:
+    """Documents of two sentences; the second has a pair of words that no other document has."""
+    rng = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(2 * count)]
+    common = [f"common{number}" for number in range(10)]
+    return [
+        Document(
+            id=str(row),
+            text=f"{' '.join(rng.choice(common, 6))}. {words[row]} {words[count - 1 - row]}",
+        )
+        for row in range(count)
+    ]
+
+
+def test_texts_without_labels_are_found_by_words_of_theirs(tmp_path: Path) -> None:
+    documents = known_items(64)
+    recipe = Recipe(method="ict", n_bits=64, epochs=100, least_batches=0, batch_size=32, hidden=32)
+    encoder = train(gather(documents), recipe, tmp_path / "e", progress=False).encoder
+    assert len(encoder.layers) == 1
+    texts = [one.text or "" for one in documents]
+    signs = 2.0 * unpack_codes(encoder.encode(texts)) - 1
+    # Half of the words are in two documents: row and its mirror image.
+    scores = encoder.query_weights([text.partition(". ")[2] for text in texts]) @ signs.T
+    nearest = np.argsort(-scores, axis=1)[:, :2]
+    rows = np.arange(64)
+    found = (nearest == rows[:, None]).any(axis=1)
+    assert found.mean() > 0.9
+
+
+def test_a_linear_network_is_exported_as_one_layer() -> None:
+    features = text_encoder().features
+    model = build_model(replace(RECIPE, method="ict", n_bits=8), features, classes=2).eval()
+    x = SparseBatch.of_rows(features.transform(random_texts(50)), np.arange(50))  # type: ignore[arg-type]
+    with torch.no_grad():
+        expected = model.encoder(x)[1].numpy()
+    exported = to_encoder(model.encoder, features, {})
+    assert len(exported.layers) == 1
+    np.testing.assert_allclose(exported.logits(random_texts(50)), expected, atol=1e-5)
+
+
+def test_texts_are_needed_to_learn_from_their_own_words(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, method="ict")
+    with pytest.raises(TrainingDataError, match="vector: ict learns from texts"):
+        train(gather(topic_vectors(40)), recipe, tmp_path / "e", progress=False)
+
+
+def test_few_documents_are_passed_over_more_often() -> None:
+    recipe = Recipe(method="ict", epochs=15, batch_size=200, least_batches=600)
+    assert recipe.epochs_for(100_000) == 15
+    assert recipe.epochs_for(1_001) == 100
+    assert recipe.epochs_for(10) == 600
+    assert replace(recipe, method="ssb-vae").epochs_for(10) == 15

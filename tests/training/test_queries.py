@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.features import TextFeatures
+from tests.support.encoders import text_encoder
+from training.models import EncoderNetwork, Shape
+from training.queries import ClozeTask, SentenceQueries, Similarities, split_sentences
+from training.recipe import Recipe
+from training.vocabulary import fit_text_features
+
+TEXTS = [
+    "Solve a linear system. The matrix must be square; it is not changed.\nReturns the solution.",
+    "Sort an array. The order of equal entries is kept.",
+    "solution",
+    "Zzz! Qqq?",
+    "the matrix of a linear map, the order of a matrix, the entries of an array",
+]
+
+
+def fitted() -> TextFeatures:
+    return fit_text_features(TEXTS + TEXTS, 100)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_sentences_end_at_marks_and_lines() -> None:
+    assert split_sentences("One two. Three: four\nfive v1.5 six? 七。八") == [
+        "One two",
+        "Three",
+        "four",
+        "five v1.5 six",
+        "七",
+        "八",
+    ]
+
+
+def test_a_run_without_an_end_is_cut_every_thirty_words() -> None:
+    lengths = [len(part.split()) for part in split_sentences(" ".join(["word"] * 70))]
+    assert lengths == [30, 30, 10]
+
+
+@given(seed=st.integers(0, 2**31), least=st.integers(1, 4), more=st.integers(0, 4))
+def test_a_query_is_a_few_distinct_terms_of_one_sentence(seed: int, least: int, more: int) -> None:
+    features = fitted()
+    queries = SentenceQueries(features, TEXTS, least=least, most=least + more)
+    rows = np.array([0, 1, 2, 4, 0, 1])
+    drawn = queries.draw(rows, generator(seed))
+    for row, query in zip(rows, drawn, strict=True):
+        columns = set(query.indices.tolist())
+        sentences = [
+            set(features.count_terms([one]).indices.tolist()) for one in split_sentences(TEXTS[row])
+        ]
+        fitting = [one for one in sentences if columns <= one]
+        assert fitting
+        assert any(
+            len(columns) == len(one) or least <= len(columns) <= least + more for one in fitting
+        )
+
+
+def test_a_query_is_weighed_as_the_encoder_weighs_its_words() -> None:
+    features = fitted()
+    drawn = SentenceQueries(features, TEXTS).draw(np.array([0, 1]), generator())
+    words = [" ".join(features.vocabulary[column] for column in one.indices) for one in drawn]
+    np.testing.assert_allclose(
+        drawn.toarray(), features.transform(words).toarray(), rtol=1e-6, atol=1e-7
+    )
+
+
+def test_a_text_without_known_terms_gives_an_empty_query() -> None:
+    features = TextFeatures(["solution", "matrix"], l2_normalize=True)
+    drawn = SentenceQueries(features, TEXTS).draw(np.array([3, 2, 3]), generator())
+    assert np.diff(drawn.indptr).tolist() == [0, 1, 0]
+
+
+def test_every_sentence_comes_as_often_as_any_other() -> None:
+    features = TextFeatures(["aa", "bb", "cc", "dd"], l2_normalize=True)
+    queries = SentenceQueries(features, ["aa bb. cc dd. aa"])
+    drawn = queries.draw(np.zeros(2000, dtype=np.int64), generator())
+    first = drawn.toarray()[:, 0] > 0
+    # The sentence of one word is left out; of 2,000 fair draws, 6 standard deviations are 134.
+    assert abs(int(first.sum()) - 1000) < 134
+
+
+def test_similarities_are_means_of_the_cosines_of_words_and_of_directions() -> None:
+    features = fitted()
+    rows = features.transform(TEXTS)
+    queries = features.transform(["linear system", "order of an array"])
+    found = Similarities(rows, seed=0).of(queries, np.array([4, 0, 1])).numpy()
+    dense, asked = rows.toarray(), queries.toarray()
+    # With as many directions as the rows have rank, latent semantics sees all of the row space.
+    _, _, directions = np.linalg.svd(dense, full_matrices=False)
+    rank = min(len(TEXTS) - 1, dense.shape[1] - 1)
+    places, asked_places = dense @ directions[:rank].T, asked @ directions[:rank].T
+    places /= np.linalg.norm(places, axis=1, keepdims=True).clip(1e-12)
+    asked_places /= np.linalg.norm(asked_places, axis=1, keepdims=True).clip(1e-12)
+    expected = (asked @ dense.T + asked_places @ places.T)[:, [4, 0, 1]] / 2
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_without_two_queries_the_loss_is_zero() -> None:
+    encoder = text_encoder()
+    features = encoder.features
+    assert isinstance(features, TextFeatures)
+    texts = [features.vocabulary[0], "Zzz", "Qqq"]
+    task = ClozeTask(Recipe(n_bits=8), features, texts, features.transform(texts))
+    network = EncoderNetwork(Shape(features.dimension, 4, 8, classes=1, text=True))
+    logits = torch.ones(3, 8, requires_grad=True)
+    loss = task.loss(network, logits, np.arange(3), generator())
+    assert loss.item() == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_generator_draws_the_same_queries(seed: int) -> None:
+    queries = SentenceQueries(fitted(), TEXTS)
+    one, other = (queries.draw(np.arange(5), generator(seed)) for _ in range(2))
+    assert (one != other).nnz == 0

@@ -1,0 +1,62 @@
+"""The inverse cloze task: a few words of a document must find it among the others of a batch.
+
+Source: Lee, Chang and Toutanova, "Latent Retrieval for Weakly Supervised Open Domain Question
+Answering" (2019), section 4, has a sentence find the passage that it was taken from. Here the query
+is a few words of a sentence, and the document is its code: the bits that are stored, with the
+straight-through gradient of Bengio, Léonard and Courville, "Estimating or Propagating Gradients
+Through Stochastic Neurons" (2013), so that what is learned is what is searched.
+
+One document alone is the answer by that task, yet others of the batch answer the words too. A
+share λ of the target therefore goes to all of them, by how similar they are to the query without
+any code (:class:`training.queries.Similarities`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def straight_through_signs(logits_NB: Tensor) -> Tensor:
+    """Return sign(logits), −1 or 1, ``(N, B)``, whose gradient is that of tanh(logits)."""
+    smooth_NB = torch.tanh(logits_NB)
+    signs_NB = (logits_NB > 0).to(logits_NB.dtype) * 2 - 1
+    return smooth_NB + (signs_NB - smooth_NB).detach()
+
+
+def inverse_cloze_loss(
+    query_logits_NB: Tensor,
+    document_logits_NB: Tensor,
+    similarity_NN: Tensor,
+    *,
+    scale: float,
+    shared: float,
+    temperature: float,
+    weight_NN: Tensor | None = None,
+) -> Tensor:
+    """Return the cross-entropy of finding documents by queries and queries by documents; a scalar.
+
+    Query i was drawn from document i; s_ij, `similarity_NN`, tells how similar it is to document j.
+    With q = tanh(query logits), d = sign(document logits), B bits, the `scale` γ, the `shared`
+    share λ and the `temperature` τ,
+
+        z_ij = (γ / B) q_i · d_j
+        t_ij = (1 − λ) [i = j] + λ softmax_j(s_ij / τ)
+        L    = −(1/N) Σ_ij t_ij ln softmax_j(z_ij) + the same of z and s transposed.
+
+    With `weight_NN`, w_ij > 0, document j takes part in both softmaxes of query i with that weight:
+    ln w_ij is added to z_ij and to s_ij / τ. The query stays real, as the asymmetric ranking takes
+    it.
+    """
+    documents_NB = straight_through_signs(document_logits_NB)
+    z_NN = torch.tanh(query_logits_NB) @ documents_NB.T * (scale / documents_NB.shape[1])
+    exact_NN = torch.eye(len(z_NN), dtype=z_NN.dtype, device=z_NN.device)
+    alike_NN = similarity_NN / temperature
+    if weight_NN is not None:
+        z_NN, alike_NN = z_NN + weight_NN.log(), alike_NN + weight_NN.log()
+    total = z_NN.new_zeros(())
+    for scores_NN, alike in ((z_NN, alike_NN), (z_NN.T, alike_NN.T)):
+        target_NN = (1 - shared) * exact_NN + shared * alike.softmax(dim=1)
+        total = total + functional.cross_entropy(scores_NN, target_NN)
+    return total

@@ -1,0 +1,168 @@
+"""Queries that documents themselves give: a few words of a sentence, and what they are similar to.
+
+They stand in for the queries that a search will receive, where there is no log of those.
+:class:`ClozeTask` makes the loss of :mod:`training.objectives.inverse_cloze` from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from encoder.features import Floats, SparseRows, TextFeatures
+from training.batches import SparseBatch
+from training.data import Rows
+from training.objectives.inverse_cloze import inverse_cloze_loss
+from training.recipe import Recipe
+
+# Where a sentence ends; of a longer run without an end, so many words are taken at a time.
+_END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
+_LONGEST_SENTENCE = 30
+_DIRECTIONS = 200
+# Finding them takes several times the memory of the texts' places along them.
+_ROWS_FOR_DIRECTIONS = 100_000
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of `text`, at most thirty words each, in order."""
+    sentences: list[str] = []
+    for sentence in _END.split(text):
+        words = sentence.split()
+        starts = range(0, len(words), _LONGEST_SENTENCE)
+        sentences.extend(" ".join(words[start : start + _LONGEST_SENTENCE]) for start in starts)
+    return sentences
+
+
+class SentenceQueries:
+    """Draws queries from the sentences of `texts`: `least` to `most` distinct terms of one.
+
+    Every sentence of a text with at least two known terms is as likely as any other, and so is
+    every term of it. A text that has no such sentence gives its one sentence of a single term, or
+    nothing: a query without terms.
+    """
+
+    def __init__(
+        self, features: TextFeatures, texts: Sequence[str], *, least: int = 2, most: int = 8
+    ) -> None:
+        self._features, self._least, self._most = features, least, most
+        sentences = [split_sentences(text) for text in texts]
+        counts = features.count_terms([one for several in sentences for one in several])
+        counts.data.fill(1.0)
+        owner = np.repeat(np.arange(len(texts)), [len(several) for several in sentences])
+        terms = np.diff(counts.indptr)
+        has_several = np.zeros(len(texts), dtype=bool)
+        has_several[owner[terms > 1]] = True
+        kept = np.flatnonzero((terms > 1) | ((terms == 1) & ~has_several[owner]))
+        self._terms: SparseRows = counts[kept]
+        self._counts = np.bincount(owner[kept], minlength=len(texts))
+        self._starts = self._counts.cumsum() - self._counts
+
+    def draw(self, rows: Rows, generator: torch.Generator) -> SparseRows:
+        """Return the features of one query from each of the texts `rows`, shape ``(N, V)``."""
+        counts = self._counts[rows]
+        place = (_uniform(len(rows), generator) * counts).astype(np.int64)
+        drawn = self._terms[np.where(counts > 0, self._starts[rows] + place, 0)]
+        wanted = self._least + _uniform(len(rows), generator) * (self._most - self._least + 1)
+        wanted = np.where(counts > 0, wanted.astype(np.int64), 0)
+        lengths = np.diff(drawn.indptr)
+        row = np.repeat(np.arange(len(rows)), lengths)
+        # In random order within each row, the first ones are taken.
+        order = np.lexsort((_uniform(drawn.nnz, generator), row))
+        rank = np.empty(drawn.nnz, dtype=np.int64)
+        rank[order] = np.arange(drawn.nnz) - np.repeat(drawn.indptr[:-1], lengths)
+        drawn.data[rank >= wanted[row]] = 0.0
+        drawn.eliminate_zeros()
+        return self._features.weigh(drawn)
+
+
+class Similarities:
+    """How similar queries are to documents without any code, from −1 to 1.
+
+    It is the mean of two cosines: that of the TF-IDF rows, which knows the very words, and that of
+    latent semantic analysis, which knows words that occur beside the same others. Source of the
+    latter: Deerwester et al., "Indexing by Latent Semantic Analysis" (1990).
+    """
+
+    def __init__(self, rows: SparseRows, seed: int) -> None:
+        from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+
+        self._rows = rows
+        size = max(1, min(_DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1))
+        svd = TruncatedSVD(size, random_state=seed)
+        fitted = rows
+        if rows.shape[0] > _ROWS_FOR_DIRECTIONS:
+            chosen = np.random.default_rng(seed).permutation(rows.shape[0])[:_ROWS_FOR_DIRECTIONS]
+            fitted = rows[np.sort(chosen)]
+        svd.fit(fitted)
+        self._directions_VK: Floats = np.ascontiguousarray(svd.components_.T, dtype=np.float32)
+        self._places_NK = _unit_rows(np.asarray(rows @ self._directions_VK))
+
+    def of(self, queries: SparseRows, rows: Rows) -> Tensor:
+        """Return the similarity of each query, ``(N, V)``, to each document, ``float32[N, M]``."""
+        words = (queries @ self._rows[rows].T).toarray()
+        meaning = _unit_rows(np.asarray(queries @ self._directions_VK)) @ self._places_NK[rows].T
+        return torch.from_numpy(np.asarray((words + meaning) / 2, dtype=np.float32))
+
+
+class ClozeTask:
+    """The inverse cloze loss of a recipe for batches of the texts trained on.
+
+    `rows` are the features of `texts`, ``(N, V)``.
+    """
+
+    def __init__(
+        self, recipe: Recipe, features: TextFeatures, texts: Sequence[str], rows: SparseRows
+    ) -> None:
+        self._recipe = recipe
+        self._queries = SentenceQueries(features, texts)
+        self._similarities = Similarities(rows, recipe.seed)
+
+    def loss(
+        self,
+        encoder: nn.Module,
+        logits_NB: Tensor,
+        rows: Rows,
+        generator: torch.Generator,
+        alike_NN: Tensor | None = None,
+    ) -> Tensor:
+        """Return the loss of one query drawn from each of the texts `rows`; a scalar.
+
+        `logits_NB` are what `encoder` gave for these texts. One of which no term is known gives no
+        query and is left out. `alike_NN` is how probable it is that two of them are of one class:
+        the less so, the less they compete, since the pair loss parts them.
+        """
+        drawn = self._queries.draw(rows, generator)
+        taken = np.flatnonzero(np.diff(drawn.indptr))
+        if len(taken) < 2:
+            return logits_NB.new_zeros(())
+        drawn, device = drawn[taken], logits_NB.device
+        batch = SparseBatch.of_rows(drawn, np.arange(len(taken)))
+        _, query_logits_NB = encoder(batch.to(device), generator)
+        recipe = self._recipe
+        kept = torch.from_numpy(taken).to(device)
+        least = recipe.cloze_other_classes
+        return inverse_cloze_loss(
+            query_logits_NB.float(),
+            logits_NB[kept].float(),
+            self._similarities.of(drawn, rows[taken]).to(device),
+            scale=recipe.cloze_scale,
+            shared=recipe.cloze_shared,
+            temperature=recipe.cloze_temperature,
+            weight_NN=(
+                None if alike_NN is None else least + (1 - least) * alike_NN[kept][:, kept].float()
+            ),
+        )
+
+
+def _unit_rows(rows: Floats) -> Floats:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
+
+
+def _uniform(count: int, generator: torch.Generator) -> Any:
+    return torch.rand(count, generator=generator, dtype=torch.float64).numpy()
