@@ -1,0 +1,171 @@
+"""The ranking by codes and words together, against the same scores of every document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus.document import Document
+from encoder.codes import unpack_codes
+from index.collection import Collection
+from index.engines.segments import Generation
+from index.filters import Filter, parse_filter
+from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.brute_force import BruteForceBm25
+from index.lexical.index import LexicalIndex
+from index.rankings.asymmetric import whole_weights
+from index.rankings.hybrid import HybridRanking
+from index.rankings.moments import CodeMoments
+from index.records import EncodedQueries, Query
+from tests.support.codes import clustered_codes
+from tests.support.collections import text_collection
+from tests.support.encoders import random_texts
+
+ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
+
+
+def standardized(scores: np.ndarray) -> np.ndarray:
+    deviation = scores.std()
+    return (scores - scores.mean()) / deviation if deviation > 1e-9 else np.zeros(len(scores))
+
+
+def brute_force(
+    queries: EncodedQueries, place: int, codes: np.ndarray, texts: list[str], weight: float
+) -> np.ndarray:
+    """Score every document, in floating-point numbers all along."""
+    words = BruteForceBm25(list(enumerate(texts)), ANALYZER).scores(queries.texts[place] or "")
+    signs = unpack_codes(codes).astype(np.float64) * 2 - 1
+    by_codes = signs @ whole_weights(queries.weights)[place]
+    return standardized(np.array(words, dtype=np.float64)) + weight * standardized(by_codes)
+
+
+def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, k: int) -> None:
+    """Check that `rows` are the best of `expected`; what rounding alone tells apart may swap."""
+    assert len(rows) == min(k, len(expected))
+    assert len(set(rows.tolist())) == len(rows)
+    assert scores == pytest.approx(expected[rows], abs=1e-9)
+    assert scores == pytest.approx(np.sort(expected)[::-1][: len(rows)], abs=1e-9)
+    assert all(
+        (-scores[at], rows[at]) < (-scores[at + 1], rows[at + 1]) for at in range(len(rows) - 1)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_documents=st.integers(1, 60),
+    weight=st.sampled_from([0.001, 0.3, 1.0, 50.0]),
+    k=st.integers(1, 70),
+)
+def test_it_ranks_as_scoring_every_document_does(
+    *, seed: int, n_documents: int, weight: float, k: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = clustered_codes(rng, n_documents, 16, centres=3)
+    texts = random_texts(n_documents, seed)
+    rows = np.arange(n_documents)
+    ranking = HybridRanking(
+        Generation.build(0, codes, rows),
+        CodeMoments.of_codes(codes),
+        LexicalIndex.build(0, ANALYZER, enumerate(texts)),
+        weight,
+    )
+    weights = rng.normal(size=(3, 16)).astype(np.float32)
+    asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0]]
+    packed = np.packbits(weights > 0, axis=1)
+    queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_))
+    for place, found in enumerate(ranking.rank(queries, k)):
+        expected = brute_force(queries, place, codes, texts, weight)
+        assert_in_order(found.scores, found.rows, expected, k)
+        (scores,) = ranking.score(queries[place : place + 1], [rows])
+        assert scores == pytest.approx(expected, abs=1e-9)
+    few = np.flatnonzero(rng.random(n_documents) < 0.4)
+    whole = ranking.rank(queries, n_documents)
+    for found, every in zip(ranking.rank(queries, k, few), whole, strict=True):
+        inside = np.isin(every.rows, few)
+        assert found.rows.tolist() == every.rows[inside][:k].tolist()
+        assert found.scores.tolist() == every.scores[inside][:k].tolist()
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Iterator[Collection]:
+    with closing(text_collection(tmp_path)) as collection:
+        yield collection
+
+
+def documents(n_documents: int, seed: int = 0, prefix: str = "d") -> list[Document]:
+    return [
+        Document(id=f"{prefix}{at}", text=text, payload={"third": at % 3})
+        for at, text in enumerate(random_texts(n_documents, seed))
+    ]
+
+
+def all_hits(
+    collection: Collection, text: str, filter_: Filter | None = None
+) -> list[tuple[str, float]]:
+    (hits,) = collection.search([Query(text=text)], 200, ranking="hybrid", filter=filter_).hits
+    return [(hit.id, hit.score) for hit in hits]
+
+
+def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None:
+    collection.upsert(documents(40))
+    collection.delete(["d3", "d5"])
+    collection.upsert(documents(4, seed=1))
+    held = collection.contents()
+    codes = np.array([list(bytes.fromhex(one.code)) for one in held], dtype=np.uint8)
+    texts = [one.text or "" for one in held]
+    asked = [Query(text=text) for text in random_texts(5, seed=2)]
+    queries = collection.encode_queries(asked)
+    result = collection.search(queries, 200, ranking="hybrid")
+    for place, hits in enumerate(result.hits):
+        expected = brute_force(queries, place, codes, texts, 0.3)
+        score_of = dict(zip((one.id for one in held), expected.tolist(), strict=True))
+        assert [hit.score for hit in hits] == pytest.approx([score_of[hit.id] for hit in hits])
+        assert sorted(score_of) == sorted(hit.id for hit in hits)
+
+
+def test_a_filter_changes_no_score(collection: Collection) -> None:
+    collection.upsert(documents(40))
+    third = parse_filter({"field": "third", "eq": 2})
+    (text,) = random_texts(1, seed=5)
+    whole = all_hits(collection, text)
+    kept = {one.id for one in collection.contents() if third.matches(one.payload)}
+    assert all_hits(collection, text, third) == [one for one in whole if one[0] in kept]
+
+
+def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
+    collection.upsert(documents(60))
+    (text,) = random_texts(1, seed=3)
+    left = all_hits(collection, text)
+    cursor, first = None, True
+    while cursor is not None or first:
+        result = collection.search([Query(text=text)], 13, ranking="hybrid", cursor=cursor)
+        assert [(hit.id, hit.score) for hit in result.hits[0]] == left[:13]
+        left, first = left[13:], False
+        (cursor,) = result.next_cursors
+        collection.upsert(documents(10, seed=len(left), prefix=f"new{len(left)}-"))
+        gone = [id_ for id_, _ in left[-2:]]
+        collection.delete(gone)
+        left = [one for one in left if one[0] not in gone]
+    assert not left
+
+
+def test_the_order_is_the_same_however_the_collection_came_about(
+    collection: Collection, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    with closing(text_collection(tmp_path / "other")) as other:
+        for part in range(0, 60, 7):
+            other.upsert(documents(60)[part : part + 7])
+        all_hits(other, "red")
+        other.upsert(documents(60, seed=1))
+        other.upsert(documents(60))
+        collection.upsert(documents(60))
+        for text in random_texts(5, seed=4):
+            assert all_hits(other, text) == all_hits(collection, text)
