@@ -8,17 +8,14 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeGuard
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
-from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
 
 from index.data_folder import DataFolder
 from service.batching import Batcher
-from service.http.admission import Authenticate, Deadline, Queue
-from service.http.direct import DirectSearch
+from service.http.admission import Authenticate, Deadline, Turns
+from service.http.body import HeldBytes
 from service.http.keyring import Keyring
 from service.http.middleware import BodyLimit, RequestId
 from service.http.monitoring import Metrics, Observe
@@ -46,11 +43,11 @@ from service.write_gate import WriteGate
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
+    search.router,  # its route is looked for most often
     health.router,
     encoders.router,
     collections.router,
     documents.router,
-    search.router,
     evaluations.router,
     jobs.router,
     aliases.router,
@@ -120,6 +117,16 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
+    app.state.held_bytes = HeldBytes(settings.max_held_bytes)
+    app.state.turns, app.state.streaming_turns = (
+        Turns(
+            settings.concurrent_requests,
+            settings.queued_requests,
+            settings.concurrent_large_requests,
+            app.state.metrics,
+        )
+        for _ in range(2)
+    )
     app.state.write_gate = WriteGate()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
@@ -134,14 +141,6 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
     """Put the layers around the routes, the innermost first."""
     metrics: Metrics = app.state.metrics
-    described = next(one for one in search.router.routes if _is_search(one))
-    app.add_middleware(DirectSearch, described=described)
-    app.add_middleware(
-        Queue,
-        running=settings.concurrent_requests,
-        waiting=settings.queued_requests,
-        metrics=metrics,
-    )
     app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
     app.add_middleware(Authenticate, keyring=Keyring(settings))
     app.add_middleware(Deadline, seconds=settings.request_timeout, by_part={UPLOAD_PATH})
@@ -173,10 +172,6 @@ def _body_limit(path: str, settings: Settings) -> int:
         return settings.max_snapshot_bytes
     bulk = path.endswith(BULK_PATHS)
     return settings.max_bulk_body_bytes if bulk else settings.max_body_bytes
-
-
-def _is_search(route: BaseRoute) -> TypeGuard[APIRoute]:
-    return isinstance(route, APIRoute) and route.endpoint is search.post_search
 
 
 def _version() -> str:

@@ -117,6 +117,13 @@ class Settings(BaseSettings):
     queued_requests: int = Field(
         default=256, ge=0, description="requests that wait for their turn; the next is answered 429"
     )
+    concurrent_large_requests: Count = Field(
+        default=4,
+        description="of them, those with a body of more than 1 MiB",
+    )
+    max_held_bytes: Count = Field(
+        default=256 << 20, description="of large bodies that are being received, all together"
+    )
     concurrent_writes: Count = Field(default=8, description="requests that write at a time")
     concurrent_long_reads: Count = Field(
         default=8,
@@ -171,6 +178,16 @@ class Settings(BaseSettings):
         default=None,
         description="where OpenTelemetry traces go, an OTLP/HTTP address ending in /v1/traces",
     )
+
+    @property
+    def most_entries(self) -> dict[str, int]:
+        """How many entries lists in bodies may have, by the name of the field."""
+        return {
+            "documents": self.max_documents,
+            "searches": self.max_searches,
+            "inputs": self.max_inputs,
+            "queries": self.max_queries,
+        }
 
     @property
     def whereabouts(self) -> Whereabouts:

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
-from collections.abc import Container, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -29,6 +29,7 @@ CHALLENGE = 'Bearer realm="hummingbit", Basic realm="hummingbit", charset="UTF-8
 # A body this small is read and thrown away, so that the connection can be used again.
 UNREAD_BYTES = 64 << 10
 UNREAD_SECONDS = 1.0
+LARGE_BODY = 1 << 20
 
 
 class Authenticate:
@@ -94,38 +95,45 @@ async def _is_read(headers: Mapping[str, str], receive: Receive) -> bool:
     return declared <= UNREAD_BYTES and await discard_body(receive, declared, UNREAD_SECONDS)
 
 
-class Queue:
-    """Lets so many requests be worked on at a time and so many wait; the next is answered 429."""
+class Turns:
+    """Lets so many requests be worked on at a time and so many wait; the next is answered 429.
 
-    def __init__(self, app: ASGIApp, running: int, waiting: int, metrics: Metrics) -> None:
-        self._app = app
+    Of those with a large body, which takes a multiple of its size in memory, fewer are worked on.
+    """
+
+    def __init__(self, running: int, waiting: int, large: int, metrics: Metrics) -> None:
         self._turns = asyncio.Semaphore(running)
+        self._large = asyncio.Semaphore(large)
         self._most = waiting
-        self._waiting = 0
         self._metrics = metrics
-        metrics.waiting.set_function(lambda: self._waiting)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on when it is its turn."""
-        if scope["type"] != "http" or scope["path"] in WITHOUT_WAITING:
-            await self._app(scope, receive, send)
-            return
-        if self._turns.locked() and self._waiting >= self._most:
-            self._metrics.refused.inc()
-            message = f"{self._waiting} requests are waiting already; try again later"
-            problem = ProblemError(429, "too_many_requests", message)
-            await problem_response(Request(scope), problem)(scope, receive, send)
-            return
-        self._waiting += 1
+    @contextlib.asynccontextmanager
+    async def turn(self, size: int = 0) -> AsyncIterator[None]:
+        """Wait for a turn and hold it; `size` is that of the request's body.
+
+        Raises:
+            ProblemError: 429 if too many wait already.
+        """
+        metrics = self._metrics
+        is_large = size > LARGE_BODY
+        must_wait = self._turns.locked() or (is_large and self._large.locked())
+        if must_wait and metrics.waiting >= self._most:
+            metrics.refused.inc()
+            message = f"{metrics.waiting} requests are waiting already; try again later"
+            raise ProblemError(429, "too_many_requests", message)
+        metrics.waiting += 1
+        held = contextlib.AsyncExitStack()
         try:
-            await self._turns.acquire()
+            if is_large:
+                await held.enter_async_context(self._large)
+            await held.enter_async_context(self._turns)
+        except BaseException:
+            await held.aclose()
+            raise
         finally:
-            self._waiting -= 1
-        try:
-            if not scope["state"].get("expired"):
-                await self._app(scope, receive, send)
-        finally:
-            self._turns.release()
+            metrics.waiting -= 1
+        async with held:
+            yield
 
 
 class Deadline:

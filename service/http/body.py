@@ -3,136 +3,104 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import numpy as np
-from fastapi import Request, Response
+from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.types import Receive, Scope
 
+from service.http.body_validation import validate
+from service.http.json_parser import parse_json
 from service.http.problems import ProblemError
-from service.http.roles import Role, needed_role
+from service.settings import Settings
 
 # Shorter bodies are parsed faster than they are handed to a thread.
 PARSED_IN_PLACE = 64 << 10
 
 
-class JSONRoute(APIRoute):
-    """A route for those of a role, whose body, where it takes one, is a :class:`JSONRequest`'s."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler with another request, for those who may make it."""
-        handler = super().get_route_handler()
-        needed = needed_role(self.openapi_extra)
-        changes = needed > Role.READ and bool((self.methods or set()) - {"GET", "HEAD"})
-
-        async def handle(request: Request) -> Response:
-            check_role(request, needed)
-            if changes and request.app.state.settings.read_only:
-                message = "this service only reads; send it to the one that writes"
-                raise ProblemError(403, "read_only", message)
-            return await handler(JSONRequest(request.scope, request.receive))
-
-        return handle
-
-
-def check_role(request: Request, needed: Role) -> None:
-    """Raise a ProblemError, 403, unless the request's key is of the role `needed` or a higher."""
-    role: Role = request.scope["state"]["role"]
-    if role < needed:
-        message = f"the key is one to {role.label}; this needs one for {needed.label}"
-        problem = ProblemError(403, "forbidden", message)
-        challenge = 'Bearer realm="hummingbit", error="insufficient_scope"'
-        problem.headers = {"WWW-Authenticate": f'{challenge}, scope="{needed.label}"'}
-        raise problem
-
-
 class JSONRequest(Request):
-    """A request that takes a JSON body only, and parses it strictly and off the event loop."""
+    """A request that takes a JSON body only, and parses and validates it without a pause.
+
+    `model` is what the body must be; FastAPI takes an instance of it as it is.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, model: type[BaseModel] | None) -> None:
+        super().__init__(scope, receive)
+        self._model = model
+        self.held = 0
+        """How many bytes of the body were counted, until they are removed from HeldBytes."""
 
     async def body(self) -> bytes:
         """Return the body.
 
         Raises:
-            ProblemError: 415 if there is one that does not say it is JSON.
+            ProblemError: 415 if there is one that does not say it is JSON, 503 if others are being
+                received that are too large for one more beside them.
+            ClientDisconnect: if the client has gone.
         """
-        raw = await super().body()
+        if not hasattr(self, "_body"):
+            held_bytes: HeldBytes = self.app.state.held_bytes
+            chunks: list[bytes] = []
+            async for chunk in self.stream():
+                held_bytes.add(len(chunk), self.held)
+                self.held += len(chunk)
+                chunks.append(chunk)
+            self._body = b"".join(chunks)
         media_type = self.headers.get("content-type", "")
-        if raw and not _is_json(media_type):
+        if self._body and not is_json(media_type):
             given = f"the content type is {media_type[:80]!a}" if media_type else "there is none"
             message = f"{given}; send the header Content-Type: application/json"
             raise ProblemError(415, "unsupported_media_type", message)
-        return raw
+        return self._body
 
     async def json(self) -> Any:
-        """Return the parsed body; see :func:`parse_json`."""
+        """Return the parsed body, an instance of the model if it must be one."""
         raw = await self.body()
-        depth: int = self.app.state.settings.max_json_depth
         if len(raw) <= PARSED_IN_PLACE:
-            return parse_json(raw, depth)
-        return await run_in_threadpool(parse_json, raw, depth)
+            return self._parsed(raw)
+        return await run_in_threadpool(self._parsed, raw)
+
+    def _parsed(self, raw: bytes) -> Any:
+        settings: Settings = self.app.state.settings
+        most = settings.most_entries
+        parsed = parse_json(raw, settings.max_json_depth, most)
+        return parsed if self._model is None else validate(self._model, parsed, most)
 
 
-def parse_json(raw: bytes, max_depth: int) -> Any:
-    """Parse UTF-8 JSON.
+class HeldBytes:
+    """The bytes of bodies that are being received or wait for a turn, which are bounded.
 
-    Numbers too large for a float come out as infinity, and lone surrogates as they are: what reads
-    the values can say which of them it is.
-
-    Raises:
-        ProblemError: 400 if it is not JSON, has NaN or Infinity, names a key twice in one object,
-            holds an integer of thousands of digits or is nested in more than `max_depth` levels.
+    Without a bound, clients that send all but the end of large bodies would fill the memory. What
+    is beyond a small body counts.
     """
-    _check_depth(raw, max_depth)
-    try:
-        return json.loads(raw.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise _not_json(f"byte {error.start} is not UTF-8") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise _not_json(f"{error.msg} ({where})") from None
-    except RecursionError:
-        raise _not_json("it is nested too deeply") from None
-    except ValueError:
-        raise _not_json("it holds an integer of too many digits") from None
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+
+    def add(self, count: int, before: int) -> None:
+        """Count `count` bytes of a body of which `before` have come.
+
+        Raises:
+            ProblemError: 503 if it is too much.
+        """
+        self._held += count
+        if self._held > self._most and before + count > PARSED_IN_PLACE:
+            self._held -= count
+            message = "too many large bodies are being received; try again later"
+            raise ProblemError(503, "too_many_bodies", message)
+
+    def remove(self, count: int) -> None:
+        """Forget bytes that were counted."""
+        self._held -= count
 
 
-def _check_depth(raw: bytes, most: int) -> None:
-    """Raise a ProblemError if objects and lists are nested too deeply, before any is made."""
-    if raw.count(b"[") + raw.count(b"{") <= most:
-        return
-    # Without escaped quotes, the text is inside a string after an odd number of quotes.
-    text = np.frombuffer(raw.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)
-    inside = np.bitwise_xor.accumulate((text == ord('"')).view(np.uint8))
-    opens = (text == ord("[")) | (text == ord("{"))
-    closes = (text == ord("]")) | (text == ord("}"))
-    steps = (opens.view(np.int8) - closes.view(np.int8)) * (inside ^ 1).view(np.int8)
-    if int(np.cumsum(steps, dtype=np.int32).max(initial=0)) > most:
-        raise _not_json(f"it is nested in more than {most} levels")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    parsed = dict(pairs)
-    if len(parsed) != len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _not_json(f"the key {twice[:40]!a} is given twice in one object")
-    return parsed
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise _not_json(f"{name} is no JSON number; numbers must be finite")
-
-
-def _not_json(reason: str) -> ProblemError:
-    return ProblemError(400, "invalid_json", f"the body cannot be read as JSON: {reason}")
-
-
-def _is_json(content_type: str) -> bool:
+def is_json(content_type: str) -> bool:
+    """Tell whether a content type says that a body is JSON."""
     media_type = content_type.partition(";")[0].strip().lower()
     main, _, sub = media_type.partition("/")
     return main == "application" and (sub == "json" or sub.endswith("+json"))

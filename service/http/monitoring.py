@@ -55,9 +55,10 @@ class Metrics:
             registry=self._registry,
         )
         self._stages = {stage: stages.labels(stage) for stage in STAGES}
-        self.waiting = Gauge(
+        self.waiting = 0
+        Gauge(
             "hummingbit_waiting_requests", "Requests that wait for a turn.", registry=self._registry
-        )
+        ).set_function(lambda: self.waiting)
         self.refused = Counter(
             "hummingbit_refused_requests",
             "Requests that were answered 429, the queue being full.",

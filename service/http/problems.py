@@ -22,6 +22,7 @@ TITLES = {
     "unauthorized": "A key is needed",
     "forbidden": "The key may not do this",
     "too_many_requests": "Too many requests are waiting",
+    "too_many_bodies": "Too many bodies are being received",
     "timed_out": "The answer took too long",
     "body_too_slow": "The body took too long",
     "request_too_slow": "The request took too long",

@@ -17,7 +17,7 @@ from corpus.document import Document, parse_document
 from encoder.codes import Codes
 from index.backend import CollectionBackend, Folder
 from index.inputs import batches, encode_documents, read_contents
-from service.http.body import parse_json
+from service.http.json_parser import parse_json
 from service.http.problems import ProblemError
 from service.jobs.runner import Progress, write_synced
 from service.schemas.checks import check_fingerprint, check_id, check_text, located

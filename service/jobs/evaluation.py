@@ -11,7 +11,7 @@ from evaluation.reports.report import write_report
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field
 from service.jobs.runner import Progress, write_synced
-from service.schemas.checks import check_count, parse_item
+from service.schemas.checks import parse_item
 from service.schemas.evaluations import EvaluateRequest
 from service.settings import Settings
 
@@ -44,7 +44,6 @@ def parse_evaluation(
     Raises:
         ProblemError: pointing to what is wrong.
     """
-    check_count(body.queries, limits.max_queries, "queries")
     queries = [
         parse_item(item, limits, "queries", position, id=item.id or str(position))
         for position, item in enumerate(body.queries)

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Response
 from index.aliases import AddAlias, RemoveAlias
 from index.errors import CollectionExists, InputError
 from index.names import check_name
-from service.http.body import JSONRoute
 from service.http.problems import invalid_field
 from service.http.roles import ADMIN, READ
+from service.http.routing import JSONRoute
 from service.routes.dependencies import CollectionOf, Folder, GateOf, render
 from service.routes.jobs import SubmitOf, accepted
 from service.schemas.aliases import Alias, AliasAction, Aliases, ChangeAliases, Reindex

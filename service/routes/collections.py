@@ -11,8 +11,8 @@ from corpus.document import Document
 from index.backend import CollectionBackend
 from index.errors import InputError, UnknownDocument
 from service.http import roles
-from service.http.body import JSONRoute
 from service.http.problems import MEDIA_TYPE, ProblemError, invalid_field, pointer
+from service.http.routing import JSONRoute
 from service.routes.dependencies import (
     LONG_READ,
     WRITE,
@@ -29,7 +29,6 @@ from service.routes.dependencies import (
 )
 from service.routes.health import unavailable_collections
 from service.schemas.checks import (
-    check_count,
     check_fingerprint,
     parse_item,
 )
@@ -159,7 +158,6 @@ def put_documents(
     """
     create_only = creates_only(if_none_match)
     check_fingerprint(folder.collection(name), body.encoder_fingerprint)
-    check_count(body.documents, limits.max_documents, "documents")
     documents = [
         parse_item(item, limits, "documents", position, id=item.id)
         for position, item in enumerate(body.documents)

@@ -80,10 +80,10 @@ Limits = Annotated[Settings, Depends(_settings)]
 
 # A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
 # threads; these see to it that some are always left for single searches.
-WRITE = [Depends(_write_slot)]
+WRITE = [Depends(_write_slot, scope="function")]
 # Who passes through the gate himself, looks the name up inside.
-WRITE_SLOT = [Depends(_write_slot_only)]
-LONG_READ = [Depends(_long_read_slot)]
+WRITE_SLOT = [Depends(_write_slot_only, scope="function")]
+LONG_READ = [Depends(_long_read_slot, scope="function")]
 
 IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; what is there stays.")]
 

@@ -9,9 +9,9 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-from service.http.body import JSONRoute
 from service.http.problems import ProblemError
 from service.http.roles import READ
+from service.http.routing import JSONRoute
 
 router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 

@@ -12,10 +12,11 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from service.http.body import JSONRoute, check_media_type, keep_body
+from service.http.body import check_media_type, keep_body
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
+from service.http.routing import JSONRoute
 from service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from service.routes.dependencies import (
     LONG_READ,
@@ -193,14 +194,17 @@ async def post_bulk(
 async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
     """Yield the lines of a body, `size` at a time, as they come."""
     lines: list[bytes] = []
-    rest = b""
+    begun: list[bytes] = []  # the pieces of a line whose end has not come
     async for chunk in request.stream():
-        *complete, rest = (rest + chunk).split(b"\n")
-        lines += complete
+        end, *following = chunk.split(b"\n")
+        begun.append(end)
+        if following:
+            lines += [b"".join(begun), *following[:-1]]
+            begun = [following[-1]]
         while len(lines) >= size:
             yield lines[:size]
             lines = lines[size:]
-    if rest:
+    if rest := b"".join(begun):
         lines.append(rest)
     if lines:
         yield lines

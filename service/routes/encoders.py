@@ -20,11 +20,11 @@ from encoder.encoder import Encoder
 from encoder.features import InputError, TextFeatures
 from index.data_folder import DataFolder
 from index.errors import UnknownEncoder
-from service.http.body import JSONRoute
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
+from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits, render, without_path
-from service.schemas.checks import check_count, check_text, located
+from service.schemas.checks import check_text, located
 from service.schemas.collections import Unavailable
 from service.schemas.common import EncoderName
 from service.schemas.encoders import (
@@ -87,7 +87,6 @@ def post_encoder_encode(
     name: str, encoder: EncoderOf, body: EncoderInputs, limits: Limits
 ) -> Response:
     """Return the codes that an encoder gives texts or vectors."""
-    check_count(body.inputs, limits.max_inputs, "inputs")
     return render(
         EncodedInputs(
             codes=write_codes(_encode(encoder, body.inputs, limits), body.format),

@@ -12,9 +12,9 @@ from evaluation.reports.formats import FORMATS
 from evaluation.reports.job import Job
 from evaluation.reports.plots import PlotError
 from evaluation.reports.report import parse_report
-from service.http.body import JSONRoute
 from service.http.problems import ProblemError
 from service.http.roles import READ
+from service.http.routing import JSONRoute
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
 from service.jobs.job_store import JobRecord
 from service.jobs.runner import Jobs, write_synced

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.http.admission import given_key
-from service.http.body import JSONRoute
 from service.http.roles import READ, WRITE
+from service.http.routing import JSONRoute
 from service.jobs.job_store import JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import render

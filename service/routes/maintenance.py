@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from service.http.body import JSONRoute, check_role
 from service.http.roles import ADMIN, READ, Role
+from service.http.routing import JSONRoute, check_role
 from service.jobs.kinds import compact, verify
 from service.routes.dependencies import LONG_READ, CollectionOf, render, wants_async
 from service.routes.jobs import SubmitOf, accepted

@@ -14,13 +14,12 @@ from encoder.explanation import explain_text
 from index.backend import CollectionBackend
 from index.records import Query, SearchResult
 from service.batching import Asked, Batcher
-from service.http.body import JSONRoute
 from service.http.field_errors import show
 from service.http.problems import invalid_field
 from service.http.roles import READ
+from service.http.routing import Handler, JSONRoute
 from service.routes.dependencies import LONG_READ, CollectionOf, Limits, encoder_name, render, stage
 from service.schemas.checks import (
-    check_count,
     check_fingerprint,
     check_text,
     checked_filter,
@@ -40,7 +39,27 @@ from service.settings import Settings
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 
-@router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
+class SearchRoute(JSONRoute):
+    """The route of :func:`post_search`, which it calls itself.
+
+    FastAPI solves what a function depends on anew for every request, which takes longer than a
+    search does.
+    """
+
+    def handler(self) -> Handler:
+        """Return what answers a search."""
+        return _answer_search
+
+
+async def _answer_search(request: Request) -> Response:
+    if not await request.body():
+        raise invalid_field("is missing")
+    body: SearchRequest = await request.json()
+    state = request.app.state
+    collection: CollectionBackend = state.folder.collection(request.path_params["name"])
+    return await post_search(request, collection, body, state.settings)
+
+
 async def post_search(
     request: Request, collection: CollectionOf, body: SearchRequest, limits: Limits
 ) -> Response:
@@ -55,6 +74,17 @@ async def post_search(
     with located():
         answer = await batcher.search(asked, query)
     return Response(answer, media_type="application/json")
+
+
+router.add_api_route(
+    "/search",
+    post_search,
+    methods=["POST"],
+    response_model=SearchResponse,
+    openapi_extra=READ,
+    summary="Search",
+    route_class_override=SearchRoute,
+)
 
 
 def _search_alone(
@@ -122,7 +152,6 @@ def write_search(asked: Asked, result: SearchResult, place: int, seconds: float)
 )
 def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
     """Answer searches as of one generation of the collection."""
-    check_count(body.searches, limits.max_searches, "searches")
     check_fingerprint(collection, body.encoder_fingerprint)
     # A limit beyond what any search may have is refused below, and pointed to.
     largest = min(max(search.limit for search in body.searches), limits.max_limit)
@@ -143,7 +172,6 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
 )
 def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
     """Return the codes that the collection's encoder gives texts or vectors."""
-    check_count(body.inputs, limits.max_inputs, "inputs")
     encoder = encoder_name(collection)
     if encoder is None:
         message = "cannot be encoded: the collection has no encoder, its documents bring codes"

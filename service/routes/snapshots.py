@@ -13,9 +13,10 @@ from fastapi.responses import FileResponse
 from index.data_folder import DataFolder
 from index.errors import CollectionExists
 from index.names import check_name
-from service.http.body import JSONRoute, check_media_type, keep_body
+from service.http.body import check_media_type, keep_body
 from service.http.problems import ProblemError
 from service.http.roles import ADMIN
+from service.http.routing import JSONRoute
 from service.jobs.kinds import UPLOAD, local, snapshot_record
 from service.routes.dependencies import (
     LONG_READ,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,12 +38,6 @@ def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
     message = f"collection {collection.name!a} {own}; the codes are of encoder {given[:80]!a}"
     errors = [{"pointer": "/encoder_fingerprint", "message": message}]
     raise ProblemError(409, "encoder_mismatch", message, errors)
-
-
-def check_count(items: Sequence[Any], most: int, field: str) -> None:
-    """Raise a ProblemError if the list `field` of the body has more than `most` entries."""
-    if len(items) > most:
-        raise invalid_field(f"has {len(items):,} entries; at most {most:,} are taken", field)
 
 
 def check_text(text: str | None, limits: Settings, *place: str | int) -> None:

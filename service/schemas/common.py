@@ -6,15 +6,37 @@ What a document may hold is decided in :mod:`corpus.document`, and what a collec
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+
+from service.http.field_errors import MAX_ERRORS
+
+
+class _FirstError(FailFast):
+    """Ends the validation of a list with the first error; unlike pydantic's own, it has a hash."""
+
+    __hash__ = object.__hash__
+
+
+FIRST_ERROR = _FirstError()
 
 
 class RequestModel(BaseModel):
     """What a request's body is made of: no unknown fields, no conversions, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, given: Any) -> Any:
+        """Leave out all but the first unknown fields: each would be an error of its own."""
+        if not isinstance(given, dict) or len(given) <= len(cls.model_fields) + MAX_ERRORS:
+            return given
+        known = {name: value for name, value in given.items() if name in cls.model_fields}
+        unknown = (name for name in given if name not in cls.model_fields)
+        return {**known, **{name: given[name] for name in islice(unknown, MAX_ERRORS)}}
 
 
 class ResponseModel(BaseModel):
@@ -23,9 +45,13 @@ class ResponseModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+Strings = Annotated[list[str], FIRST_ERROR]
+"""A list of which only the first wrong entry is told."""
+
 Text = Annotated[str | None, Field(description="For collections whose encoder takes texts.")]
 Vector = Annotated[
-    list[float] | None, Field(description="For collections whose encoder takes vectors.")
+    Annotated[list[float], FIRST_ERROR] | None,
+    Field(description="For collections whose encoder takes vectors."),
 ]
 Code = Annotated[
     str | None,

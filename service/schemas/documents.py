@@ -13,6 +13,7 @@ from service.schemas.common import (
     Fingerprint,
     RequestModel,
     ResponseModel,
+    Strings,
     Text,
     Vector,
 )
@@ -26,7 +27,7 @@ class NewDocument(RequestModel):
     vector: Vector = None
     code: Code = None
     label: str | None = Field(None, description="Kept in the payload, as `label`.")
-    labels: list[str] | None = Field(None, description="Kept in the payload, as `labels`.")
+    labels: Strings | None = Field(None, description="Kept in the payload, as `labels`.")
     payload: dict[str, Any] | None = None
 
 
@@ -72,7 +73,7 @@ class DocumentPage(ResponseModel):
 class GetRequest(RequestModel):
     """Which documents to get."""
 
-    ids: list[str] = Field(min_length=1, max_length=1000)
+    ids: Strings = Field(min_length=1, max_length=1000)
 
 
 class FoundDocuments(ResponseModel):
@@ -97,7 +98,7 @@ class Count(ResponseModel):
 class DeleteRequest(RequestModel):
     """Which documents to delete: exactly one of their ids and a filter."""
 
-    ids: list[str] | None = Field(None, max_length=10_000)
+    ids: Strings | None = Field(None, max_length=10_000)
     filter: Filter = None
 
 

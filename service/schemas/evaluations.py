@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from evaluation.reports.report import Report
-from service.schemas.common import Code, EncoderName, RequestModel, ResponseModel, Text, Vector
+from service.schemas.common import (
+    Code,
+    EncoderName,
+    RequestModel,
+    ResponseModel,
+    Strings,
+    Text,
+    Vector,
+)
+
+
+def _wrong_grades(given: Any) -> Any:
+    """Return the first wrong grade alone, if there is one: each would be an error of its own."""
+    if not isinstance(given, dict):
+        return given
+    for query, grades in given.items():
+        if not isinstance(grades, dict):
+            return {query: grades}
+        for document, grade in grades.items():
+            if type(grade) is not int:
+                return {query: {document: grade}}
+    return given
 
 
 class LabelledQuery(RequestModel):
@@ -21,18 +42,18 @@ class LabelledQuery(RequestModel):
     vector: Vector = None
     code: Code = None
     label: str | None = None
-    labels: list[str] | None = None
+    labels: Strings | None = None
 
 
 class EvaluateRequest(RequestModel):
     """Labelled queries, and what to measure of the lists that they find."""
 
     queries: list[LabelledQuery] = Field(min_length=1)
-    metrics: list[str] = Field(
+    metrics: Strings = Field(
         ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
     )
     label_field: str = Field("label", description="Where the documents' payloads have the label.")
-    qrels: dict[str, dict[str, int]] | None = Field(
+    qrels: Annotated[dict[str, dict[str, int]], BeforeValidator(_wrong_grades)] | None = Field(
         None,
         description="Grades by the ids of query and document, in place of labels; above 0 is"
         " relevant.",

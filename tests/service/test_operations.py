@@ -7,13 +7,14 @@ import http.client
 import io
 import json
 import logging
+import select
 import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from index.data_folder import DataFolder
+from index.errors import StoreError
 from service.http.tracing import Trace, provider_of
 from service.logs import JSONFormatter, request_name
 from service.settings import Settings
@@ -144,6 +146,77 @@ def test_a_body_that_takes_too_long(tmp_path: Path) -> None:
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b'"body_too_slow"' in answer
         assert client.get("/readyz").status_code == 200
+
+
+def begin_body(client: httpx.Client, path: str, length: int, part: bytes) -> socket.socket:
+    """Send the head of a request and a part of its body."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    )
+    connection = socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=20)
+    connection.sendall(head.encode() + part)
+    return connection
+
+
+def test_bodies_that_come_slowly_hold_up_nobody(tmp_path: Path) -> None:
+    path = "/v1/collections/c"
+    limits = Settings(concurrent_requests=1, queued_requests=0, concurrent_long_reads=1)
+    with served(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+        client.put(path, json={"encoder": "words"})
+        for place in ("search", "search/batch", "encode", "evaluate") * 4:
+            slow.enter_context(begin_body(client, f"{path}/{place}", 50, b"{"))
+        for _ in range(3):
+            assert client.post(f"{path}/search", json={"text": "apple"}).status_code == 200
+            batch = {"searches": [{"text": "apple"}]}
+            assert client.post(f"{path}/search/batch", json=batch).status_code == 200
+
+
+def test_answers_that_are_taken_slowly_hold_up_nobody(tmp_path: Path) -> None:
+    path = "/v1/collections/c"
+    limits = Settings(concurrent_requests=1, queued_requests=0, concurrent_long_reads=1)
+    with served(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+        client.put(path, json={"n_bits": 8})
+        payload = {"x": "x" * 60_000}
+        documents = [{"id": str(i), "code": "00", "payload": payload} for i in range(200)]
+        assert client.put(f"{path}/documents", json={"documents": documents}).status_code == 200
+        body = b'{"limit": 200}'
+        for _ in range(2):
+            one = slow.enter_context(begin_body(client, f"{path}/documents:scroll", 14, body))
+            assert one.recv(20).startswith(b"HTTP/1.1 200 ")
+        response = client.post(f"{path}/documents:scroll", json={"limit": 1})
+        assert response.status_code == 200
+
+
+def test_large_bodies_beside_each_other_are_bounded(tmp_path: Path) -> None:
+    path = "/v1/collections/c"
+    with served(tmp_path, Settings(max_held_bytes=300_000)) as client, ExitStack() as slow:
+        client.put(path, json={"n_bits": 8})
+        part = b'{"code": "' + b" " * 200_000
+        begun = [begin_body(client, f"{path}/search", 400_000, part) for _ in range(2)]
+        for one in begun:
+            slow.enter_context(one)
+        (refused, *_), _, _ = select.select(begun, [], [], 20)
+        assert refused.recv(20).startswith(b"HTTP/1.1 503 ")
+        assert client.post(f"{path}/search", json={"code": "00"}).status_code == 200
+
+
+class Failing(DataFolder):
+    """A data folder whose collections cannot be read."""
+
+    looked_up = 0
+
+    def collection(self, name: str) -> Any:  # noqa: ARG002 - as of every folder
+        self.looked_up += 1
+        raise StoreError("it cannot be read")
+
+
+def test_a_search_that_fails_is_made_once(tmp_path: Path) -> None:
+    folder = Failing(tmp_path, writable=True)
+    with folder, served(folder) as client:
+        response = client.post("/v1/collections/c/search", json={"text": "apple"})
+        check_problem(response, 404, "unknown_collection")
+        assert folder.looked_up == 1
 
 
 def test_a_line_of_the_log_is_one_json_object() -> None:

@@ -1,0 +1,240 @@
+"""JSON as RFC 8259 has it, and nothing more lenient, parsed in slices.
+
+Python's parser holds the interpreter lock until it is done: 16 MiB would keep the event loop
+waiting for a second. A long text is therefore cut at the commas of its containers, which numpy
+finds without the lock, and parsed some tens of KiB at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.http.problems import ProblemError, invalid_field
+
+SLICE = 64 << 10
+BLOCK = 256 << 10
+OPEN, CLOSE, COMMA = 1, 2, 3
+WHITESPACE = b" \t\n\r"
+# A body of 16 MiB could hold millions of empty lists, and Python's garbage collector would look at
+# all of them again and again.
+MAX_VALUES = 2_000_000
+MAX_CONTAINERS = 250_000
+
+Positions = NDArray[np.int32]
+
+
+def parse_json(
+    raw: bytes, max_depth: int, most: Mapping[str, int] | None = None, size: int = SLICE
+) -> Any:
+    """Parse UTF-8 JSON, `size` bytes at a time.
+
+    `most` bounds lists that are fields of the outermost object; a longer one is refused before its
+    entries are parsed. Numbers too large for a float come out as infinity, and lone surrogates as
+    they are: what reads the values can say which of them it is.
+
+    Raises:
+        ProblemError: 400 if it is not JSON, has NaN or Infinity, names a key twice in one object,
+            holds an integer of thousands of digits or more than :data:`MAX_VALUES` values, or is
+            nested in more than `max_depth` levels; 422 if a list is longer than `most` says.
+    """
+    if len(raw) > size or raw.count(b"[") + raw.count(b"{") > max_depth:
+        structure = _Structure(raw, max_depth)
+        if len(raw) > size:
+            return _Slices(raw, structure, most or {}, size).value(0, len(raw))
+    return _parse(raw, 0, len(raw), raw)
+
+
+class _Structure:
+    """Where the commas of each level of a text are, and where its containers open."""
+
+    def __init__(self, raw: bytes, max_depth: int) -> None:
+        # Without escaped quotes, the text is inside a string after an odd number of quotes.
+        text = raw.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in raw else raw
+        table = np.zeros(256, dtype=np.uint8)
+        table[[ord("["), ord("{")]] = OPEN
+        table[[ord("]"), ord("}")]] = CLOSE
+        table[ord(",")] = COMMA
+        steps = np.array([0, 1, -1, 0], dtype=np.int32)
+        inside, depth = 0, 0
+        found: list[tuple[NDArray[np.uint8], Positions, Positions]] = []
+        for at in range(0, len(text), BLOCK):
+            block = np.frombuffer(text, dtype=np.uint8, count=min(BLOCK, len(text) - at), offset=at)
+            quoted = np.bitwise_xor.accumulate((block == ord('"')).view(np.uint8)) ^ inside
+            kinds = table[block] * (quoted ^ 1)
+            places = np.flatnonzero(kinds)
+            kinds = kinds[places]
+            levels = np.cumsum(steps[kinds], dtype=np.int32) + depth
+            if levels.size:
+                if levels.max() > max_depth:
+                    raise _not_json(f"it is nested in more than {max_depth} levels")
+                depth = int(levels[-1])
+            inside = int(quoted[-1])
+            found.append((kinds, (places + at).astype(np.int32), levels.astype(np.int32)))
+        kinds, places, levels = (np.concatenate(part) for part in zip(*found, strict=True))
+        self.opens: Positions = places[kinds == OPEN]
+        for count, limit, what in (
+            (len(self.opens), MAX_CONTAINERS, "lists and objects"),
+            (int((kinds != CLOSE).sum()), MAX_VALUES, "values"),
+        ):
+            if count > limit:
+                raise _not_json(f"it holds {count:,} {what}; at most {limit:,} are taken")
+        is_comma = kinds == COMMA
+        commas, levels = places[is_comma], levels[is_comma].clip(0).astype(np.uint16)
+        order = np.argsort(levels, kind="stable")
+        self._commas: Positions = commas[order]
+        self._ends = np.cumsum(np.bincount(levels, minlength=max_depth + 1))
+
+    def commas(self, level: int, start: int, end: int) -> Positions:
+        """Return the places of the commas of a level within `start` and `end`, in order."""
+        first = self._ends[level - 1] if level else 0
+        of_level = self._commas[first : self._ends[level]]
+        return of_level[bisect_left(of_level, start) : bisect_left(of_level, end)]
+
+    def next_open(self, start: int, end: int) -> int | None:
+        """Return the first place from `start` before `end` where a container opens."""
+        place = bisect_left(self.opens, start)
+        if place < len(self.opens) and self.opens[place] < end:
+            return int(self.opens[place])
+        return None
+
+
+class _Slices:
+    """Parses a long text by its structure."""
+
+    def __init__(
+        self, raw: bytes, structure: _Structure, most: Mapping[str, int], size: int
+    ) -> None:
+        self._raw = raw
+        self._structure = structure
+        self._most = most
+        self._size = size
+
+    def value(self, start: int, end: int, level: int = 0) -> Any:
+        """Parse the value between `start` and `end`, which stands in a container of `level`."""
+        start, end = self._strip(start, end)
+        first, last = self._raw[start : start + 1], self._raw[end - 1 : end]
+        if end - start > self._size and (first, last) == (b"[", b"]"):
+            return self._list(start + 1, end - 1, level + 1)
+        if end - start > self._size and (first, last) == (b"{", b"}"):
+            return self._object(start + 1, end - 1, level + 1)
+        return _parse(self._raw, start, end, self._raw[start:end])
+
+    def _list(self, start: int, end: int, level: int) -> list[Any]:
+        parsed: list[Any] = []
+        for low, high in self._runs(start, end, level):
+            if high - low > self._size:
+                parsed.append(self.value(low, high, level))
+            else:
+                parsed += _parse(self._raw, low - 1, high, b"[" + self._raw[low:high] + b"]")
+        return parsed
+
+    def _object(self, start: int, end: int, level: int) -> dict[str, Any]:
+        parsed: dict[str, Any] = {}
+        for low, high in self._runs(start, end, level):
+            opens = self._structure.next_open(low, high) if high - low > self._size else None
+            if opens is None:
+                part = _parse(self._raw, low - 1, high, b"{" + self._raw[low:high] + b"}")
+            else:
+                named = b"{" + self._raw[low:opens] + b"0}"
+                part = _parse(self._raw, low - 1, opens, named)
+                if len(part) != 1 or next(iter(part.values())) != 0:
+                    raise _not_json("a member of an object has no value of its own")
+                (name,) = part
+                if level == 1:
+                    self._check_count(name, opens, high)
+                part = {name: self.value(opens, high, level)}
+            if not parsed.keys().isdisjoint(part):
+                raise _given_twice(next(key for key in part if key in parsed))
+            parsed |= part
+        return parsed
+
+    def _check_count(self, name: str, start: int, end: int) -> None:
+        most = self._most.get(name)
+        if most is not None and self._raw[start : start + 1] == b"[":
+            count = len(self._structure.commas(2, start, end)) + 1
+            if count > most:
+                raise too_many(count, most, name)
+
+    def _runs(self, start: int, end: int, level: int) -> Iterator[tuple[int, int]]:
+        """Yield runs of entries of a container, from comma to comma, none longer than a slice.
+
+        An entry that is longer is a run by itself.
+        """
+        commas = self._structure.commas(level, start, end)
+        if not self._raw[start:end].strip(WHITESPACE):
+            return
+        while True:
+            place = bisect_right(commas, start + self._size)
+            if place == len(commas) and end - start <= self._size:
+                cut = end
+            else:
+                place = max(place - 1, bisect_left(commas, start))
+                cut = int(commas[place]) if place < len(commas) else end
+            if not self._raw[start:cut].strip(WHITESPACE):
+                raise _not_json(f"a value is missing ({_position(self._raw, cut)})")
+            yield start, cut
+            if cut == end:
+                return
+            start = cut + 1
+
+    def _strip(self, start: int, end: int) -> tuple[int, int]:
+        text = self._raw[start:end]
+        shorter = text.lstrip(WHITESPACE)
+        start += len(text) - len(shorter)
+        return start, start + len(shorter.rstrip(WHITESPACE))
+
+
+def too_many(count: int, most: int, *place: str | int) -> ProblemError:
+    """Return the problem of a list that has more entries than are taken."""
+    return invalid_field(f"has {count:,} entries; at most {most:,} are taken", *place)
+
+
+def _parse(raw: bytes, start: int, end: int, text: bytes) -> Any:
+    """Parse `text`, which stands between `start` and `end` of `raw`, at once."""
+    try:
+        return _DECODER.decode(text.decode())
+    except UnicodeDecodeError as error:
+        raise _not_json(f"byte {start + error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        offset = min(start + len(error.doc[: error.pos].encode()), end)
+        raise _not_json(f"{error.msg} ({_position(raw, offset)})") from None
+    except RecursionError:
+        raise _not_json("it is nested too deeply") from None
+    except ValueError:
+        raise _not_json("it holds an integer of too many digits") from None
+
+
+def _position(raw: bytes, offset: int) -> str:
+    line = raw.count(b"\n", 0, offset) + 1
+    begin = raw.rfind(b"\n", 0, offset) + 1
+    return f"line {line}, column {len(raw[begin:offset].decode('utf-8', 'replace')) + 1}"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    parsed = dict(pairs)
+    if len(parsed) != len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _given_twice(twice)
+    return parsed
+
+
+def _given_twice(key: str) -> ProblemError:
+    return _not_json(f"the key {key[:40]!a} is given twice in one object")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _not_json(f"{name} is no JSON number; numbers must be finite")
+
+
+def _not_json(reason: str) -> ProblemError:
+    return ProblemError(400, "invalid_json", f"the body cannot be read as JSON: {reason}")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)
