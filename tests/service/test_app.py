@@ -135,10 +135,16 @@ def test_an_error_nobody_thought_of_tells_nothing(tmp_path: Path) -> None:
         def encoder_names(self) -> list[str]:
             raise RuntimeError("secret")
 
-        def collections(self) -> Any:
-            raise StoreError(f"{self.path}: disk I/O error")
+        served = False
 
-    with Broken(tmp_path, writable=True) as folder, served(folder) as client:
+        def collections(self) -> Any:
+            if self.served:
+                raise StoreError(f"{self.path}: disk I/O error")
+            return super().collections()
+
+    folder = Broken(tmp_path, writable=True)
+    with folder, served(folder) as client:
+        folder.served = True
         response = client.get("/v1/encoders")
         problem = check_problem(response, 500, "internal_error")
         assert "secret" not in response.text
