@@ -18,11 +18,16 @@ from index.schema import Description
 class CollectionBase:
     """A collection of that description; `encoder` made its codes."""
 
-    def __init__(self, description: Description, encoder: Encoder | None) -> None:
-        """Raise EncoderMismatch if it was made with another encoder, or without one."""
+    def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
+        """Raise EncoderMismatch if it was made with another encoder, or without one.
+
+        `incarnation` tells it from collections that had or will have the same name. Rows mean
+        something within one incarnation only, and cursors hold rows.
+        """
         check_encoder(description, encoder)
         self.description = description
         self.name: str = description.name
+        self.incarnation = incarnation
         self.n_bits: int = description.n_bits
         self.encoder: Encoder | None = encoder
         self.encoder_name: str | None = description.encoder_name
@@ -44,7 +49,7 @@ class CollectionBase:
         places = sorted({document.id: at for at, document in enumerate(documents)}.values())
         return [documents[at] for at in places], codes[places]
 
-    def _scroll(self, limit: int, filter_: Filter | None) -> tuple[str, str, str | None]:
+    def _scroll(self, limit: int, filter_: Filter | None) -> tuple[str, str, str, str | None]:
         """Return what the cursors of a scroll belong to.
 
         Raises:
@@ -52,7 +57,8 @@ class CollectionBase:
         """
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
-        return ("scroll", self.name, None if filter_ is None else filter_to_json(filter_))
+        shown = None if filter_ is None else filter_to_json(filter_)
+        return ("scroll", self.name, self.incarnation, shown)
 
 
 def check_encoder(description: Description, encoder: Encoder | None) -> None:

@@ -83,7 +83,7 @@ class Collection(CollectionBase):
             EncoderMismatch: if the collection was made with another encoder, or without one.
             StoreError: if the store is damaged.
         """
-        super().__init__(store.description, encoder)
+        super().__init__(store.description, encoder, store.incarnation)
         self._store = store
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
@@ -262,7 +262,7 @@ class Collection(CollectionBase):
         )
         wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        search = Search(self.name, encoded, wanted)
+        search = Search(self.name, encoded, wanted, self.incarnation)
         lexical = search.needs_words
         result = self._found(search, self._publication.searched(filter, lexical=lexical))
         if result is None:

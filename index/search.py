@@ -112,8 +112,10 @@ class Page(NamedTuple):
 class Search:
     """One search of a collection: encoded queries, and what is wanted of them."""
 
-    def __init__(self, name: str, queries: EncodedQueries, wanted: Wanted) -> None:
-        """Begin a search of the collection `name`.
+    def __init__(
+        self, name: str, queries: EncodedQueries, wanted: Wanted, incarnation: str
+    ) -> None:
+        """Begin a search of the collection `name`; a cursor belongs to one `incarnation` of it.
 
         Raises:
             InputError: if the cursor is of another search, or was altered; or if hits are to be
@@ -122,6 +124,7 @@ class Search:
         self.queries = queries
         self.wanted = wanted
         self.name = name
+        self._incarnation = incarnation
         self._after: Position | None = None
         if wanted.cursor is not None:
             self._after = read_cursor(wanted.cursor, *self._identity())
@@ -244,7 +247,7 @@ class Search:
         queries, wanted = self.queries, self.wanted
         shown = None if wanted.filter is None else filter_to_json(wanted.filter)
         asked = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
-        return (self.name, wanted.ranking, *asked, wanted.radius, shown)
+        return (self.name, self._incarnation, wanted.ranking, *asked, wanted.radius, shown)
 
 
 def rows_of(pages: Sequence[Page]) -> list[int]:

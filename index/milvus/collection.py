@@ -41,6 +41,7 @@ from index.milvus.cluster import Cluster
 from index.milvus.schema import (
     is_intact,
     is_stored,
+    name_on_milvus,
     to_code,
     to_codes,
     to_document,
@@ -86,7 +87,8 @@ class MilvusCollection(CollectionBase):
             EncoderMismatch: if the collection was made with another encoder, or without one.
             StoreError: if Milvus cannot be reached or refuses.
         """
-        super().__init__(description, encoder)
+        described = cluster.call("describe_collection", name_on_milvus(description.name))
+        super().__init__(description, encoder, str(described.get("collection_id", "")))
         self._store = MilvusStore(cluster, description)
         self._progress = Progress(catalogue, description.name, writable=writable)
         self._writing = threading.Lock()
@@ -267,7 +269,9 @@ class MilvusCollection(CollectionBase):
         wanted.check(self.n_bits, len(queries))
         now = self._progress.now()
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        return search_on_milvus(Search(self.name, encoded, wanted), self._store, now)
+        return search_on_milvus(
+            Search(self.name, encoded, wanted, self.incarnation), self._store, now
+        )
 
     def verify(self) -> Verification:
         """Hold every document against its checksum; Milvus answers for its own index."""

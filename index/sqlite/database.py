@@ -38,6 +38,7 @@ LOG_BYTES_KEPT = 32 << 20
 LOG_PAGES = 4096
 # SQLite takes a limited number of parameters in one statement.
 PARAMETERS = 500
+ROOM_FOR_A_WRITE = 1 << 20
 # Where nobody knows how many writes were lost, more than these cannot have been.
 GENERATIONS_SKIPPED = 1 << 32
 
@@ -360,10 +361,18 @@ def _close_all(connections: deque[sqlite3.Connection]) -> None:
 
 
 def _store_error(path: Path, error: sqlite3.Error | OSError, what: str = "") -> StoreError:
-    full = (
-        error.errno == errno.ENOSPC
-        if isinstance(error, OSError)
-        else getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-    )
-    kind = StoreFull if full else StoreError
+    kind = StoreFull if _is_full(path, error) else StoreError
     return kind(f"{path}: {what}{getattr(error, 'strerror', None) or error}")
+
+
+def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOSPC
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code != sqlite3.SQLITE_IOERR:
+        return code == sqlite3.SQLITE_FULL
+    # SQLite says no more than that of some files that it cannot extend.
+    with suppress(OSError):
+        disk = os.statvfs(path.parent)
+        return disk.f_bavail * disk.f_frsize < ROOM_FOR_A_WRITE
+    return False

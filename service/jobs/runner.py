@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from encoder.artifact import sync_folder
-from index.partial import begin, remove, remove_partial, settle, settled
+from index.partial import begin, make_folder, remove, remove_partial, settle, settled
 from service.http.problems import ProblemError
 from service.jobs.job_store import (
     FINISHED,
@@ -149,7 +149,10 @@ class Jobs:
         Raises:
             JobStoreError: if the records cannot be opened.
         """
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            make_folder(path)
+        except OSError as error:
+            raise JobStoreError(f"{path}: {error.strerror or error}") from error
         self._path = path
         self._kinds = kinds
         self._explain = explain

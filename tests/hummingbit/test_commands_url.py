@@ -104,6 +104,21 @@ def test_an_export_is_imported(ask: Ask, corpus: Path, tmp_path: Path, file: str
     assert "/absent/e: " in ask("index", "export", "c", "/absent/e", status=2)
 
 
+def test_an_import_that_fails_at_once_leaves_no_collection(
+    ask: Ask, corpus: Path, tmp_path: Path
+) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    ask("index", "export", "c", str(whole := tmp_path / "whole.jsonl"))
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(whole.read_bytes().splitlines(keepends=True)[:5]))
+    assert "is cut short after 4 documents" in ask("index", "import", "d", str(cut), status=2)
+    assert ask("index", "list").split("\t")[0] == "c"
+    assert len(ask("index", "list").splitlines()) == 1
+    # One that was there stays.
+    ask("index", "import", "c", str(cut), status=2)
+    assert ask("index", "count", "c") == f"{N}\n"
+
+
 def test_an_export_of_a_service_is_that_of_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.records import Query
 from index.sqlite import database
+from tests.support.disks import fill, small_disk
 from tests.support.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
 
 ROOT = Path(__file__).parents[2]
@@ -96,28 +96,9 @@ def test_nothing_acknowledged_is_lost_by_two_hundred_kills(tmp_path: Path) -> No
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 16 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("a tmpfs cannot be mounted here")
-    try:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", str(disk)], check=True, capture_output=True)
-
-
-def fill(ballast: Path, leave: int) -> None:
-    """Fill the disk but for about `leave` bytes."""
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"\0" * 65536)
-    with ballast.open("rb+") as file:
-        file.truncate(max(0, ballast.stat().st_size - leave))
 
 
 def check_reads(collection: CollectionBackend, versions: Versions, chance: random.Random) -> None:
@@ -177,13 +158,13 @@ def fill_many_times(disk: Path, rounds: int) -> None:
     print(f"\n{rounds} times full, {writes:,} writes done, {len(versions)} documents")
 
 
-def test_a_full_disk_loses_nothing_and_reads_go_on(small_disk: Path) -> None:
-    fill_many_times(small_disk, rounds=2)
+def test_a_full_disk_loses_nothing_and_reads_go_on(disk: Path) -> None:
+    fill_many_times(disk, rounds=2)
 
 
 @pytest.mark.faults
-def test_a_disk_that_is_full_twenty_times_loses_nothing(small_disk: Path) -> None:
-    fill_many_times(small_disk, rounds=20)
+def test_a_disk_that_is_full_twenty_times_loses_nothing(disk: Path) -> None:
+    fill_many_times(disk, rounds=20)
 
 
 def test_an_error_of_the_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> None:

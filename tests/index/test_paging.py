@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from index.backend import MAX_K
 from index.collection import Collection
+from index.data_folder import DataFolder
 from index.errors import InputError
 from index.filters import parse_filter
 from index.records import Query
@@ -124,3 +125,31 @@ def test_scrolling_has_bounds_and_cursors_of_its_own(collection: Collection) -> 
         "d11",
         "d12",
     ]
+
+
+def test_a_cursor_is_of_no_collection_that_was_made_later(tmp_path: Path) -> None:
+    documents = code_documents(["0000"] * 30)
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("c", n_bits=16)
+        collection.upsert(documents)
+        snapshot = folder.snapshots().file(folder.create_snapshot("c").id)
+        (cursor,) = collection.search([AT], 10).next_cursors
+        scrolled = collection.scroll(10).next_cursor
+        assert cursor is not None
+        assert scrolled is not None
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.collection("c")
+        assert len(collection.search([AT], 10, cursor=cursor).hits[0]) == 10
+        assert len(collection.scroll(10, scrolled).documents) == 10
+        for make in (
+            lambda: folder.create_collection("c", n_bits=16).upsert(documents),
+            lambda: folder.restore_snapshot(snapshot, "c"),
+        ):
+            folder.drop_collection("c")
+            make()
+            again = folder.collection("c")
+            assert len(again) == 30
+            with pytest.raises(InputError, match="must be the next_cursor of a page of this same"):
+                again.search([AT], 10, cursor=cursor)
+            with pytest.raises(InputError, match="cursor"):
+                again.scroll(10, scrolled)

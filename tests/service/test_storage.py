@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.collections import code_documents
-from tests.support.service import check_problem, served, serving_process
+from tests.support.disks import fill, make_read_only, small_disk
+from tests.support.service import check_problem, client_of, served, serving_process
 
 WRITES = 12
 DOCUMENTS = {"documents": [{"id": "x", "code": "ffff"}]}
+NO_SUCH = "unknown_collection"
 PATH = "/v1/collections/c/documents"
 
 
@@ -70,6 +73,53 @@ def test_a_loss_is_not_accepted_of_a_service(capsys: pytest.CaptureFixture[str])
     url = ["--url", "http://127.0.0.1:1"]
     assert main(["index", "verify", "c", "--accept-loss", *url]) == 2
     assert "stop the service first" in capsys.readouterr().err
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path) as disk:
+        yield disk
+
+
+def test_a_full_disk_is_said(disk: Path) -> None:
+    with served(disk / "data") as client:
+        client.put("/v1/collections/c", json={"n_bits": 16})
+        assert client.put(PATH, json=DOCUMENTS).status_code == 200
+        fill(disk / "ballast", leave=0)
+        problem = check_problem(
+            client.put("/v1/collections/new", json={"n_bits": 16}), 503, "storage_failed"
+        )
+        assert problem["detail"] == "the disk is full; nothing was written"
+        documents = [
+            {"id": f"d{i}", "code": "00ff", "payload": {"x": "x" * 500}} for i in range(2000)
+        ]
+        problem = check_problem(
+            client.put(PATH, json={"documents": documents}), 503, "storage_failed"
+        )
+        assert problem["detail"] == "the disk is full; nothing was written"
+        check_problem(client.put("/v1/collections/no/documents", json=DOCUMENTS), 404, NO_SUCH)
+        (disk / "ballast").unlink()
+        assert client.put("/v1/collections/new", json={"n_bits": 16}).status_code == 201
+        assert client.put(PATH, json=DOCUMENTS).json()["generation"] == 2
+    assert len(list((disk / "data" / "collections").iterdir())) == 2
+
+
+def test_a_read_only_file_system_is_said_and_served_read_only(
+    disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with DataFolder(disk / "data", writable=True) as folder:
+        folder.create_collection("c", n_bits=16).upsert(code_documents(["ffff"]))
+    make_read_only(disk)
+    assert main(["serve", "--port", "0", "--data-dir", str(disk / "data")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"hummingbit: {disk / 'data'}: cannot be written: Read-only file system")
+    assert said.endswith("; it can be served with --read-only\n")
+    with (
+        serving_process(disk / "data", "--read-only") as (_, address),
+        client_of(address) as client,
+    ):
+        found = client.post("/v1/collections/c/search", json={"code": "ffff"}).json()
+        assert [hit["id"] for hit in found["hits"]] == ["d0"]
 
 
 @pytest.mark.parametrize("what", ["collections/*/store.sqlite", "collections/*", "collections"])
