@@ -12,13 +12,13 @@ from index.aliases import AddAlias, AliasAction, RemoveAlias
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="print which collection each alias means")
+    listing = actions.add_parser("list", help="list the aliases and their collections")
     listing.set_defaults(run=run_list)
-    set_ = actions.add_parser("set", help="let an alias mean a collection, whatever it meant")
+    set_ = actions.add_parser("set", help="point an alias at a collection, in one step")
     set_.add_argument("alias", metavar="ALIAS")
     set_.add_argument("collection", metavar="COLLECTION")
     set_.set_defaults(run=run_set)
-    remove = actions.add_parser("remove", help="forget an alias; the collection stays")
+    remove = actions.add_parser("remove", help="remove an alias; the collection stays")
     remove.add_argument("alias", metavar="ALIAS")
     remove.set_defaults(run=run_remove)
     for action in (listing, set_, remove):

@@ -1,4 +1,4 @@
-"""``hummingbit config show|check``: what the service would be told, and whether it could be."""
+"""``hummingbit config show|check``: the settings of the service, and whether they are valid."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from service.configuration import shown
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add ``show`` and ``check``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="print the settings in effect, and where each came from")
+    show = actions.add_parser("show", help="print the settings in effect and the source of each")
     show.set_defaults(run=run_show)
-    check = actions.add_parser("check", help="look for what would keep the service from starting")
+    check = actions.add_parser("check", help="check that the service can start with these settings")
     check.set_defaults(run=run_check)
     for action in (show, check):
         add_settings(action)
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print a configuration file that says the same; secrets are left out of it."""
+    """Print the settings as a configuration file, without secrets."""
     print("\n".join(shown(read_settings(args))))
     return 0
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Read the settings and the keys, and see whether the address may be listened on."""
+    """Check the settings, the keys and the address."""
     configuration = read_settings(args)
     from service.server import check_address  # noqa: PLC0415 - keeps --help quick
 

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--save-vectors",
         type=Path,
         metavar="FILE",
-        help="keep what the teacher says of the documents as an .npz, to be the teacher next time",
+        help="save the teacher's vectors of the documents as an .npz, to use as the teacher later",
     )
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         trained = distill(data, teacher, recipe, args.out, overwrite=args.overwrite)
     except KeyboardInterrupt:
-        print("\nthe same command goes on from the last checkpoint", file=sys.stderr)
+        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
         raise
     print(f"teacher {teacher.name}: {teacher.kind}, {teacher.vectors.shape[1]} numbers a document")
     if found := trained.encoder.metadata["coherence"]:

@@ -20,12 +20,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add ``install``, ``list`` and ``show``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     install = actions.add_parser("install", help="copy an encoder into a data folder")
-    install.add_argument("folder", type=Path, metavar="FOLDER", help="an encoder that was trained")
-    install.add_argument("--name", help="its name there (default: that of FOLDER)")
+    install.add_argument("folder", type=Path, metavar="FOLDER", help="a trained encoder")
+    install.add_argument("--name", help="its name in the data folder (default: the name of FOLDER)")
     install.set_defaults(run=run_install)
-    listing = actions.add_parser("list", help="print the encoders, one a line")
+    listing = actions.add_parser("list", help="list the encoders")
     listing.set_defaults(run=run_list)
-    show = actions.add_parser("show", help="print what an encoder is and was trained on, as JSON")
+    show = actions.add_parser("show", help="print an encoder's manifest and figures as JSON")
     show.add_argument("name", metavar="NAME")
     show.set_defaults(run=run_show)
     for action in (install, listing, show):

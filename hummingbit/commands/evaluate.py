@@ -1,4 +1,4 @@
-"""``hummingbit evaluate``: measure a collection, and fail where it is not good enough."""
+"""``hummingbit evaluate``: measure a collection, and exit with 1 if it fails a gate."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("positional", nargs="?", metavar="COLLECTION")
     parser.add_argument(
-        "--collection", metavar="NAME", help="the same, also where it is named compare or curve"
+        "--collection", metavar="NAME", help="the collection, if its name is compare or curve"
     )
     add_measuring(parser)
     parser.add_argument(
         "--baseline",
         type=Path,
         metavar="FILE",
-        help="the report.json of an earlier run with the same queries, to compare with",
+        help="the report.json of an earlier run, to compare with",
     )
     parser.add_argument(
         "--common-queries",
@@ -46,14 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gate",
         metavar="FILE",
-        help="TOML with min, max_drop, alpha and level for each metric; exit 1 where it fails",
+        help="TOML file with min, max_drop, alpha and level of metrics; exit with 1 if one fails",
     )
-    parser.add_argument("--min-p100", type=float, metavar="X", help="fail if P@100 is below")
+    parser.add_argument("--min-p100", type=float, metavar="X", help="exit with 1 if P@100 is lower")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="write report.json, report.md, junit.xml, index.html and run.trec there",
+        help="write report.json, report.md, junit.xml, index.html and run.trec to this folder",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.set_defaults(run=run)

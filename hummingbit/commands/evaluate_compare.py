@@ -27,15 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "names",
         nargs="+",
         metavar="NAME",
-        help="collections; encoders where --data is given; files of TREC runs with --runs",
+        help="collections; with --data, encoders; with --runs, files of TREC runs",
     )
     parser.add_argument(
         "--data",
         metavar="SOURCE",
-        help="documents that each encoder NAME of the data folder encodes: " + SOURCE_HELP,
+        help="the documents to encode with each encoder NAME: " + SOURCE_HELP,
     )
     parser.add_argument(
-        "--runs", action="store_true", help="compare TREC runs of any system by --qrels"
+        "--runs", action="store_true", help="compare TREC runs of any systems, judged by --qrels"
     )
     add_measuring(parser, queries_required=False)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")

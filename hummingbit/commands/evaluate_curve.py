@@ -1,4 +1,4 @@
-"""``hummingbit evaluate curve``: how many labels are worth buying for a corpus of one's own."""
+"""``hummingbit evaluate curve``: how many labels pay off for a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hummingbit index ACTION``: documents into collections, and what is done with them there."""
+"""``hummingbit index ACTION``: build and maintain collections of documents."""
 
 from __future__ import annotations
 

@@ -36,12 +36,17 @@ def configure(actions: Actions) -> None:
     build = add_action(actions, "build", run_build, "make a collection of documents")
     kind = build.add_mutually_exclusive_group(required=True)
     kind.add_argument("--encoder", metavar="NAME", help="an encoder of the data folder")
-    kind.add_argument("--bits", type=int, metavar="N", help="for documents that bring their codes")
+    kind.add_argument(
+        "--bits",
+        type=int,
+        metavar="N",
+        help="the code length, if the documents bring their own codes",
+    )
     build.add_argument(
         "--search-by",
         choices=SEARCH_ENGINES,
         default=AUTO,
-        help="how its codes are scanned, from now on; answers are the same (default: %(default)s)",
+        help="its search engine; every engine returns the same results (default: %(default)s)",
     )
     add = add_action(actions, "add", run_add, "add documents; an id that is there is replaced")
     for action in (build, add):
@@ -52,7 +57,7 @@ def configure(actions: Actions) -> None:
             type=int,
             default=available_cores(),
             metavar="N",
-            help="processes that encode (default: one for each core, here %(default)s)",
+            help="encoding processes (default: one per core, here %(default)s)",
         )
     get = add_action(actions, "get", run_get, "print documents as JSON lines")
     get.add_argument("ids", nargs="+", metavar="ID")
@@ -66,7 +71,7 @@ def configure(actions: Actions) -> None:
 
 
 def run_build(args: argparse.Namespace) -> int:
-    """Make a collection; if nothing can be put into it, it is not made."""
+    """Create a collection and fill it; if that fails, there is no collection."""
     if args.url is not None:
         return index_remotely.build(args)
     with open_folder(args, writable=True) as folder:
@@ -86,7 +91,7 @@ def run_build(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Add documents, batch by batch; those that are there just as they are given stay."""
+    """Add documents in batches; unchanged ones are skipped."""
     if args.url is not None:
         return index_remotely.add(args)
     with open_folder(args, writable=True) as folder:
@@ -95,7 +100,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_get(args: argparse.Namespace) -> int:
-    """Print documents as they are stored, one a line."""
+    """Print stored documents as JSON lines."""
     if args.url is not None:
         return index_remotely.get(args)
     with open_folder(args, writable=False) as folder:
@@ -121,7 +126,7 @@ def run_count(args: argparse.Namespace) -> int:
 
 
 def run_delete(args: argparse.Namespace) -> int:
-    """Delete documents; ids that are not there are passed over."""
+    """Delete documents; unknown ids are ignored."""
     filter_ = read_filter(args)
     if (filter_ is None) == (not args.ids):
         raise OptionError("ID: give ids or --filter, and not both")

@@ -1,4 +1,4 @@
-"""``hummingbit index export|import``: a collection out of one place and into another."""
+"""``hummingbit index export|import``: copy a collection from one place to another."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def configure(actions: Actions) -> None:
         nargs="?",
         default=STANDARD,
         metavar="FILE",
-        help="compressed where it ends in .gz or .xz (default: standard output)",
+        help="the file to write, compressed if it ends in .gz or .xz (default: standard output)",
     )
     into.add_argument(
         "file",
         nargs="?",
         default=STANDARD,
         metavar="FILE",
-        help="what index export wrote, .gz and .xz too (default: standard input)",
+        help="a file that index export wrote, also .gz or .xz (default: standard input)",
     )
 
 

@@ -13,7 +13,7 @@ from hummingbit.commands.options import OptionError
 
 def configure(actions: Actions) -> None:
     """Add the actions."""
-    list_ = actions.add_parser("list", help="name the collections, and those that cannot be opened")
+    list_ = actions.add_parser("list", help="list the collections, and those that cannot be opened")
     add_folder(list_)
     list_.set_defaults(run=run_list)
     stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")

@@ -1,4 +1,4 @@
-"""``hummingbit job list|show|cancel``: what a service does in the background."""
+"""``hummingbit job list|show|cancel``: the background jobs of a service."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from hummingbit.commands.opening import service_at
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="print the last jobs, the newest first")
+    listing = actions.add_parser("list", help="list the latest jobs, newest first")
     listing.add_argument("--state", choices=get_args(JobState), help="only those in this state")
-    listing.add_argument("--limit", type=int, metavar="N", help="how many at most")
+    listing.add_argument(
+        "--limit", type=int, metavar="N", help="the largest number of jobs to list"
+    )
     listing.set_defaults(run=run_list)
-    show = actions.add_parser("show", help="print all that is known of a job, as JSON")
+    show = actions.add_parser("show", help="print a job as JSON")
     show.set_defaults(run=run_show)
-    cancel = actions.add_parser("cancel", help="stop a job that waits or runs")
+    cancel = actions.add_parser("cancel", help="cancel a queued or running job")
     cancel.set_defaults(run=run_cancel)
     for action in (show, cancel):
         action.add_argument("job", metavar="JOB", help="its id")
@@ -45,7 +47,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_cancel(args: argparse.Namespace) -> int:
-    """Stop a job; it may do a little more first."""
+    """Cancel a job; a running one stops after its current step."""
     with service_at(args) as client:
         print(_line(client.cancel_job(args.job)))
     return 0

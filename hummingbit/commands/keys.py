@@ -1,4 +1,4 @@
-"""``hummingbit keys create|list|revoke``: who may ask the service for what."""
+"""``hummingbit keys create|list|revoke``: the API keys of a service."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from service.http.keyring import create_key, read_keys, revoke_key
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add ``create``, ``list`` and ``revoke``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a key and print it, this once")
+    create = actions.add_parser(
+        "create", help="create a key and print it; it cannot be shown again"
+    )
     create.add_argument(
         "--role",
         required=True,
         choices=("read", "write", "admin"),
-        help="read: search, get, evaluate; write: documents, too; admin: everything",
+        help="read: search, get and evaluate; write: also change documents; admin: everything",
     )
     create.set_defaults(run=run_create)
-    listing = actions.add_parser("list", help="print the names and roles of the keys")
+    listing = actions.add_parser("list", help="list the keys and their roles")
     listing.set_defaults(run=run_list)
-    revoke = actions.add_parser("revoke", help="take a key back; it ends at once")
+    revoke = actions.add_parser("revoke", help="revoke a key; it stops working at once")
     revoke.set_defaults(run=run_revoke)
     for action in (create, revoke):
-        action.add_argument("--name", required=True, help="what the key is known by")
+        action.add_argument("--name", required=True, help="the name of the key")
     for action in (create, listing, revoke):
         add_settings(action, ("data_dir", "keys_file"))
 

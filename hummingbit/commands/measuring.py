@@ -35,23 +35,28 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
         " the judged queries of a named data set Success@10 MRR nDCG@10 Recall@100)",
     )
-    parser.add_argument("--label-field", default="label", metavar="NAME", help="of the payload")
+    parser.add_argument(
+        "--label-field",
+        default="label",
+        metavar="NAME",
+        help="the payload field that holds the labels (default: %(default)s)",
+    )
     parser.add_argument(
         "--hierarchy",
         action="store_true",
-        help="labels are paths such as rec.sport.hockey: grade by the levels in common",
+        help="labels are paths such as rec.sport.hockey; grade documents by the levels they share",
     )
     parser.add_argument(
         "--relevant-from",
         type=int,
         default=1,
         metavar="N",
-        help="the grade from which a document is relevant (default: %(default)s)",
+        help="the lowest grade that counts as relevant (default: %(default)s)",
     )
     parser.add_argument(
         "--exclude-self",
         action="store_true",
-        help="a query does not find the stored document that has its id",
+        help="leave out the stored document with the query's own id",
     )
     add_folder(parser)
     parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")

@@ -38,13 +38,13 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=ENGINES,
         default=os.environ.get("HUMMINGBIT_ENGINE", ENGINES[0]),
-        help="where collections lie: in the data folder, or on Milvus (default: %(default)s)",
+        help="where collections are kept: in the data folder or on Milvus (default: %(default)s)",
     )
     parser.add_argument(
         "--milvus-uri",
         default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
         metavar="URI",
-        help="http://HOST:PORT; its token is read from HUMMINGBIT_MILVUS_TOKEN",
+        help="http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
     )
 
 
@@ -53,7 +53,7 @@ def add_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url",
         metavar="URL",
-        help="a running service instead of a data folder; its key is read from HUMMINGBIT_KEY",
+        help="a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
     )
 
 
@@ -87,7 +87,7 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--filter",
         metavar="JSON",
-        help='only documents whose payload it holds for: \'{"field": "year", "gte": 1990}\'',
+        help='only documents whose payload matches, such as \'{"field": "year", "gte": 1990}\'',
     )
 
 

@@ -88,7 +88,7 @@ def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) ->
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="what to do at a bad line: stop (default), or skip it",
+        help="stop at a bad line (default), or skip it",
     )
 
 

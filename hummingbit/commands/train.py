@@ -145,7 +145,7 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("\nthe same command goes on from the last checkpoint", file=sys.stderr)
+        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
         raise
 
 
