@@ -8,8 +8,9 @@
 ``golden.json``         inputs, and the codes they must give
 ======================  ============================================================
 
-Further files are listed and hashed like these: ``metrics.json``, and ``labelled_ids.json`` with the
-ids of the documents whose labels training was shown. The
+Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the ids
+of the documents whose labels training was shown, and ``classifier.safetensors``
+(:mod:`encoder.classifier`), which searches do without. The
 fingerprint is the sha256 of ``encoder.json`` and so of everything. Nothing is unpickled and no
 code is run; a folder is written beside its place and renamed, so that none is ever seen half
 written.
@@ -33,6 +34,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from encoder.analyzers import Analyzer
+from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Features, Floats, SpdFeatures, TextFeatures, VectorFeatures
@@ -66,19 +68,22 @@ def write_artifact(
     encoder: Encoder,
     examples: Inputs,
     *,
-    extra_files: Mapping[str, str] | None = None,
+    extra_files: Mapping[str, str | bytes] | None = None,
     overwrite: bool = False,
 ) -> Encoder:
     """Write `encoder` to `folder` and return it as it is loaded from there.
 
     Golden inputs are drawn from `examples`: those whose bits are the surest, so that another
-    machine's rounding cannot flip them. `extra_files` are text files by name.
+    machine's rounding cannot flip them. `extra_files` are further files by name.
 
     Raises:
         ArtifactError: if `folder` exists and `overwrite` is false, or it cannot be written.
     """
     check_place(folder, overwrite=overwrite)
-    contents = {name: text.encode() for name, text in (extra_files or {}).items()}
+    contents = {
+        name: extra.encode() if isinstance(extra, str) else extra
+        for name, extra in (extra_files or {}).items()
+    }
     contents[WEIGHTS] = save_tensors(_tensors(encoder))
     contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
     if isinstance(encoder.features, TextFeatures):
@@ -149,6 +154,28 @@ def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
     return ids
 
 
+def read_classifier(folder: Path, encoder: Encoder) -> Classifier | None:
+    """Return the classifier that `encoder` is compared with, None if it has none beside it.
+
+    Raises:
+        ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from, or the
+            classifier does not fit its features.
+    """
+    contents = _read_listed(folder, encoder, CLASSIFIER)
+    if contents is None:
+        return None
+    try:
+        classifier = parse_classifier(contents)
+    except (SafetensorError, ValueError) as error:
+        raise ArtifactError(f"{folder / CLASSIFIER}: {error}") from error
+    if classifier.n_features != encoder.features.dimension:
+        found = f"is for {classifier.n_features:,} features"
+        raise ArtifactError(
+            f"{folder / CLASSIFIER}: {found}; it must be for {encoder.features.dimension:,}"
+        )
+    return classifier
+
+
 def read_figures(folder: Path, encoder: Encoder) -> dict[str, Any]:
     """Return what training measured of `encoder`, nothing if it has no record.
 
@@ -191,16 +218,22 @@ def install_artifact(source: Path, folder: Path) -> Encoder:
     return load_encoder(folder)
 
 
-def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
-    """Return what a listed JSON file holds, or None if there is none."""
+def _read_listed(folder: Path, encoder: Encoder, name: str) -> bytes | None:
+    """Return the contents of a listed file, or None if the artifact has none of that name."""
     raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
     if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
         raise ArtifactError(f"{folder} has changed since its encoder was loaded")
     digest = Manifest.model_validate_json(raw_manifest).files.get(name)
-    if digest is None:
+    return None if digest is None else _read_checked(folder, name, digest)
+
+
+def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
+    """Return what a listed JSON file holds, or None if there is none."""
+    contents = _read_listed(folder, encoder, name)
+    if contents is None:
         return None
     try:
-        return json.loads(_read_checked(folder, name, digest))
+        return json.loads(contents)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{folder / name}: cannot be read: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What binary codes are compared with: TF-IDF cosine, and codes that know nothing but a class.
+"""What binary codes are compared with: TF-IDF cosine, and a classifier of the labels shown.
 
 scikit-learn is imported where it is used: it takes a second, which a service that never compares
 anything need not wait for.
@@ -13,19 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpus.document import Document
 from encoder.analyzers import UNICODE
 from encoder.codes import MAX_BITS, Codes, pack_bits
 from encoder.encoder import Inputs
 from evaluation.blocks import row_blocks
-from evaluation.evaluate import evaluate_codes, query_labels
+from evaluation.evaluate import evaluate_codes
 from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, LabelSet, check_labels
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.scores import evaluate_scores
-from index.backend import CollectionBackend
-from index.labels import labels_of
-from index.records import StoredDocument
 
 MAX_FEATURES = 10_000
 INVERSE_REGULARISATION = 100.0
@@ -59,13 +55,13 @@ def tfidf_cosine(
     return evaluate_scores(blocks, queries.labels, database.labels, metrics)
 
 
-def class_code_baseline(
+def logistic_baseline(
     shown: Labelled,
     database: Labelled,
     queries: Labelled,
     metrics: Iterable[str] = DEFAULT_METRICS,
 ) -> Evaluation:
-    """Retrieve by predicted class: what codes score that know the class and nothing else.
+    """Retrieve by the class that logistic regression predicts from the labels shown.
 
     Logistic regression is fitted to the documents whose labels were `shown`. Every document and
     query gets the code of the class predicted for it, one bit set for each class: documents of the
@@ -98,46 +94,6 @@ def class_code_baseline(
         predict = _fit_tags(features(shown.inputs), shown.labels, tags)
     query_codes, codes = predict(features(queries.inputs)), predict(features(database.inputs))
     return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
-
-
-def class_code_of_collection(
-    collection: CollectionBackend,
-    shown_ids: Iterable[str],
-    queries: Sequence[Document],
-    metrics: Iterable[str] = DEFAULT_METRICS,
-    label_field: str = "label",
-) -> Evaluation:
-    """Run :func:`class_code_baseline` on the stored documents of `collection`.
-
-    `shown_ids` name the documents whose labels the encoder was shown; those that are stored with a
-    label are fitted. Labels are as in :func:`evaluation.evaluate.evaluate_collection`.
-
-    Raises:
-        MetricError, EvaluationError: as :func:`class_code_baseline`.
-        EvaluationError: if a document or a query is neither a text nor a vector like the others.
-        InputError: if `label_field` holds something else than labels in some document.
-    """
-    stored = collection.contents()
-    labels = [labels_of(document.payload, label_field) for document in stored]
-    known = frozenset(shown_ids)
-    fitted = [row for row, one in enumerate(stored) if one.id in known and labels[row]]
-    return class_code_baseline(
-        Labelled(_inputs([stored[row] for row in fitted]), [labels[row] for row in fitted]),
-        Labelled(_inputs(stored), labels),
-        Labelled(_inputs(queries), query_labels(queries, label_field)),
-        metrics,
-    )
-
-
-def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:
-    texts = [document.text for document in documents if document.text is not None]
-    if len(texts) == len(documents):
-        return texts
-    vectors = [document.vector for document in documents if document.vector is not None]
-    if len(vectors) != len(documents) or len({len(vector) for vector in vectors}) > 1:
-        message = "the class-code baseline needs texts throughout, or vectors of one length"
-        raise EvaluationError(message)
-    return np.stack(vectors)
 
 
 def _features(database: Inputs) -> Callable[[Inputs], Features]:
@@ -211,7 +167,7 @@ def _fit_classes(
     place = {tag: number for number, tag in enumerate(tags)}
     model = _fit(features, np.array([place[label_set[0]] for label_set in labels]))
     one_hot = np.eye(len(tags), dtype=np.bool_)
-    return lambda rows: _pack(one_hot[model.predict(rows)])
+    return lambda rows: pack_class_codes(one_hot[model.predict(rows)])
 
 
 def _fit_tags(
@@ -225,7 +181,7 @@ def _fit_tags(
     def predict(rows: Features) -> Codes:
         everywhere = np.ones(rows.shape[0], dtype=np.bool_)
         columns = [everywhere if model is None else model.predict(rows) for model in models]
-        return _pack(np.stack(columns, axis=1))
+        return pack_class_codes(np.stack(columns, axis=1))
 
     return predict
 
@@ -242,6 +198,6 @@ def _fit(features: Features, targets: npt.NDArray[Any]) -> Any:
         return model.fit(features, targets)
 
 
-def _pack(bits: npt.NDArray[np.bool_]) -> Codes:
+def pack_class_codes(bits: npt.NDArray[np.bool_]) -> Codes:
     """Pack bits[N, tags] into codes, with zero bits up to a length that codes can have."""
     return pack_bits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))))

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from corpus.readers import read_documents
-from encoder.artifact import load_encoder, read_labelled_ids
+from encoder.artifact import load_encoder, read_classifier, read_labelled_ids
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
-from evaluation.baselines import class_code_baseline, tfidf_cosine
+from evaluation.baselines import tfidf_cosine
+from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.evaluate import evaluate_encoder
 from evaluation.result import Evaluation
 from experiments.records import Record
@@ -25,7 +26,7 @@ from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
 from training.teachers import read_teacher
 
-CLASS_CODE = "class code"
+CLASS_CODE = "classifier baseline"
 TFIDF = "tf-idf cosine"
 
 
@@ -57,17 +58,17 @@ class Result:
 
 
 def run_cell(cell: Cell) -> Result:
-    """Train the encoder, unless it is there already, and measure it beside the class code."""
+    """Train the encoder, unless it is there already, and measure it beside the classifier."""
     data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
     encoder = trained_encoder(data, cell.recipe, cell.folder)
     shown = data.rows_of(read_labelled_ids(cell.folder, encoder))
     found = {cell.recipe.method: evaluate_encoder(encoder, data.labelled(), queries.labelled())}
     bits = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
-    # The class code knows the labels only; it is the same for every method of one split.
+    # Other methods learn from fewer soft labels or none; this is the strongest classifier.
     if cell.recipe.method == "ssb-vae":
-        shown_documents = data.labelled(shown)
-        found[CLASS_CODE] = class_code_baseline(
-            shown_documents, data.labelled(), queries.labelled()
+        reference = ClassifierReference(encoder, read_classifier(cell.folder, encoder))
+        found[CLASS_CODE] = classifier_baseline(
+            reference, data.labelled(shown), data.labelled(), queries.labelled()
         )
     records = [_record(cell, method, one) for method, one in found.items()]
     records[0]["bit_balance_least"] = float(bits.min())

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from corpus.document import Document
+from encoder.classifier import Classifier
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.filters import Filter
@@ -242,6 +243,9 @@ class Folder(Protocol):
 
     def labelled_ids(self, name: str) -> list[str]:
         """Return the ids of the documents whose labels an encoder was shown."""
+
+    def classifier(self, name: str) -> Classifier | None:
+        """Return the classifier that an encoder is compared with, None if it has none beside it."""
 
     def figures(self, name: str) -> dict[str, Any]:
         """Return what training measured of an encoder, as it records it."""

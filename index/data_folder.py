@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 from encoder.artifact import ArtifactError
+from encoder.classifier import Classifier
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
 from index.aliases import AliasAction, Aliases
@@ -139,6 +140,10 @@ class DataFolder:
     def labelled_ids(self, name: str) -> list[str]:
         """See :meth:`index.encoder_folder.EncoderFolder.labelled_ids`."""
         return self._encoders.labelled_ids(name)
+
+    def classifier(self, name: str) -> Classifier | None:
+        """See :meth:`index.encoder_folder.EncoderFolder.classifier`."""
+        return self._encoders.classifier(name)
 
     def figures(self, name: str) -> dict[str, Any]:
         """See :meth:`index.encoder_folder.EncoderFolder.figures`."""

@@ -9,10 +9,12 @@ from typing import Any
 from encoder.artifact import (
     install_artifact,
     load_encoder,
+    read_classifier,
     read_figures,
     read_fingerprint,
     read_labelled_ids,
 )
+from encoder.classifier import Classifier
 from encoder.encoder import Encoder
 from index.errors import UnknownEncoder
 from index.names import NAME, check_name
@@ -84,6 +86,15 @@ class EncoderFolder:
             ArtifactError: if it is not intact, or has changed since it was loaded.
         """
         return read_labelled_ids(self.folder(name), self.load(name))
+
+    def classifier(self, name: str) -> Classifier | None:
+        """Return the classifier that an encoder is compared with, None if it has none beside it.
+
+        Raises:
+            UnknownEncoder: if there is none of that name.
+            ArtifactError: if it is not intact, or has changed since it was loaded.
+        """
+        return read_classifier(self.folder(name), self.load(name))
 
     def figures(self, name: str) -> dict[str, Any]:
         """Return what training measured of an encoder, as it records it; nothing if it does not.

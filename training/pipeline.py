@@ -12,10 +12,13 @@ import numpy as np
 
 from encoder.analyzers import Analyzer
 from encoder.artifact import write_artifact
+from encoder.classifier import CLASSIFIER, Classifier, write_classifier
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
+from evaluation.classifier_baseline import ClassifierReference
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
+from training.fair_classifier import fit_classifier
 from training.validation import validate
 from training.vocabulary import fit_text_features
 
@@ -44,6 +47,7 @@ class Trained:
     encoder: Encoder
     labelled_ids: tuple[str, ...]
     validation: Mapping[str, Any]
+    classifier: Classifier | None = None
 
 
 class SplitSettings(Protocol):
@@ -122,14 +126,24 @@ def write_encoder(
     settings: Mapping[str, Any],
     history: list[dict[str, float]] | None = None,
     about: Mapping[str, Any] | None = None,
+    soft_labels: Floats | None = None,
     overwrite: bool = False,
 ) -> Trained:
     """Judge `encoder` on the documents held out and write it, with what it was trained on.
 
-    `about` is what a method has to say besides in the artifact's metadata.
+    `about` is what a method has to say besides in the artifact's metadata. `soft_labels`,
+    float32[N, C], are the distributions over classes that it learned from, of the rows trained on;
+    the classifier that the codes are compared with is fitted to them, too.
     """
+    classifier = fit_classifier(
+        encoder.features,
+        data.take(parts.training),
+        parts.shown[parts.training],
+        soft_labels,
+        seed=int(settings["seed"]),
+    )
     figures = validate(
-        encoder,
+        ClassifierReference(encoder, classifier),
         shown=data.labelled(parts.labelled),
         database=data.labelled(parts.training),
         queries=data.labelled(parts.validation),
@@ -152,12 +166,13 @@ def write_encoder(
         replace(encoder, metadata=metadata),
         data.take(parts.training[:_EXAMPLES]),
         extra_files={
+            **({} if classifier is None else {CLASSIFIER: write_classifier(classifier)}),
             LABELLED_IDS: json.dumps(labelled_ids, ensure_ascii=False, indent=0) + "\n",
             METRICS: json.dumps({"validation": figures, "epochs": history or []}, indent=2) + "\n",
         },
         overwrite=overwrite,
     )
-    return Trained(written, labelled_ids, figures)
+    return Trained(written, labelled_ids, figures, classifier)
 
 
 def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:

@@ -115,9 +115,15 @@ def train(
     encoder = to_encoder(model.encoder, features, metadata={})
     if recipe.threshold == "median":
         encoder = with_median_thresholds(encoder, inputs)
-    settings = asdict(recipe)
     trained = write_encoder(
-        out, encoder, data, parts, settings=settings, history=history, overwrite=overwrite
+        out,
+        encoder,
+        data,
+        parts,
+        settings=asdict(recipe),
+        history=history,
+        soft_labels=guesses,
+        overwrite=overwrite,
     )
     checkpoint.remove()
     return trained

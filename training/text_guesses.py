@@ -52,7 +52,7 @@ def term_weights(rows: Any, classes_NC: Floats, seed: int) -> Scores:
 
     It is the length of the term's weights, one a class, in ridge regression.
     """
-    return np.asarray(np.linalg.norm(_ridge(rows, classes_NC, seed).coef_, axis=0))
+    return np.asarray(np.linalg.norm(fit_ridge(rows, classes_NC, seed).coef_, axis=0))
 
 
 def bayes_weights(rows: Any, classes: Any) -> Scores:
@@ -81,11 +81,12 @@ def _rounds(
 
 
 def _by_terms(rows: Any, fitted: Any, classes: Any, seed: int) -> Scores:
-    ridge = _ridge(fitted, classes, seed).predict(rows)
+    ridge = fit_ridge(fitted, classes, seed).predict(rows)
     return _standardised(ridge) + _standardised(rows @ bayes_weights(fitted, classes))
 
 
-def _ridge(rows: Any, classes: Any, seed: int) -> Any:
+def fit_ridge(rows: Any, classes: Any, seed: int) -> Any:
+    """Return ridge regression of `classes`, float[N, C], on weighted terms."""
     from sklearn.linear_model import Ridge  # noqa: PLC0415 - takes a second
 
     return Ridge(solver="sparse_cg", random_state=seed).fit(rows, classes)

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from corpus.document import Document
-from evaluation.baselines import class_code_of_collection
+from evaluation.classifier_baseline import (
+    ClassifierReference,
+    Shown,
+    behind_classifier,
+    classifier_of_collection,
+)
 from evaluation.collection import Asked, RelevanceSettings
 from evaluation.evaluate import evaluate_collection
 from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
@@ -61,12 +66,12 @@ def run_job(
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     settings: RelevanceSettings | None = None,
-    shown_ids: Sequence[str] = (),
+    shown: Shown | None = None,
 ) -> Job:
     """Evaluate `collection` as :func:`evaluation.evaluate.evaluate_collection` does, and report.
 
-    `shown_ids` are the documents whose labels the collection's encoder was shown; where there are
-    some and relevance is by plain labels, the class-code baseline is measured, too.
+    `shown` tells what the collection's encoder was shown; where those are labels and relevance is
+    by plain labels, the classifier baseline is measured, too.
 
     Raises:
         MetricError, EvaluationError, InputError: as `evaluate_collection`.
@@ -76,7 +81,7 @@ def run_job(
     how = settings or RelevanceSettings()
     for _ in range(ATTEMPTS):
         generation = collection.generation
-        job = _run(collection, queries, chosen, how, shown_ids)
+        job = _run(collection, queries, chosen, how, shown)
         # What is read in several steps belongs together if nothing was written in between.
         if collection.generation == generation:
             return job
@@ -84,10 +89,13 @@ def run_job(
     raise EvaluationError(message)
 
 
-def shown_ids(folder: DataFolder, collection: CollectionBackend) -> list[str]:
-    """Return the ids whose labels trained the collection's encoder; none are known for others."""
+def read_shown(folder: DataFolder, collection: CollectionBackend) -> Shown | None:
+    """Return what the collection's encoder records of the labels it was shown, None if nothing."""
     name = collection.encoder_name
-    return [] if name is None else folder.labelled_ids(name)
+    ids = [] if name is None else folder.labelled_ids(name)
+    if name is None or not ids:
+        return None
+    return Shown(ids, ClassifierReference(folder.encoder(name), folder.classifier(name)))
 
 
 def _run(
@@ -95,7 +103,7 @@ def _run(
     queries: Sequence[Document],
     metrics: list[str],
     settings: RelevanceSettings,
-    shown_ids: Sequence[str],
+    shown: Shown | None,
 ) -> Job:
     generation = collection.generation
     deepest = max(
@@ -107,10 +115,11 @@ def _run(
     )
     asked = Asked(collection, queries, settings, depth=deepest)
     class_code = None
-    if shown_ids and settings.is_plain:
-        class_code = class_code_of_collection(
-            collection, shown_ids, queries, metrics, settings.label_field
+    if shown is not None and settings.is_plain:
+        class_code = classifier_of_collection(
+            collection, shown, queries, metrics, settings.label_field
         )
+    beside = None if class_code is None else class_code.expected
     expected = {name: found.expected_per_query[name] for name in metrics}
     report = Report(
         hummingbit=_version(),
@@ -124,7 +133,7 @@ def _run(
         classes=class_figures(asked.query_labels, asked.labels, expected),
         worst_queries=_worst(asked, found, metrics[0]),
         shape=_shape(asked, found, curve),
-        notes=[*found.notes, *asked.notes],
+        notes=[*found.notes, *asked.notes, *behind_classifier(found.expected, beside)],
         has_run=not asked.notes,
         query_ids=[query.id for query in queries],
         per_query={

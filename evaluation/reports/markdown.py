@@ -34,7 +34,7 @@ def _title(report: Report) -> str:
 
 def _metrics(report: Report) -> str:
     head, rows = metric_rows(report)
-    suffix = {False: "", True: ", class code"}
+    suffix = {False: "", True: ", classifier baseline"}
     return _table(head, [[one.name + suffix[one.is_class_code], *one.cells] for one in rows])
 
 

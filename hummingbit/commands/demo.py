@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from corpus.readers import read_documents
-from evaluation.baselines import class_code_baseline, tfidf_cosine
+from evaluation.baselines import tfidf_cosine
+from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.evaluate import evaluate_collection
 from hummingbit.commands.tables import print_figures
 from index.backend import CollectionBackend
@@ -62,7 +63,12 @@ def run(args: argparse.Namespace) -> int:
             shown = data.labelled(data.rows_of(trained.labelled_ids))
             found = {
                 "SSB-VAE codes": evaluate_collection(collection, queries),
-                "class code": class_code_baseline(shown, data.labelled(), asked.labelled()),
+                "classifier baseline": classifier_baseline(
+                    ClassifierReference(trained.encoder, trained.classifier),
+                    shown,
+                    data.labelled(),
+                    asked.labelled(),
+                ),
                 "TF-IDF cosine": tfidf_cosine(data.labelled(), asked.labelled()),
             }
         print()

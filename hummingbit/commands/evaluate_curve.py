@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from evaluation.baselines import class_code_baseline
+from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.evaluate import evaluate_encoder
 from evaluation.metrics.names import parse_metric
 from evaluation.reports.plots import draw_label_curve
@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     recipes = [Recipe(supervision=share, **chosen) for share in sorted(set(args.supervision))]
     data, asked = gather(read(args, args.data)), gather(read(args, args.queries))
     print(f"{len(data):,} documents, {len(asked):,} queries, {recipes[0].n_bits} bits")
-    print(f"{'labels':>8} {'share':>7} {metric:>10} {'over ties':>10} {'class code over ties':>21}")
+    heads = f"{metric:>10} {'over ties':>10} {'classifier, over ties':>21}"
+    print(f"{'labels':>8} {'share':>7} {heads}")
     points = []
     for recipe in recipes:
         point = _measure(data, asked, recipe, metric)
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         lines = {
             "codes": [one.expected for one in points],
-            "class code": [one.class_code for one in points],
+            "classifier baseline": [one.class_code for one in points],
         }
         write_text(args.plot, draw_label_curve([one.labels for one in points], lines, metric))
     return 0
@@ -97,8 +98,9 @@ def _measure(data: TrainingData, asked: TrainingData, recipe: Recipe, metric: st
         trained = train(data, recipe, Path(folder) / "encoder", progress=False)
     database, queries = data.labelled(), asked.labelled()
     shown = data.labelled(data.rows_of(trained.labelled_ids))
+    reference = ClassifierReference(trained.encoder, trained.classifier)
     codes = evaluate_encoder(trained.encoder, database, queries, [metric])
-    class_code = class_code_baseline(shown, database, queries, [metric])
+    class_code = classifier_baseline(reference, shown, database, queries, [metric])
     return Point(
         supervision=recipe.supervision,
         labels=len(shown),

@@ -11,7 +11,7 @@ from corpus.document import Document
 from evaluation.collection import RelevanceSettings
 from evaluation.evaluate import query_labels
 from evaluation.metrics.names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
-from evaluation.reports.job import Job, run_job, shown_ids
+from evaluation.reports.job import Job, read_shown, run_job
 from evaluation.trec import Qrels, read_qrels
 from hummingbit.commands.opening import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
@@ -91,7 +91,7 @@ class Measuring:
                     self._queries,
                     self._metrics,
                     RelevanceSettings(qrels=self._qrels, **self._choices()),
-                    shown_ids(folder, collection),
+                    read_shown(folder, collection),
                 )
                 for name, collection in collections.items()
             }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from evaluation.classifier_baseline import behind_classifier
 from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation
@@ -34,10 +35,13 @@ def print_trained(out: Path, trained: Trained) -> None:
         print("no labelled documents were held out to judge it by")
         return
     print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
-    for title, found in (("codes", figures), ("class code", figures["class_code"])):
+    for title, found in (("codes", figures), ("classifier", figures["class_code"])):
         if found:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
             print(f"  {title:<11} {shown}  {found['distinct_codes']:,} distinct codes")
+    classifier = figures["class_code"]
+    for sentence in behind_classifier(figures["expected"], classifier and classifier["expected"]):
+        print(sentence)
 
 
 def print_report(report: Report) -> None:
@@ -54,7 +58,7 @@ def print_report(report: Report) -> None:
     for one in report.metrics:
         _print_metric(one.name, one, width)
     for one in report.class_code or []:
-        _print_metric(f"{one.name}, class code", one, width)
+        _print_metric(f"{one.name}, classifier baseline", one, width)
     for change in report.changes or []:
         moved = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)

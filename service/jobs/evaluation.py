@@ -6,7 +6,7 @@ from typing import Any
 
 from corpus.document import Document
 from evaluation.collection import RelevanceSettings
-from evaluation.reports.job import run_job, shown_ids
+from evaluation.reports.job import read_shown, run_job
 from evaluation.reports.report import write_report
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field
@@ -28,7 +28,7 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     progress.step = "searching"
     progress.advance(total=len(queries))
     collection = folder.collection(progress.job.collection)
-    done = run_job(collection, queries, body.metrics, settings, shown_ids(folder, collection))
+    done = run_job(collection, queries, body.metrics, settings, read_shown(folder, collection))
     if done.run is not None:
         write_synced(progress.folder / RUN_FILE, done.run())
     write_synced(progress.folder / REPORT_FILE, write_report(done.report))

@@ -12,7 +12,7 @@ import pytest
 
 from corpus.document import Document
 from evaluation import blocks
-from evaluation.baselines import class_code_baseline, tfidf_cosine
+from evaluation.baselines import logistic_baseline, tfidf_cosine
 from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
 from tests.support.corpora import topic_documents, topic_vectors
@@ -63,16 +63,14 @@ def test_tfidf_cosine_is_the_cosine_of_weighted_counts(monkeypatch: pytest.Monke
 
 def test_the_class_code_knows_the_class_and_nothing_else() -> None:
     database, queries = topic_documents(300), topic_documents(60, seed=1)
-    found = class_code_baseline(texts(database[:60]), texts(database), texts(queries), ["P@20"])
+    found = logistic_baseline(texts(database[:60]), texts(database), texts(queries), ["P@20"])
     assert found.distinct_codes == 3
     assert found.expected["P@20"] > 0.95
 
 
 def test_the_class_code_of_vectors() -> None:
     database, queries = topic_vectors(300), topic_vectors(60, seed=1)
-    found = class_code_baseline(
-        vectors(database[:60]), vectors(database), vectors(queries), ["P@20"]
-    )
+    found = logistic_baseline(vectors(database[:60]), vectors(database), vectors(queries), ["P@20"])
     assert found.distinct_codes == 3
     assert found.expected["P@20"] > 0.95
 
@@ -83,7 +81,7 @@ def test_expectation_of_the_class_code_is_the_share_of_the_class() -> None:
     points = np.array([[-1.0]] * 4 + [[1.0]] * 4, dtype=np.float32)
     labels = [("b",), ("a",), ("a",), ("a",), ("b",), ("b",), ("a",), ("a",)]
     queries = Labelled(np.array([[-2.0], [2.0]], dtype=np.float32), [("a",), ("b",)])
-    found = class_code_baseline(shown, Labelled(points, labels), queries, ["P@2"])
+    found = logistic_baseline(shown, Labelled(points, labels), queries, ["P@2"])
     assert found.per_query["P@2"].tolist() == [0.5, 1.0]
     assert found.expected_per_query["P@2"].tolist() == [0.75, 0.5]
 
@@ -92,9 +90,7 @@ def test_several_tags_make_a_code_of_the_set() -> None:
     corners = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=np.float32)
     labels = [("all",), ("all", "up"), ("all", "right"), ("all", "up", "right")]
     shown = Labelled(np.repeat(corners, 5, axis=0), [one for one in labels for _ in range(5)])
-    found = class_code_baseline(
-        shown, shown, Labelled(corners[1:3], [("up",), ("right",)]), ["P@10"]
-    )
+    found = logistic_baseline(shown, shown, Labelled(corners[1:3], [("up",), ("right",)]), ["P@10"])
     # Five documents have just the set that is predicted. The next ten are at distance 1: five have
     # one tag more, so the query's too; five have one tag less, so not the query's.
     assert found.distinct_codes == 4
@@ -113,7 +109,7 @@ def test_several_tags_make_a_code_of_the_set() -> None:
 def test_labels_that_make_no_class_code(labels: list[tuple[str, ...]], reason: str) -> None:
     some = Labelled(["red apple"], [("a",)])
     with pytest.raises(EvaluationError, match=reason):
-        class_code_baseline(Labelled(["red apple"] * len(labels), labels), some, some)
+        logistic_baseline(Labelled(["red apple"] * len(labels), labels), some, some)
 
 
 def test_inputs_of_another_kind_are_refused() -> None:
@@ -123,11 +119,11 @@ def test_inputs_of_another_kind_are_refused() -> None:
     with pytest.raises(EvaluationError, match="TF-IDF needs texts"):
         tfidf_cosine(numbers, words)
     with pytest.raises(EvaluationError, match="TF-IDF needs texts"):
-        class_code_baseline(numbers, words, words)
+        logistic_baseline(numbers, words, words)
     with pytest.raises(EvaluationError, match="vectors of 2 numbers"):
-        class_code_baseline(numbers, numbers, longer)
+        logistic_baseline(numbers, numbers, longer)
     with pytest.raises(EvaluationError, match="vectors of 2 numbers"):
-        class_code_baseline(words, numbers, numbers)
+        logistic_baseline(words, numbers, numbers)
     with pytest.raises(EvaluationError, match="no text of the database has a word"):
         tfidf_cosine(Labelled(["", "?"], [("a",), ("b",)]), words)
     with pytest.raises(EvaluationError, match="the database is empty"):
@@ -158,6 +154,6 @@ def test_the_baselines_on_snippets() -> None:
     assert cosine.metrics["P@100"] == pytest.approx(0.425, abs=0.005)
     rows = np.random.default_rng(0).permutation(len(database))[: len(database) // 10]
     shown = Labelled([database.inputs[row] for row in rows], [database.labels[row] for row in rows])
-    found = class_code_baseline(shown, database, queries)
+    found = logistic_baseline(shown, database, queries)
     assert found.distinct_codes == 8
     assert found.expected["P@100"] == pytest.approx(0.51, abs=0.02)

@@ -1,0 +1,96 @@
+"""The classifier that an encoder is compared with: linear, over the encoder's own features.
+
+Training writes it beside the encoder (``classifier.safetensors``), fitted to the same soft labels,
+so that an evaluation can tell what codes score that know the class and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from encoder.features import Floats
+
+CLASSIFIER = "classifier.safetensors"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classifier:
+    """One or more linear maps from F features to C classes.
+
+    `weights` are float32[F, C] and `biases` float32[C]. The scores of each map are standardised
+    over the classes and added up; the class with the highest sum is predicted.
+
+    Raises:
+        ValueError: if there is no map, shapes differ, or a number is not finite.
+    """
+
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+
+    def __post_init__(self) -> None:
+        shapes = {weight.shape for weight in self.weights}
+        if len(shapes) != 1 or len(self.weights) != len(self.biases):
+            raise ValueError("a classifier needs maps of one shape, with a bias each")
+        (shape,) = shapes
+        if len(shape) != 2 or any(bias.shape != shape[1:] for bias in self.biases):
+            raise ValueError(f"weights have shape {shape}; they must be [F, C], biases [C]")
+        if not all(np.isfinite(part).all() for part in (*self.weights, *self.biases)):
+            raise ValueError("weights and biases must be finite")
+
+    @property
+    def n_features(self) -> int:
+        """F, how many features it looks at."""
+        return int(self.weights[0].shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """C, how many classes it knows."""
+        return int(self.weights[0].shape[1])
+
+    def predict(self, rows: Any) -> npt.NDArray[np.int64]:
+        """Return the class of each row of features, int64[N]; the first of those that score alike.
+
+        `rows` is float[N, F], an array or a scipy matrix.
+        """
+        total = np.zeros((rows.shape[0], self.n_classes))
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            scores = np.asarray(rows @ weight, dtype=np.float64) + bias
+            centred = scores - scores.mean(axis=1, keepdims=True)
+            total += centred / np.maximum(centred.std(axis=1, keepdims=True), 1e-9)
+        return np.asarray(total.argmax(axis=1), dtype=np.int64)
+
+
+def write_classifier(classifier: Classifier) -> bytes:
+    """Return the contents of :data:`CLASSIFIER`."""
+    parts = {"weight": classifier.weights, "bias": classifier.biases}
+    return bytes(
+        save_tensors(
+            {
+                f"{place}.{name}": np.ascontiguousarray(tensor)
+                for name, tensors in parts.items()
+                for place, tensor in enumerate(tensors)
+            }
+        )
+    )
+
+
+def parse_classifier(contents: bytes) -> Classifier:
+    """Read what :func:`write_classifier` wrote.
+
+    Raises:
+        SafetensorError: if it is no safetensors file.
+        ValueError: if it is not a classifier.
+    """
+    tensors = load_tensors(contents)
+    n_maps = len(tensors) // 2
+    names = [f"{place}.{name}" for name in ("weight", "bias") for place in range(n_maps)]
+    if not tensors or sorted(names) != sorted(tensors):
+        raise ValueError(f"holds {', '.join(sorted(tensors)) or 'nothing'}")
+    parts = [tensors[name].astype(np.float32) for name in names]
+    return Classifier(tuple(parts[:n_maps]), tuple(parts[n_maps:]))

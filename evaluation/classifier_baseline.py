@@ -1,0 +1,152 @@
+"""The classifier baseline: what codes score that know the class of a document and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from corpus.document import Document
+from encoder.classifier import Classifier
+from encoder.codes import MAX_BITS
+from encoder.encoder import Encoder, Inputs
+from evaluation.baselines import logistic_baseline, pack_class_codes
+from evaluation.evaluate import evaluate_codes, query_labels
+from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
+from evaluation.relevance import Labelled, check_labels
+from evaluation.result import Evaluation, EvaluationError
+from index.backend import CollectionBackend
+from index.labels import labels_of
+from index.records import StoredDocument
+
+INPUTS_AT_ONCE = 4096
+REMEDIES = "more bits, --word-dropout 0.1, or the asymmetric ranking"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierReference:
+    """An encoder with the classifier beside it.
+
+    There is none for documents of several labels, nor with encoders of versions that wrote none.
+    """
+
+    encoder: Encoder
+    classifier: Classifier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The documents whose labels an encoder was shown, and the classifier fitted beside it."""
+
+    ids: Sequence[str]
+    reference: ClassifierReference
+
+
+def classifier_baseline(
+    reference: ClassifierReference,
+    shown: Labelled,
+    database: Labelled,
+    queries: Labelled,
+    metrics: Iterable[str] = DEFAULT_METRICS,
+) -> Evaluation:
+    """Retrieve by the class that the classifier beside an encoder predicts.
+
+    The classifier was fitted to the soft labels that the encoder learned from, over the features of
+    the encoder, so codes that score more than this know more than the class. Every document and
+    query gets a code with one bit set. Without such a classifier this is
+    :func:`logistic_baseline`, fitted to `shown`.
+
+    Raises:
+        MetricError, EvaluationError: as :func:`evaluation.evaluate.evaluate_codes`.
+        EvaluationError: if there are more than 1024 classes, or as :func:`logistic_baseline`.
+        InputError: if the encoder does not take such inputs.
+    """
+    classifier = reference.classifier
+    if classifier is None:
+        return logistic_baseline(shown, database, queries, metrics)
+    chosen = [metric.name for metric in parse_metrics(metrics)]
+    check_labels(queries.labels, database.labels)
+    if classifier.n_classes > MAX_BITS:
+        message = f"the classifier knows {classifier.n_classes:,} classes; {MAX_BITS:,} at most fit"
+        raise EvaluationError(message)
+    one_hot = np.eye(classifier.n_classes, dtype=np.bool_)
+    query_codes, codes = (
+        pack_class_codes(one_hot[_classes(reference.encoder, classifier, inputs)])
+        for inputs in (queries.inputs, database.inputs)
+    )
+    return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
+
+
+def classifier_of_collection(
+    collection: CollectionBackend,
+    shown: Shown,
+    queries: Sequence[Document],
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    label_field: str = "label",
+) -> Evaluation:
+    """Run the classifier baseline on the stored documents of `collection`.
+
+    Where the encoder has no classifier beside it, those stored documents whose labels it was shown
+    are fitted. Labels are as in :func:`evaluation.evaluate.evaluate_collection`.
+
+    Raises:
+        MetricError, EvaluationError: as :func:`classifier_baseline`.
+        EvaluationError: if a document or a query is neither a text nor a vector like the others.
+        InputError: if `label_field` holds something else than labels in some document.
+    """
+    stored = collection.contents()
+    labels = [labels_of(document.payload, label_field) for document in stored]
+    known = frozenset(shown.ids)
+    fitted = [row for row, one in enumerate(stored) if one.id in known and labels[row]]
+    return classifier_baseline(
+        shown.reference,
+        Labelled(_inputs([stored[row] for row in fitted]), [labels[row] for row in fitted]),
+        Labelled(_inputs(stored), labels),
+        Labelled(_inputs(queries), query_labels(queries, label_field)),
+        metrics,
+    )
+
+
+def behind_classifier(
+    codes: Mapping[str, float], classifier: Mapping[str, float] | None
+) -> list[str]:
+    """Say in a sentence in which metrics the codes score less than the classifier, and what to try.
+
+    Both are tie-averaged values by metric. There is no sentence where the codes lose nowhere.
+    """
+    if classifier is None:
+        return []
+    ours, theirs = codes, classifier
+    lost = [
+        f"{name} {ours[name]:.3f} against {theirs[name]:.3f}"
+        for name in ours
+        if name in theirs and ours[name] < theirs[name]
+    ]
+    if not lost:
+        return []
+    return [
+        f"the codes score less than the classifier baseline ({', '.join(lost)}, tie-averaged): a"
+        f" code for each predicted class would serve these labels better; try {REMEDIES}"
+    ]
+
+
+def _classes(encoder: Encoder, classifier: Classifier, inputs: Inputs) -> npt.NDArray[np.int64]:
+    blocks = [inputs[at : at + INPUTS_AT_ONCE] for at in range(0, len(inputs), INPUTS_AT_ONCE)]
+    predicted = [
+        classifier.predict(encoder.features.transform(block))  # type: ignore[arg-type]
+        for block in blocks
+    ]
+    return np.concatenate(predicted) if predicted else np.empty(0, dtype=np.int64)
+
+
+def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:
+    texts = [document.text for document in documents if document.text is not None]
+    if len(texts) == len(documents):
+        return texts
+    vectors = [document.vector for document in documents if document.vector is not None]
+    if len(vectors) != len(documents) or len({len(vector) for vector in vectors}) > 1:
+        message = "the classifier baseline needs texts throughout, or vectors of one length"
+        raise EvaluationError(message)
+    return np.stack(vectors)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.baselines import logistic_baseline
+from evaluation.classifier_baseline import (
+    ClassifierReference,
+    behind_classifier,
+    classifier_baseline,
+)
+from evaluation.metrics.names import DEFAULT_METRICS
+from tests.support.corpora import topic_documents, topic_vectors
+from training.data import gather
+from training.linear_codes import train_linear
+from training.recipe import LinearRecipe
+
+
+def test_the_classifier_beside_an_encoder_finds_the_class(tmp_path: Path) -> None:
+    data, asked = gather(topic_documents(300)), gather(topic_documents(60, seed=1))
+    trained = train_linear(
+        data, LinearRecipe("pca-sign", n_bits=8, supervision=0.2), tmp_path / "e"
+    )
+    assert trained.classifier is not None
+    reference = ClassifierReference(trained.encoder, trained.classifier)
+    shown = data.labelled(data.rows_of(trained.labelled_ids))
+    found = classifier_baseline(reference, shown, data.labelled(), asked.labelled(), ["P@20"])
+    assert found.distinct_codes == 3
+    assert found.expected["P@20"] > 0.95
+
+
+def test_vectors_have_a_classifier_too(tmp_path: Path) -> None:
+    data, asked = gather(topic_vectors(300)), gather(topic_vectors(60, seed=1))
+    recipe = LinearRecipe("pca-sign", n_bits=8, supervision=0.2)
+    trained = train_linear(data, recipe, tmp_path / "e")
+    reference = ClassifierReference(trained.encoder, trained.classifier)
+    shown = data.labelled(data.rows_of(trained.labelled_ids))
+    found = classifier_baseline(reference, shown, data.labelled(), asked.labelled(), ["P@20"])
+    assert trained.classifier is not None
+    assert found.expected["P@20"] > 0.95
+
+
+def test_without_a_classifier_the_labels_shown_are_fitted(tmp_path: Path) -> None:
+    data, asked = gather(topic_documents(200)), gather(topic_documents(40, seed=1))
+    trained = train_linear(data, LinearRecipe("pca-sign", n_bits=8), tmp_path / "e")
+    shown = data.labelled(data.rows_of(trained.labelled_ids))
+    beside = ClassifierReference(trained.encoder)
+    found = classifier_baseline(beside, shown, data.labelled(), asked.labelled())
+    expected = logistic_baseline(shown, data.labelled(), asked.labelled())
+    assert found.expected == expected.expected
+    assert tuple(found.expected) == DEFAULT_METRICS
+
+
+def test_a_sentence_says_where_the_codes_lose_and_what_to_try() -> None:
+    codes = {"P@100": 0.712, "mAP@100": 0.8}
+    (sentence,) = behind_classifier(codes, {"P@100": 0.731, "mAP@100": 0.7})
+    assert "classifier baseline (P@100 0.712 against 0.731, tie-averaged)" in sentence
+    assert "mAP" not in sentence
+    assert "--word-dropout 0.1" in sentence
+    assert behind_classifier(codes, codes) == []
+    assert behind_classifier(codes, None) == []
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+def test_documents_of_several_labels_have_no_fair_classifier(tmp_path: Path, labels: int) -> None:
+    documents = topic_documents(60)
+    if labels == 2:
+        documents = [*documents[1:], *topic_documents(1, prefix="both")]
+        object.__setattr__(documents[-1], "labels", ("food", "sea"))
+    trained = train_linear(gather(documents), LinearRecipe("pca-sign", n_bits=8), tmp_path / "e")
+    assert (trained.classifier is None) == (labels == 2)
