@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 CodeFormat = Literal["hex", "base64", "bits"]
+Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
 
 
 class EncoderName(TypedDict):
@@ -31,6 +32,7 @@ class CollectionSummary(TypedDict):
     n_bits: int
     encoder: EncoderName | None
     engine_setting: str
+    ranking: Ranking
     documents: int
     generation: int
 
@@ -132,19 +134,21 @@ class Hit(TypedDict):
     distance: int
     score: float
     payload: NotRequired[dict[str, Any]]
+    text: NotRequired[str | None]
     code: NotRequired[str]
     rerank_score: NotRequired[float]
     differing_bits: NotRequired[list[int]]
 
 
 class SearchResponse(TypedDict):
-    """Hits by distance and, where that is the same, by order of insertion."""
+    """Hits by the score of the ranking and, where that is the same, by order of insertion."""
 
     hits: list[Hit]
     n_bits: int
     encoder: EncoderName | None
     generation: int
     engine: str
+    ranking: Ranking
     ties_cut: bool
     took_ms: float
     reranked: NotRequired[bool]

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, cast
 import httpx
 
 from hummingbit import answers, calls, document_calls
-from hummingbit.answers import CodeFormat
+from hummingbit.answers import CodeFormat, Ranking
 from hummingbit.async_operations import AsyncOperations
 from hummingbit.calls import Call
 
@@ -66,6 +66,10 @@ class AsyncClient(AsyncOperations):
     ) -> answers.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
         return await self._call(calls.create_collection(name, encoder, n_bits, engine))
+
+    async def update_collection(self, name: str, *, ranking: Ranking) -> answers.CollectionSummary:
+        """See :meth:`hummingbit.Client.update_collection`."""
+        return await self._call(calls.update_collection(name, ranking))
 
     async def delete_collection(self, name: str) -> None:
         """See :meth:`hummingbit.Client.delete_collection`."""
@@ -174,11 +178,13 @@ class AsyncClient(AsyncOperations):
         id: str | None = None,  # noqa: A002 - as in the interface
         limit: int | None = None,
         radius: int | None = None,
+        ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         offset: int | None = None,
         cursor: str | None = None,
         with_cursor: bool | None = None,
         with_payload: bool | None = None,
+        with_text: bool | None = None,
         with_code: bool | None = None,
         rerank: bool | None = None,
         explain: bool | None = None,
@@ -192,11 +198,12 @@ class AsyncClient(AsyncOperations):
         name: str,
         searches: Sequence[Mapping[str, Any]],
         *,
+        ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
     ) -> list[answers.SearchResponse]:
         """See :meth:`hummingbit.Client.search_batch`."""
-        call = calls.search_batch(name, searches, filter, encoder_fingerprint)
+        call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
         return (await self._call(call))["results"]
 
     async def encoders(self) -> answers.Encoders:

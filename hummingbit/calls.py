@@ -189,6 +189,11 @@ def create_collection(
     return Call("PUT", collection_path(name), body)
 
 
+def update_collection(name: str, ranking: str) -> Call[answers.CollectionSummary]:
+    """Change a collection's default ranking."""
+    return Call("PATCH", collection_path(name), {"ranking": ranking})
+
+
 def delete_collection(name: str) -> Call[None]:
     """Delete a collection."""
     return Call("DELETE", collection_path(name))
@@ -227,12 +232,14 @@ def search(name: str, wanted: Mapping[str, Any]) -> Call[answers.SearchResponse]
 def search_batch(
     name: str,
     searches: Sequence[Mapping[str, Any]],
+    ranking: str | None,
     filter_: Mapping[str, Any] | None,
     encoder_fingerprint: str | None,
 ) -> Call[dict[str, list[answers.SearchResponse]]]:
     """Search many times as of one generation."""
     body = given(
         searches=[given(**one) for one in searches],
+        ranking=ranking,
         filter=filter_,
         encoder_fingerprint=encoder_fingerprint,
     )

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, cast
 import httpx
 
 from hummingbit import answers, calls, document_calls
-from hummingbit.answers import CodeFormat
+from hummingbit.answers import CodeFormat, Ranking
 from hummingbit.calls import Call
 from hummingbit.operations import Operations
 
@@ -74,6 +74,10 @@ class Client(Operations):
     ) -> answers.CollectionSummary:
         """Create a collection with an encoder, or for codes of `n_bits` that documents bring."""
         return self._call(calls.create_collection(name, encoder, n_bits, engine))
+
+    def update_collection(self, name: str, *, ranking: Ranking) -> answers.CollectionSummary:
+        """Choose what orders the hits of searches that name no ranking."""
+        return self._call(calls.update_collection(name, ranking))
 
     def delete_collection(self, name: str) -> None:
         """Delete a collection and all of its documents."""
@@ -195,11 +199,13 @@ class Client(Operations):
         id: str | None = None,  # noqa: A002 - as in the interface
         limit: int | None = None,
         radius: int | None = None,
+        ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         offset: int | None = None,
         cursor: str | None = None,
         with_cursor: bool | None = None,
         with_payload: bool | None = None,
+        with_text: bool | None = None,
         with_code: bool | None = None,
         rerank: bool | None = None,
         explain: bool | None = None,
@@ -213,11 +219,12 @@ class Client(Operations):
         name: str,
         searches: Sequence[Mapping[str, Any]],
         *,
+        ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
     ) -> list[answers.SearchResponse]:
         """Answer searches, given as the keyword arguments of each, as of one generation."""
-        call = calls.search_batch(name, searches, filter, encoder_fingerprint)
+        call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
         return self._call(call)["results"]
 
     def encoders(self) -> answers.Encoders:

@@ -62,6 +62,10 @@ class CollectionBackend(Protocol):
         """The engine that it was made with; see :mod:`index.engines.setting`."""
 
     @property
+    def ranking(self) -> str:
+        """What orders the hits of searches that name no ranking."""
+
+    @property
     def generation(self) -> int:
         """The number of writes so far that changed anything."""
 
@@ -209,6 +213,16 @@ class CollectionBackend(Protocol):
             InputError: if `k` is not from 1 to :data:`MAX_K`, or `radius`, `ranking`, `offset`,
                 `cursor`, `rerank` or a query cannot be taken; the error names it.
             UnknownDocument: if a query has an id that is not there.
+        """
+
+    def set_ranking(self, ranking: str) -> None:
+        """Order the hits of searches that name no ranking by this one from now on.
+
+        Queries of which only the code is known go on being answered by Hamming distance.
+
+        Raises:
+            InputError: if there is no such ranking, or not for this kind of collection.
+            StoreError: if that cannot be written.
         """
 
     def verify(self) -> Verification:

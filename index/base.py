@@ -12,6 +12,7 @@ from encoder.encoder import Encoder
 from index.backend import MAX_K
 from index.errors import EncoderMismatch, InputError
 from index.filters import Filter, filter_to_json
+from index.rankings.protocol import HAMMING
 from index.schema import Description
 
 
@@ -33,6 +34,7 @@ class CollectionBase:
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
+        self.ranking: str = HAMMING
 
     def _last_of_each_id(
         self, documents: Sequence[Document], codes: Codes

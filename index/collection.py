@@ -52,7 +52,15 @@ from index.records import (
     UpsertResult,
     Verification,
 )
-from index.search import Position, Search, Wanted, read_cursor, rows_of, write_cursor
+from index.search import (
+    Position,
+    Search,
+    Wanted,
+    check_ranking,
+    read_cursor,
+    rows_of,
+    write_cursor,
+)
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
@@ -85,6 +93,7 @@ class Collection(CollectionBase):
         """
         super().__init__(store.description, encoder, store.incarnation)
         self._store = store
+        self.ranking: str = store.default_ranking() or HAMMING
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
@@ -250,7 +259,7 @@ class Collection(CollectionBase):
         wanted = Wanted(
             k,
             radius,
-            ranking or HAMMING,
+            ranking,
             filter,
             offset,
             cursor,
@@ -262,7 +271,7 @@ class Collection(CollectionBase):
         )
         wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        search = Search(self.name, encoded, wanted, self.incarnation)
+        search = Search(self.name, encoded, wanted, self.incarnation, self.ranking)
         lexical = search.needs_words
         result = self._found(search, self._publication.searched(filter, lexical=lexical))
         if result is None:
@@ -296,6 +305,13 @@ class Collection(CollectionBase):
             last_row=published.last_row,
             engine=generation.engine,
         )
+
+    def set_ranking(self, ranking: str) -> None:
+        """See :meth:`index.backend.CollectionBackend.set_ranking`."""
+        check_ranking(ranking)
+        with self._writing, self._store.writing() as changes:
+            changes.set_default_ranking(ranking)
+            self.ranking = ranking
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
@@ -374,6 +390,7 @@ class Collection(CollectionBase):
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": generation.number,
             "engine_setting": self.engine_setting,
+            "ranking": self.ranking,
             "engine": generation.engine,
             "engine_reason": generation.engine_reason,
             **self._statistics_of(generation),

@@ -89,8 +89,8 @@ class SearchResult:
     Hits come best first, by (score descending, row); where `reranked`, the same hits come by
     (rerank_score, distance, row). `next_cursors` continue the search of a single query, and are
     None where nothing is left or there are several queries. `ties_cut` tells whether documents
-    with the score of the last hit were left out. `engine` names what searched, and `ranking` what
-    ordered the hits. `queries` are the queries as they were encoded.
+    with the score of the last hit were left out. `engine` names what searched, and `rankings`
+    what ordered the hits of each query. `queries` are the queries as they were encoded.
     """
 
     generation: int
@@ -98,7 +98,7 @@ class SearchResult:
     next_cursors: list[str | None]
     ties_cut: list[bool]
     engine: str
-    ranking: str
+    rankings: list[str]
     queries: EncodedQueries
     reranked: bool = False
 

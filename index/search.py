@@ -52,7 +52,7 @@ class Wanted:
 
     k: int
     radius: int | None = None
-    ranking: str = HAMMING
+    ranking: str | None = None
     filter: Filter | None = None
     offset: int = 0
     cursor: str | None = None
@@ -66,9 +66,8 @@ class Wanted:
         """Raise InputError unless a search of `n_queries` queries takes all of this."""
         if not 1 <= self.k <= MAX_K:
             raise InputError("k", f"is {self.k}; it must be from 1 to {MAX_K}")
-        if self.ranking not in RANKINGS:
-            known = ", ".join(RANKINGS)
-            raise InputError("ranking", f"is {self.ranking[:40]!a}; it must be one of {known}")
+        if self.ranking is not None:
+            check_ranking(self.ranking)
         if self.radius is not None:
             self._check_radius(self.radius, n_bits)
         if not 0 <= self.offset <= MAX_OFFSET:
@@ -82,9 +81,16 @@ class Wanted:
     def _check_radius(self, radius: int, n_bits: int) -> None:
         if not 0 <= radius <= n_bits:
             raise InputError("radius", f"is {radius}; it must be from 0 to {n_bits}")
-        if self.ranking != HAMMING:
+        if self.ranking not in {None, HAMMING}:
             message = f"is {radius}; the ranking {self.ranking!r} takes none, only {HAMMING!r} does"
             raise InputError("radius", message)
+
+
+def check_ranking(ranking: str) -> None:
+    """Raise InputError unless there is a ranking of that name."""
+    if ranking not in RANKINGS:
+        known = ", ".join(RANKINGS)
+        raise InputError("ranking", f"is {ranking[:40]!a}; it must be one of {known}")
 
 
 class Position(NamedTuple):
@@ -113,9 +119,17 @@ class Search:
     """One search of a collection: encoded queries, and what is wanted of them."""
 
     def __init__(
-        self, name: str, queries: EncodedQueries, wanted: Wanted, incarnation: str
+        self,
+        name: str,
+        queries: EncodedQueries,
+        wanted: Wanted,
+        incarnation: str,
+        default: str = HAMMING,
     ) -> None:
         """Begin a search of the collection `name`; a cursor belongs to one `incarnation` of it.
+
+        Where no ranking is asked for, it is `default`, but by Hamming distance if there is a radius
+        or re-ranking, or nothing is known of the queries but their codes.
 
         Raises:
             InputError: if the cursor is of another search, or was altered; or if hits are to be
@@ -125,6 +139,8 @@ class Search:
         self.wanted = wanted
         self.name = name
         self._incarnation = incarnation
+        bits_only = wanted.radius is not None or wanted.rerank or not queries.weighted.any()
+        self.ranking: str = wanted.ranking or (HAMMING if bits_only else default)
         self._after: Position | None = None
         if wanted.cursor is not None:
             self._after = read_cursor(wanted.cursor, *self._identity())
@@ -135,7 +151,7 @@ class Search:
     @property
     def needs_words(self) -> bool:
         """Whether the lexical index is needed."""
-        return self.wanted.ranking in (BM25, HYBRID)
+        return self.ranking in (BM25, HYBRID)
 
     @property
     def statistics(self) -> tuple[float, ...] | None:
@@ -145,7 +161,7 @@ class Search:
     @property
     def needs_codes(self) -> bool:
         """Whether the codes of the hits are needed."""
-        return self.wanted.with_code or self.wanted.rerank or self.wanted.ranking != HAMMING
+        return self.wanted.with_code or self.wanted.rerank or self.ranking != HAMMING
 
     def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
         """Return the page of each query; where `allowed` is given, only these rows are found."""
@@ -184,10 +200,16 @@ class Search:
             next_cursors=cursors,
             ties_cut=[page.tie_cut for page in pages],
             engine=engine,
-            ranking=self.wanted.ranking,
+            rankings=[self._ranking_of(place) for place in range(len(pages))],
             queries=self.queries,
             reranked=self.wanted.rerank,
         )
+
+    def _ranking_of(self, place: int) -> str:
+        """Return what orders the hits of a query: of a code nothing is known but its bits."""
+        if self.wanted.ranking is None and not self.queries.weighted[place]:
+            return HAMMING
+        return self.ranking
 
     def _page_after(self, after: Position, ranking: Ranking, allowed: Rows | None) -> Page:
         """Find the page after a position, among the rows there were when the first was made."""
@@ -212,7 +234,7 @@ class Search:
         rows = found.rows.tolist()
         stored = [known[row] for row in rows]
         codes = _stacked(stored, self.queries) if self.needs_codes else None
-        if codes is None or self.wanted.ranking == HAMMING:
+        if codes is None or self.ranking == HAMMING:
             distances: list[int] = (-found.scores).tolist()
         else:
             distances = hamming_distance(codes, self.queries.codes[place]).tolist()
@@ -247,7 +269,7 @@ class Search:
         queries, wanted = self.queries, self.wanted
         shown = None if wanted.filter is None else filter_to_json(wanted.filter)
         asked = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
-        return (self.name, self._incarnation, wanted.ranking, *asked, wanted.radius, shown)
+        return (self.name, self._incarnation, self.ranking, *asked, wanted.radius, shown)
 
 
 def rows_of(pages: Sequence[Page]) -> list[int]:

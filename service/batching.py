@@ -41,6 +41,8 @@ class Asked(NamedTuple):
     limit: int
     radius: int | None
     with_payload: bool
+    ranking: str | None = None
+    with_text: bool = False
 
 
 class _Waiting(NamedTuple, Generic[Answer]):
@@ -180,7 +182,9 @@ class Batcher(Generic[Answer]):
             encoded,
             asked.limit,
             asked.radius,
+            ranking=asked.ranking,
             with_payload=asked.with_payload,
+            with_text=asked.with_text,
             with_cursor=False,
         )
         done = time.perf_counter()

@@ -117,6 +117,12 @@ def compact(args: argparse.Namespace) -> tuple[int, int]:
     return found["bytes_before"], found["bytes_after"]
 
 
+def rank(args: argparse.Namespace) -> None:
+    """Set a collection's default ranking."""
+    with service_at(args) as client:
+        client.update_collection(args.collection, ranking=args.ranking)
+
+
 def drop(args: argparse.Namespace) -> int:
     """Delete a collection."""
     with service_at(args) as client:

@@ -1,4 +1,4 @@
-"""``hummingbit index list|stats|verify|compact|drop``: the state of collections."""
+"""``hummingbit index list|stats|verify|compact|rank|drop``: the state of collections."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from hummingbit.commands import index_remotely
 from hummingbit.commands.opening import Actions, add_action, add_folder, add_url, open_folder
 from hummingbit.commands.options import OptionError
+from index.rankings.protocol import RANKINGS
 
 
 def configure(actions: Actions) -> None:
@@ -24,8 +25,10 @@ def configure(actions: Actions) -> None:
         help="where acknowledged writes are missing, let the collection go on without them",
     )
     compact = add_action(actions, "compact", run_compact, "give back the room of what was deleted")
+    rank = add_action(actions, "rank", run_rank, "choose what orders the hits of searches")
+    rank.add_argument("ranking", choices=RANKINGS, help="the ranking of searches that name none")
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
-    for action in (list_, stats, verify, compact, drop):
+    for action in (list_, stats, verify, compact, rank, drop):
         add_url(action)
 
 
@@ -82,6 +85,17 @@ def run_compact(args: argparse.Namespace) -> int:
             collection.compact()
             after = collection.bytes_on_disk()
     print(f"{args.collection}: {before:,} bytes before, {after:,} after")
+    return 0
+
+
+def run_rank(args: argparse.Namespace) -> int:
+    """Set a collection's default ranking."""
+    if args.url is not None:
+        index_remotely.rank(args)
+    else:
+        with open_folder(args, writable=True) as folder:
+            folder.collection(args.collection).set_ranking(args.ranking)
+    print(f"{args.collection}: searches are ranked by {args.ranking}")
     return 0
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import sys
+import textwrap
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +21,12 @@ from hummingbit.commands.opening import (
     service_at,
 )
 from index.backend import CollectionBackend
+from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import Hit, Query, SearchResult
 from service.schemas.results import add_codes, search_answer
+
+# Under the id of a hit.
+INDENT = " " * 6
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--id", metavar="ID", help="a stored document instead of a text")
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="hits (default: 10)")
     parser.add_argument("--radius", type=int, metavar="N", help="largest distance, inclusive")
+    parser.add_argument(
+        "--ranking",
+        choices=RANKINGS,
+        help="what orders the hits (default: the collection's own; for --code and --id, hamming)",
+    )
     add_filter(parser)
     parser.add_argument(
         "--offset", type=int, default=0, metavar="N", help="pass over the N nearest (default: 0)"
@@ -43,6 +55,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="re-order the hits by the query's probabilities instead of its bits",
     )
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument(
+        "--with-text",
+        action="store_true",
+        default=None,
+        help="print the text of each hit; on a terminal that is the default",
+    )
+    text.add_argument("--no-text", dest="with_text", action="store_false", help="leave it out")
     parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
     parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -52,7 +72,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a hit a line: distance, id, and what was asked for."""
+    """Print a hit a line: distance, id, and what was asked for; its text on the next."""
+    if args.with_text is None:
+        args.with_text = sys.stdout.isatty() and not args.json
     if args.url is not None:
         return _search_remotely(args)
     query = Query(text=args.text, code=args.code, id=args.id)
@@ -64,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
             [query],
             args.limit,
             args.radius,
+            ranking=args.ranking,
             with_payload=not args.no_payload,
+            with_text=args.with_text,
             with_code=args.with_code,
             filter=filter_,
             offset=args.offset,
@@ -78,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps(answer, indent=2, ensure_ascii=False))
             return 0
     for hit in found.hits[0]:
-        print(_line(hit))
+        _print_hit(hit, found.rankings[0])
     return 0
 
 
@@ -92,11 +116,13 @@ def _search_remotely(args: argparse.Namespace) -> int:
             id=args.id,
             limit=args.limit,
             radius=args.radius,
+            ranking=args.ranking,
             filter=read_filter_as_json(args),
             offset=args.offset or None,
             cursor=args.cursor,
             with_cursor=args.json or None,
             with_payload=not args.no_payload,
+            with_text=args.with_text or None,
             with_code=args.with_code or None,
             rerank=args.rerank or None,
         )
@@ -104,7 +130,7 @@ def _search_remotely(args: argparse.Namespace) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     for hit in found["hits"]:
-        print(_line(_as_hit(hit)))
+        _print_hit(_as_hit(hit), found["ranking"])
     return 0
 
 
@@ -116,13 +142,24 @@ def _as_hit(found: Mapping[str, Any]) -> Hit:
         score=found["score"],
         row=0,
         payload=found.get("payload"),
+        text=found.get("text"),
         code=found.get("code"),
         rerank_score=found.get("rerank_score"),
     )
 
 
-def _line(hit: Hit) -> str:
+def _print_hit(hit: Hit, ranking: str) -> None:
+    """Print the line of a hit, and on the next the beginning of its text if it was asked for."""
+    print(_line(hit, ranking))
+    if hit.text is not None:
+        width = shutil.get_terminal_size().columns - len(INDENT)
+        print(f"{INDENT}{textwrap.shorten(hit.text, max(20, width), placeholder=' …')}")
+
+
+def _line(hit: Hit, ranking: str) -> str:
     score = None if hit.rerank_score is None else f"{hit.rerank_score:8.3f}"
+    if score is None and ranking != HAMMING:
+        score = f"{hit.score:8.3f}"
     payload = None if hit.payload is None else json.dumps(hit.payload, ensure_ascii=False)
     parts = [f"{hit.distance:>4}", score, hit.id, hit.code, payload]
     return "  ".join(part for part in parts if part is not None)
@@ -139,6 +176,7 @@ def _as_object(
         args.limit,
         args.radius,
         with_payload=not args.no_payload,
+        with_text=args.with_text,
         seconds=seconds,
     )
     if args.rerank:

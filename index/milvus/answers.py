@@ -30,9 +30,7 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
         StoreError: if Milvus cannot be reached or refuses.
     """
     wanted = search.wanted
-    if wanted.ranking != HAMMING:
-        message = f"is {wanted.ranking!r}; a collection on Milvus is ranked by {HAMMING!r} only"
-        raise InputError("ranking", message)
+    check_on_milvus(search.ranking)
     condition = store.condition(wanted.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, wanted.radius)
@@ -48,6 +46,13 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
                 engine=ENGINE,
             )
     raise StoreError(f"collection {search.name!r} changes too fast to be searched")
+
+
+def check_on_milvus(ranking: str) -> None:
+    """Raise an InputError unless collections on Milvus have the ranking."""
+    if ranking != HAMMING:
+        message = f"is {ranking!r}; a collection on Milvus is ranked by {HAMMING!r} only"
+        raise InputError("ranking", message)
 
 
 class _HammingOnMilvus:

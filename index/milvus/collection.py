@@ -35,7 +35,7 @@ from index.errors import StoreError
 from index.filters import Filter
 from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of
-from index.milvus.answers import ENGINE, search_on_milvus
+from index.milvus.answers import ENGINE, check_on_milvus, search_on_milvus
 from index.milvus.catalogue import Catalogue, Progress
 from index.milvus.cluster import Cluster
 from index.milvus.schema import (
@@ -50,7 +50,6 @@ from index.milvus.schema import (
 )
 from index.milvus.store import MilvusStore
 from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
-from index.rankings.protocol import HAMMING
 from index.records import (
     DeleteResult,
     EncodedQueries,
@@ -62,7 +61,7 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
-from index.search import Position, Search, Wanted, read_cursor, write_cursor
+from index.search import Position, Search, Wanted, check_ranking, read_cursor, write_cursor
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.
@@ -256,7 +255,7 @@ class MilvusCollection(CollectionBase):
         wanted = Wanted(
             k,
             radius,
-            ranking or HAMMING,
+            ranking,
             filter,
             offset,
             cursor,
@@ -270,8 +269,13 @@ class MilvusCollection(CollectionBase):
         now = self._progress.now()
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         return search_on_milvus(
-            Search(self.name, encoded, wanted, self.incarnation), self._store, now
+            Search(self.name, encoded, wanted, self.incarnation, self.ranking), self._store, now
         )
+
+    def set_ranking(self, ranking: str) -> None:
+        """Raise an InputError unless `ranking` is the only one that Milvus has, by distance."""
+        check_ranking(ranking)
+        check_on_milvus(ranking)
 
     def verify(self) -> Verification:
         """Hold every document against its checksum; Milvus answers for its own index."""
@@ -301,6 +305,7 @@ class MilvusCollection(CollectionBase):
             "encoder_fingerprint": self.encoder_fingerprint,
             "generation": now.generation,
             "engine_setting": self.engine_setting,
+            "ranking": self.ranking,
             "engine": ENGINE,
             "engine_reason": ENGINE_REASON,
             **self._statistics[1],

@@ -13,11 +13,11 @@ from index.search import Search
 
 def ranking_of(search: Search, published: Published) -> Ranking:
     """Return the ranking that a search wants, of the documents that are published."""
-    wanted, lexical, moments = search.wanted, published.lexical, published.moments
-    if wanted.ranking == ASYMMETRIC:
+    lexical, moments = published.lexical, published.moments
+    if search.ranking == ASYMMETRIC:
         return AsymmetricRanking(published.generation)
-    if wanted.ranking == BM25 and lexical is not None:
+    if search.ranking == BM25 and lexical is not None:
         return Bm25Ranking(lexical, search.statistics)
-    if wanted.ranking == HYBRID and lexical is not None and moments is not None:
+    if search.ranking == HYBRID and lexical is not None and moments is not None:
         return HybridRanking(published.generation, moments, lexical, statistics=search.statistics)
-    return HammingRanking(published.generation, wanted.radius)
+    return HammingRanking(published.generation, search.wanted.radius)

@@ -111,6 +111,11 @@ class Changes:
         self._write_meta(**asdict(description), incarnation=new_incarnation())
         self._commit(self.generation)
 
+    def set_default_ranking(self, ranking: str) -> None:
+        """Note what orders the hits of searches that name no ranking; the generation stays."""
+        self._write_meta(default_ranking=ranking)
+        self._commit(self.generation)
+
     def bookmark(self, key: str, value: str | None) -> None:
         """Note how far a job has come, with the changes of this transaction; None forgets it."""
         self._write_meta(**{BOOKMARK + key: value})

@@ -119,6 +119,13 @@ class Store:
         """
         return self._database.replaced()
 
+    def default_ranking(self) -> str | None:
+        """Return what orders the hits of searches that name no ranking, if that was ever set."""
+        with self._database.reading() as connection:
+            query = "SELECT value FROM meta WHERE key = 'default_ranking'"
+            found = connection.execute(query).fetchone()
+        return None if found is None else str(found[0])
+
     def count(self) -> int:
         """Return the number of documents."""
         with self._database.reading() as connection:

@@ -30,6 +30,7 @@ from service.routes.dependencies import (
 from service.routes.health import unavailable_collections
 from service.schemas.checks import (
     check_fingerprint,
+    located,
     parse_item,
 )
 from service.schemas.collections import (
@@ -38,6 +39,7 @@ from service.schemas.collections import (
     CollectionStats,
     CollectionSummary,
     CreateCollection,
+    UpdateCollection,
 )
 from service.schemas.documents import StoredDocument, UpsertDocuments, Upserted
 from service.schemas.results import stored_document
@@ -113,6 +115,20 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         name, encoder=body.encoder, n_bits=body.n_bits, engine=body.engine
     )
     return render(CollectionSummary(**_summary(collection)), 200 if there else 201)
+
+
+@router.patch(
+    "/{name}",
+    response_model=CollectionSummary,
+    openapi_extra=roles.ADMIN,
+    dependencies=WRITE,
+    summary="Change a collection's default ranking",
+)
+def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
+    """Choose what orders the hits of searches that name no ranking."""
+    with located():
+        collection.set_ranking(body.ranking)
+    return render(CollectionSummary(**_summary(collection)))
 
 
 @router.delete(
@@ -241,6 +257,7 @@ def _summary(collection: CollectionBackend) -> dict[str, Any]:
         "n_bits": collection.n_bits,
         "encoder": encoder_name(collection),
         "engine_setting": collection.engine_setting,
+        "ranking": collection.ranking,
         "documents": len(collection),
         "generation": collection.generation,
     }

@@ -12,6 +12,7 @@ from corpus.document import parse_vector
 from encoder.codes import code_to_hex
 from encoder.explanation import explain_text
 from index.backend import CollectionBackend
+from index.rankings.protocol import HAMMING
 from index.records import Query, SearchResult
 from service.batching import Asked, Batcher
 from service.http.field_errors import show
@@ -70,7 +71,9 @@ async def post_search(
     if not body.is_plain:
         answer = await run_in_threadpool(_search_alone, request, collection, body, query)
         return Response(answer, media_type="application/json")
-    asked = Asked(collection, body.limit, body.radius, body.with_payload)
+    asked = Asked(
+        collection, body.limit, body.radius, body.with_payload, body.ranking, body.with_text
+    )
     with located():
         answer = await batcher.search(asked, query)
     return Response(answer, media_type="application/json")
@@ -98,7 +101,9 @@ def _search_alone(
             [query],
             body.limit,
             body.radius,
+            ranking=body.ranking,
             with_payload=body.with_payload,
+            with_text=body.with_text,
             with_code=body.with_code or body.explain,
             filter=filter_,
             offset=body.offset,
@@ -112,6 +117,7 @@ def _search_alone(
         body.limit,
         body.radius,
         with_payload=body.with_payload,
+        with_text=body.with_text,
         seconds=time.perf_counter() - began,
     )
     if body.rerank:
@@ -138,6 +144,7 @@ def write_search(asked: Asked, result: SearchResult, place: int, seconds: float)
             asked.limit,
             asked.radius,
             with_payload=asked.with_payload,
+            with_text=asked.with_text,
             seconds=seconds,
         )
     )
@@ -203,12 +210,18 @@ def _search(
         for position, search in enumerate(searches)
     ]
     radii = [search.radius for search in searches if search.radius is not None]
+    if body.ranking not in {None, HAMMING} and radii:
+        position = next(at for at, one in enumerate(searches) if one.radius is not None)
+        message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
+        raise invalid_field(message, "searches", position, "radius")
     with located("searches"):
         result = collection.search(
             queries,
             max(search.limit for search in searches),
             max(radii) if len(radii) == len(searches) else None,
+            ranking=body.ranking or (HAMMING if radii else None),
             with_payload=any(search.with_payload for search in searches),
+            with_text=any(search.with_text for search in searches),
             filter=filter_,
         )
     seconds = time.perf_counter() - began
@@ -220,6 +233,7 @@ def _search(
             search.limit,
             search.radius,
             with_payload=search.with_payload,
+            with_text=search.with_text,
             seconds=seconds,
         )
         for place, search in enumerate(searches)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from index.engines.choice import ENGINES
+from index.rankings.protocol import RANKINGS
 from index.schema import AUTO
 from service.schemas.common import EncoderName, RequestModel, ResponseModel
 
@@ -22,6 +23,15 @@ class CreateCollection(RequestModel):
     )
 
 
+class UpdateCollection(RequestModel):
+    """What of a collection can be changed."""
+
+    ranking: str = Field(
+        description="What orders the hits of searches that name no ranking, from now on.",
+        json_schema_extra={"enum": [*RANKINGS]},
+    )
+
+
 class Unavailable(ResponseModel):
     """Something that is there but cannot be opened."""
 
@@ -32,13 +42,15 @@ class Unavailable(ResponseModel):
 class CollectionSummary(ResponseModel):
     """A collection; `encoder` is null where documents bring their own codes.
 
-    `engine_setting` is the engine that it was made with.
+    `engine_setting` is the engine that it was made with; `ranking` orders the hits of searches that
+    name none.
     """
 
     name: str
     n_bits: int
     encoder: EncoderName | None
     engine_setting: str
+    ranking: str
     documents: int
     generation: int
 

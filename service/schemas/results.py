@@ -22,6 +22,7 @@ def search_answer(
     radius: int | None,
     *,
     with_payload: bool,
+    with_text: bool,
     seconds: float,
 ) -> dict[str, Any]:
     """Return a :class:`service.schemas.search.SearchResponse` for query `place` of `result`.
@@ -38,6 +39,9 @@ def search_answer(
     if with_payload:
         for one, hit in zip(written, hits, strict=True):
             one["payload"] = dict(hit.payload or {})
+    if with_text:
+        for one, hit in zip(written, hits, strict=True):
+            one["text"] = hit.text
     if result.reranked:
         for one, hit in zip(written, hits, strict=True):
             one["rerank_score"] = hit.rerank_score
@@ -48,6 +52,7 @@ def search_answer(
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
         "generation": result.generation,
         "engine": result.engine,
+        "ranking": result.rankings[place],
         "ties_cut": _ties_cut(found, len(hits), cut=result.ties_cut[place]),
         "took_ms": round(seconds * 1000, 3),
     }
@@ -92,7 +97,7 @@ def to_json(answer: Mapping[str, Any]) -> bytes:
 
 
 def _ties_cut(found: Sequence[Hit], kept: int, *, cut: bool) -> bool:
-    """Tell whether documents as far as the last of the hits that are kept were left out."""
+    """Tell whether documents with the score of the last hit that is kept were left out."""
     if kept == len(found):
         return cut
-    return kept > 0 and found[kept].distance == found[kept - 1].distance
+    return kept > 0 and found[kept].score == found[kept - 1].score

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from index.rankings.protocol import RANKINGS
 from service.schemas.common import (
     Code,
     Cursor,
@@ -20,6 +21,16 @@ from service.schemas.common import (
     Vector,
 )
 
+RankingName = Annotated[
+    str | None,
+    Field(
+        description="What orders the hits: hamming, by the distance of codes; asymmetric, by the"
+        " probability of a document's bits given the query's real values. Left out, the"
+        " collection's own; queries by code or id are ranked by hamming then.",
+        json_schema_extra={"enum": [*RANKINGS, None]},
+    ),
+]
+
 
 class BatchedSearch(RequestModel):
     """A search by exactly one of text, vector, code and the id of a document of the collection."""
@@ -31,11 +42,13 @@ class BatchedSearch(RequestModel):
     limit: Limit = 10
     radius: Radius = None
     with_payload: bool = False
+    with_text: bool = Field(False, description="Return the text of each hit; null if it has none.")
 
 
 class SearchRequest(BatchedSearch):
     """A search by exactly one of text, vector, code and the id of a document of the collection."""
 
+    ranking: RankingName = None
     filter: Filter = None
     offset: int = Field(0, ge=0, description="How many of the nearest to pass over.")
     cursor: Cursor = None
@@ -59,29 +72,39 @@ class SearchRequest(BatchedSearch):
 
 
 _OF_ONE_SEARCH = {
-    *SearchRequest.model_fields.keys() - BatchedSearch.model_fields.keys() - {"encoder_fingerprint"}
+    *SearchRequest.model_fields.keys()
+    - BatchedSearch.model_fields.keys()
+    - {"encoder_fingerprint", "ranking"}
 }
 
 
 class SearchBatch(RequestModel):
-    """Searches that are answered as of one generation of the collection, all with one filter."""
+    """Searches that are answered as of one generation, all with one ranking and filter.
+
+    Where one of them has a `radius` and no `ranking` is given, all are ranked by Hamming distance.
+    """
 
     searches: list[BatchedSearch] = Field(min_length=1)
+    ranking: RankingName = None
     filter: Filter = None
     encoder_fingerprint: Fingerprint = None
 
 
 class SearchHit(ResponseModel):
-    """A document found; score is 1 − distance / n_bits, and what is below if it was asked for.
+    """A document found, and what is below `score` if it was asked for.
 
-    `rerank_score` is Σ_b |p_b − c_b|, lower being better, with p_b the query's probability of bit b
-    and c_b the stored bit. `differing_bits` counts from 0, the first bit of the code.
+    `distance` is the Hamming distance between the codes. `score` is the higher the better: 1 −
+    distance / n_bits with the ranking hamming; with asymmetric, the share of the query's weight in
+    the bits that agree. `rerank_score` is Σ_b |p_b − c_b|, lower being better, with p_b the query's
+    probability of bit b and c_b the stored bit. `differing_bits` counts from 0, the first bit of
+    the code.
     """
 
     id: str
     distance: int
     score: float
     payload: dict[str, Any] = Field(default_factory=dict)
+    text: str | None = None
     code: str = ""
     rerank_score: float = 0
     differing_bits: list[int] = Field(default_factory=list)
@@ -100,12 +123,12 @@ class QueryTerm(ResponseModel):
 
 
 class SearchResponse(ResponseModel):
-    """Hits by distance and, where that is the same, by order of insertion.
+    """Hits by the score of the `ranking`, best first; equal scores by order of insertion.
 
     `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
-    `ties_cut` tells whether documents as far as the farthest hit were left out. With `rerank` the
-    same hits come by `rerank_score`, and `reranked` is true. `next_cursor` is there if it was asked
-    for, and null on the last page.
+    `ties_cut` tells whether documents with the score of the last hit were left out. With `rerank`
+    the same hits come by `rerank_score`, and `reranked` is true. `next_cursor` is there if it was
+    asked for, and null on the last page.
     """
 
     hits: list[SearchHit]
@@ -113,6 +136,7 @@ class SearchResponse(ResponseModel):
     encoder: EncoderName | None
     generation: int
     engine: str
+    ranking: str
     ties_cut: bool
     took_ms: float
     reranked: bool = False

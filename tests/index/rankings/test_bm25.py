@@ -55,7 +55,7 @@ def test_hits_are_those_of_the_oracle(collection: Collection) -> None:
     third = parse_filter({"field": "third", "eq": 1})
     result = collection.search([Query(text=text) for text in texts], 12, ranking="bm25")
     some = collection.search([Query(text=text) for text in texts], 12, ranking="bm25", filter=third)
-    assert result.ranking == "bm25"
+    assert result.rankings == ["bm25"] * len(texts)
     for text, hits, few in zip(texts, result.hits, some.hits, strict=True):
         assert pairs(hits) == expected(collection, text)[:12]
         assert pairs(few) == expected(collection, text, third)[:12]

@@ -148,7 +148,7 @@ def test_a_collection_is_searched_by_the_asymmetric_ranking(
     whole = expected_hits(collection, text)
     result = collection.search([Query(text=text)], 1000, ranking=ASYMMETRIC)
     (hits,) = result.hits
-    assert (result.ranking, [hit.id for hit in hits]) == (ASYMMETRIC, [id_ for id_, _ in whole])
+    assert (result.rankings, [hit.id for hit in hits]) == ([ASYMMETRIC], [id_ for id_, _ in whole])
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     code = result.queries.codes[0]
     for hit in hits[:20]:

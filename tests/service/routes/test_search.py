@@ -29,6 +29,12 @@ def expected_hits(
     return [(ids[row], int(d)) for row, d in zip(found.rows, found.distances, strict=True)]
 
 
+def ok(response: httpx.Response) -> dict[str, Any]:
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
 def hits_of(result: dict[str, Any]) -> list[tuple[str, int]]:
     return [(hit["id"], hit["distance"]) for hit in result["hits"]]
 
@@ -290,3 +296,94 @@ def test_hits_are_re_ranked_and_terms_explained(
     assert {one["term"] for one in ranked["query_terms"]} == set(texts[0].split())
     response = send(client, "POST", f"{path}/search", {"id": "d0", "rerank": True})
     check_problem(response, 422, "invalid_request")
+
+
+def test_hits_are_ranked_by_what_the_query_knows(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    texts = random_texts(80, seed=9)
+    documents = [{"id": f"d{i}", "text": text} for i, text in enumerate(texts)]
+    path = make_collection(documents, encoder="words")
+    query = {"text": "apple vector garlic", "limit": 20}
+    plain = ok(client.post(f"{path}/search", json=query))
+    found = ok(client.post(f"{path}/search", json={**query, "ranking": "asymmetric"}))
+    assert (plain["ranking"], found["ranking"]) == ("hamming", "asymmetric")
+    scores = [hit["score"] for hit in found["hits"]]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit["id"] for hit in found["hits"]] != [hit["id"] for hit in plain["hits"]]
+    filtered = {**query, "ranking": "asymmetric", "filter": {"field": "nothing", "exists": True}}
+    assert ok(client.post(f"{path}/search", json=filtered))["hits"] == []
+    searches = [{**query, "with_text": True}, {"id": "d3", "limit": 5}]
+    batch = {"searches": searches, "ranking": "asymmetric"}
+    first, second = ok(client.post(f"{path}/search/batch", json=batch))["results"]
+    assert [hit["id"] for hit in first["hits"]] == [hit["id"] for hit in found["hits"]]
+    assert [hit["text"] for hit in first["hits"]] == [
+        texts[int(h["id"][1:])] for h in first["hits"]
+    ]
+    assert "text" not in second["hits"][0]
+    pages: list[str] = []
+    cursor = None
+    while len(pages) < 20:
+        body = {**query, "limit": 7, "ranking": "asymmetric", "with_cursor": True}
+        page = ok(client.post(f"{path}/search", json=body | ({"cursor": cursor} if cursor else {})))
+        pages += [hit["id"] for hit in page["hits"]]
+        cursor = page["next_cursor"]
+    assert pages[:20] == [hit["id"] for hit in found["hits"]]
+
+
+def test_a_collection_has_a_ranking_of_its_own(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    documents = [{"id": f"d{i}", "text": text} for i, text in enumerate(random_texts(30, seed=8))]
+    path = make_collection(documents, encoder="words")
+    assert ok(client.get(path))["ranking"] == "hamming"
+    changed = ok(client.patch(path, json={"ranking": "asymmetric"}))
+    assert changed["ranking"] == ok(client.get(f"{path}/stats"))["ranking"] == "asymmetric"
+    by_text, by_id, radius = (
+        ok(client.post(f"{path}/search", json=body))["ranking"]
+        for body in ({"text": "jam"}, {"id": "d1"}, {"text": "jam", "radius": 9})
+    )
+    assert (by_text, by_id, radius) == ("asymmetric", "hamming", "hamming")
+    mixed = [{"text": "jam"}, {"id": "d1"}]
+    results = ok(client.post(f"{path}/search/batch", json={"searches": mixed}))["results"]
+    assert [one["ranking"] for one in results] == ["asymmetric", "hamming"]
+    searches: list[dict[str, Any]] = [{"text": "jam"}, {"text": "jam", "radius": 3}]
+    results = ok(client.post(f"{path}/search/batch", json={"searches": searches}))["results"]
+    assert [one["ranking"] for one in results] == ["hamming", "hamming"]
+
+
+@pytest.mark.parametrize(
+    ("request_of", "body", "pointer", "message"),
+    [
+        ("POST /search", {"text": "a", "ranking": "cosine"}, "/ranking", "must be one of hamm"),
+        (
+            "POST /search",
+            {"text": "a", "ranking": "asymmetric", "radius": 2},
+            "/radius",
+            "the ranking 'asymmetric' takes none",
+        ),
+        (
+            "POST /search/batch",
+            {"searches": [{"text": "a"}, {"text": "a", "radius": 2}], "ranking": "asymmetric"},
+            "/searches/1/radius",
+            "only the ranking 'hamming' takes one",
+        ),
+        ("PATCH ", {"ranking": "x"}, "/ranking", "must be one of hamming"),
+        ("PATCH ", {}, "/ranking", "is missing"),
+    ],
+)
+def test_a_ranking_that_cannot_be_is_pointed_to(  # noqa: PLR0917 - the cases above
+    client: httpx.Client,
+    make_collection: Callable[..., str],
+    request_of: str,
+    body: dict[str, Any],
+    pointer: str,
+    message: str,
+) -> None:
+    where = make_collection(encoder="words")
+    method, _, path = request_of.partition(" ")
+    response = client.request(method, f"{where}{path}", json=body)
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert error["pointer"] == pointer
+    assert message in error["message"]

@@ -1,0 +1,83 @@
+"""``hummingbit search`` and ``index rank``: rankings and texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from encoder.artifact import write_artifact
+from hummingbit.cli import main
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import served
+
+TEXTS = random_texts(40, seed=3)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    write_artifact(path / "encoders" / "words", text_encoder(), random_texts(40))
+    source = tmp_path / "texts.jsonl"
+    lines = [json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(TEXTS)]
+    source.write_text("\n".join(lines))
+    build = ["index", "build", "c", str(source), "--encoder", "words", "--data-dir", str(path)]
+    assert main([*build, "--jobs", "1"]) == 0
+    return path
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_searches_are_ranked_and_show_texts(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    where = ["--data-dir", str(data)]
+    search = ["search", "c", "apple vector garlic", "--limit", "5"]
+    assert main([*search, *where, "--ranking", "asymmetric", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ranking"] == "asymmetric"
+    assert main([*search, *where, "--ranking", "asymmetric", "--with-text"]) == 0
+    lines = lines_of(capsys)
+    for hit, line, text in zip(found["hits"], lines[::2], lines[1::2], strict=True):
+        distance, score, id_, _ = line.split(None, 3)
+        assert (int(distance), id_) == (hit["distance"], hit["id"])
+        assert float(score) == pytest.approx(hit["score"], abs=5e-4)
+        assert text == f"      {TEXTS[int(id_[1:])]}"
+    assert main([*search, *where]) == 0
+    assert [len(line.split(None, 2)) for line in lines_of(capsys)] == [3] * 5
+
+
+def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--data-dir", str(data)]
+    search = ["search", "c", "apple vector", "--json"]
+    assert main(["index", "rank", "c", "asymmetric", *where]) == 0
+    assert lines_of(capsys)[-1] == "c: searches are ranked by asymmetric"
+    assert main([*search, *where]) == 0
+    local = json.loads(capsys.readouterr().out)
+    assert local["ranking"] == "asymmetric"
+    with served(data) as client:
+        url = ["--url", str(client.base_url)]
+        assert main([*search, *url]) == 0
+        remote = json.loads(capsys.readouterr().out)
+        assert (remote["ranking"], remote["hits"]) == ("asymmetric", local["hits"])
+        assert main(["index", "rank", "c", "hamming", *url]) == 0
+        capsys.readouterr()
+        assert main([*search, *url, "--with-text"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["ranking"] == "hamming"
+        assert [hit["text"] for hit in shown["hits"]] == [
+            TEXTS[int(hit["id"][1:])] for hit in shown["hits"]
+        ]
+
+
+def test_rankings_that_are_not_there_are_refused(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--data-dir", str(data)]
+    with pytest.raises(SystemExit):
+        main(["search", "c", "apple", "--ranking", "cosine", *where])
+    assert "invalid choice: 'cosine'" in capsys.readouterr().err
+    assert main(["search", "c", "a", "--ranking", "asymmetric", "--radius", "2", *where]) != 0
+    assert "the ranking 'asymmetric' takes none" in capsys.readouterr().err
