@@ -26,7 +26,9 @@ class _Client(asyncio.Protocol):
         self.failures = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests, self._place, self._stop_at = requests, start, stop_at
-        self._received = b""
+        self._head = b""
+        # Of the body, once the head is there; bodies are counted and not kept.
+        self._left: int | None = None
         self._sent_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -40,14 +42,20 @@ class _Client(asyncio.Protocol):
         self._place += 1
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, found, body = self._received.partition(b"\r\n\r\n")
-        if not found or len(body) < _content_length(head):
+        if self._left is None:
+            self._head += data
+            head, found, body = self._head.partition(b"\r\n\r\n")
+            if not found:
+                return
+            self.failures += not head.startswith(b"HTTP/1.1 200")
+            self._left = _content_length(head) - len(body)
+        else:
+            self._left -= len(data)
+        if self._left > 0:
             return
         now = time.perf_counter()
         self.latencies.append(now - self._sent_at)
-        self.failures += not head.startswith(b"HTTP/1.1 200")
-        self._received = b""
+        self._head, self._left = b"", None
         if now < self._stop_at:
             self._send()
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from index.slices import checkpoint
+
 BLOCK_ENTRIES = 2_000_000
 """Entries of a table that are worked on at once; a few arrays of that size are alive together."""
 
@@ -15,4 +17,5 @@ def row_blocks(n_rows: int, row_width: int) -> Iterator[slice]:
     """
     step = max(1, BLOCK_ENTRIES // max(1, row_width))
     for start in range(0, n_rows, step):
+        checkpoint()
         yield slice(start, min(start + step, n_rows))

@@ -143,6 +143,9 @@ class CollectionBackend(Protocol):
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None."""
 
+    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
+        """Tell whether a search with the filter reads no payload for it: one before it has."""
+
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return how many documents there are, or for how many the filter holds."""
 

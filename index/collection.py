@@ -61,6 +61,7 @@ from index.search import (
     rows_of,
     write_cursor,
 )
+from index.slices import unbroken
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
@@ -201,6 +202,10 @@ class Collection(CollectionBase):
         """
         return self._store.get(id_)
 
+    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
+        """See :meth:`index.backend.CollectionBackend.knows_filter`."""
+        return self._publication.knows(filter)
+
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return how many documents there are, or for how many the filter holds."""
         return len(self) if filter is None else self._store.count_matching(filter)
@@ -275,7 +280,7 @@ class Collection(CollectionBase):
         lexical = search.needs_words
         result = self._found(search, self._publication.searched(filter, lexical=lexical))
         if result is None:
-            with self._publication.lock, self._store.moment():
+            with self._publication.lock, unbroken(), self._store.moment():
                 searched = self._publication.searched_now(filter, lexical=lexical)
                 result = self._found(search, searched)
         if result is None:

@@ -29,6 +29,7 @@ from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
+from index.slices import unbroken
 from index.sqlite.changes import Changes
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
@@ -110,7 +111,7 @@ class Publication:
         if found.generation == number:
             return Searched(published, found.rows)
         # A write came in between. The list is nearly complete by now, so that little is left to do.
-        with self.lock, self._store.moment():
+        with self.lock, unbroken(), self._store.moment():
             return self.searched_now(filter_, lexical=lexical)
 
     def searched_now(self, filter_: Filter | None, *, lexical: bool = False) -> Searched:
@@ -123,7 +124,12 @@ class Publication:
             published = self._publish_texts(*self._index_texts())
         if filter_ is None:
             return Searched(published, None)
-        return Searched(published, self._matching.of(filter_, published.generation.number).rows)
+        found = self._matching.of(filter_, published.generation.number, alone=True)
+        return Searched(published, found.rows)
+
+    def knows(self, filter_: Filter) -> bool:
+        """Tell whether most of the rows are known for which the filter holds."""
+        return self._matching.knows(filter_)
 
     def publish(self, changes: Changes, codes: Codes, rows: Rows, removed: Rows) -> int:
         """Commit `changes`, let searches see them, and return the number of their generation.

@@ -37,10 +37,12 @@ from index.rankings.protocol import (
     StatisticalRanking,
 )
 from index.records import EncodedQueries, Hit, SearchResult, StoredRow
+from index.slices import checkpoint
 
 MAX_OFFSET = 100_000
-# Bounds the memory of a batch whose every query asks for much.
-HITS_AT_ONCE = 4_000_000
+# Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
+HITS_AT_ONCE = 400_000
+QUERIES_AT_ONCE = 100
 
 _NUMBERS = struct.Struct(">dqqq")
 _DIGEST_SIZE = 8
@@ -169,12 +171,13 @@ class Search:
             return [self._page_after(self._after, ranking, allowed)]
         offset, k = self.wanted.offset, self.wanted.k
         count = offset + k + 1
-        step = max(1, HITS_AT_ONCE // count)
-        return [
-            _page(found, offset, k, offset)
-            for start in range(0, len(self.queries), step)
-            for found in ranking.rank(self.queries[start : start + step], count, allowed)
-        ]
+        step = max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
+        pages: list[Page] = []
+        for start in range(0, len(self.queries), step):
+            checkpoint()
+            ranked = ranking.rank(self.queries[start : start + step], count, allowed)
+            pages += [_page(found, offset, k, offset) for found in ranked]
+        return pages
 
     def result(
         self,
@@ -194,9 +197,7 @@ class Search:
             cursors = [self._next_cursor(pages[0], last_row, ranking)]
         return SearchResult(
             generation=generation,
-            hits=[
-                self._hits(place, found[place], shown[place], known) for place in range(len(pages))
-            ],
+            hits=[self._in_turn(place, found, shown, known) for place in range(len(pages))],
             next_cursors=cursors,
             ties_cut=[page.tie_cut for page in pages],
             engine=engine,
@@ -210,6 +211,16 @@ class Search:
         if self.wanted.ranking is None and not self.queries.weighted[place]:
             return HAMMING
         return self.ranking
+
+    def _in_turn(
+        self,
+        place: int,
+        found: Sequence[Ranked],
+        shown: Sequence[list[float]],
+        known: Mapping[int, StoredRow],
+    ) -> list[Hit]:
+        checkpoint()
+        return self._hits(place, found[place], shown[place], known)
 
     def _page_after(self, after: Position, ranking: Ranking, allowed: Rows | None) -> Page:
         """Find the page after a position, among the rows there were when the first was made."""

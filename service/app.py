@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import Semaphore
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from index.data_folder import DataFolder
+from index.slices import ComputeTurns
 from service.batching import Batcher
 from service.http.admission import Authenticate, Deadline, Turns
 from service.http.body import HeldBytes
@@ -23,6 +25,7 @@ from service.http.openapi import describe
 from service.http.tracing import Trace, exporting_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.runner import Jobs, Quota
+from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
 from service.logs import log_problems
 from service.routes import (
     aliases,
@@ -92,11 +95,18 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.metrics.watch(app.state.folder)
         scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
         app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
+        # Nobody else's work keeps the answers to these waiting for a thread.
+        app.state.health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
+        app.state.filter_threads = ThreadPoolExecutor(
+            FILTERS_AT_A_TIME, thread_name_prefix="filter"
+        )
         app.state.batcher = Batcher(app.state.metrics, search.write_search)
         try:
             yield
         finally:
             await run_in_threadpool(app.state.batcher.close)
+            await run_in_threadpool(app.state.filter_threads.shutdown)
+            app.state.health_thread.shutdown()
             await run_in_threadpool(app.state.jobs.close)
             if scratch is not None:
                 await run_in_threadpool(scratch.cleanup)
@@ -129,13 +139,19 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     )
     app.state.write_gate = WriteGate()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
-    app.state.long_read_slots = Semaphore(settings.concurrent_long_reads)
+    app.state.compute_turns = ComputeTurns(COMPUTING)
+    app.state.long_reads = _lane(app, settings, settings.concurrent_long_reads)
+    app.state.filters = _lane(app, settings, FILTERS_AT_A_TIME)
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
     _add_middleware(app, settings)
     describe(app)
     return app
+
+
+def _lane(app: FastAPI, settings: Settings, running: int) -> Lane:
+    return Lane(running, settings.concurrent_requests, app.state.compute_turns)
 
 
 def _add_middleware(app: FastAPI, settings: Settings) -> None:

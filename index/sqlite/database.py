@@ -28,6 +28,7 @@ from index.schema import (
     number_in_meta,
     read_description,
 )
+from index.slices import checkpoint
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
 from index.sqlite.open_files import OpenFiles
 
@@ -350,6 +351,7 @@ def in_chunks(
     """Run `query`, which ends in ``IN``, for all of `values` and return what is found."""
     found: list[tuple[Any, ...]] = []
     for start in range(0, len(values), PARAMETERS):
+        checkpoint()
         chunk = values[start : start + PARAMETERS]
         found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
     return found

@@ -26,12 +26,17 @@ from index.errors import StoreError
 from index.filters import Filter
 from index.records import StoredDocument, StoredRow
 from index.schema import BOOKMARK, Description, checksum, last_row, number_in_meta
+from index.slices import checkpoint
 from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts, storable
 from index.sqlite.database import Database, in_chunks
-from index.sqlite.filter_sql import matching_rows, where
+from index.sqlite.filter_sql import matching_between, matching_rows, where
 
 TEXTS_AT_ONCE = 1000
+# Reading so many payloads takes some tens of milliseconds.
+ROWS_OF_A_SLICE = 20_000
+# So many documents are read between two checkpoints.
+ROWS_AT_ONCE = 500
 STORED = "row, id, code, text, vector, payload, checksum"
 
 
@@ -65,11 +70,15 @@ class Later(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """The rows for which a filter held, ascending, as of a generation and its last row."""
+    """The rows for which a filter held, ascending, as of a generation and its last row.
+
+    Where it is not `complete`, there are rows above the last row, which were not asked about.
+    """
 
     generation: int
     last_row: int
     rows: Rows
+    complete: bool = True
 
 
 class Store:
@@ -196,11 +205,14 @@ class Store:
     def read_payloads(self) -> tuple[Codes, list[dict[str, Any]]]:
         """Return the code and the payload of every document, all as of one moment, by row."""
         with self._database.reading() as connection:
-            found = connection.execute(
-                "SELECT code, payload FROM documents ORDER BY row"
-            ).fetchall()
-        codes = self._stacked([code for code, _ in found])
-        return codes, [json.loads(payload) for _, payload in found]
+            found = connection.execute("SELECT code, payload FROM documents ORDER BY row")
+            codes: list[bytes] = []
+            payloads: list[dict[str, Any]] = []
+            while some := found.fetchmany(ROWS_AT_ONCE):
+                checkpoint()
+                codes += [code for code, _ in some]
+                payloads += [json.loads(payload) for _, payload in some]
+        return self._stacked(codes), payloads
 
     def read_contents(self) -> list[StoredDocument]:
         """Return every document, all as of one moment, by row.
@@ -210,7 +222,7 @@ class Store:
         """
         query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
-            return [self._stored(found) for found in connection.execute(query)]
+            return self._stored_all(connection.execute(query))
 
     def read_rows(
         self,
@@ -261,12 +273,31 @@ class Store:
             generation = number_in_meta(connection, "generation")
             return Matching(generation, last_row(connection), rows)
 
+    def matching_slice(self, filters: Sequence[Filter], after: int, rows: int) -> list[Matching]:
+        """Do as :meth:`matching` for several filters and the next so many rows.
+
+        The `last_row` of what is returned is the last that was asked about. It is as of the
+        generation if that is the last row there is.
+        """
+        with self._database.reading(one_moment=True) as connection:
+            last, generation = last_row(connection), number_in_meta(connection, "generation")
+            up_to = min(after + rows, last)
+            found = matching_between(connection, filters, after, up_to)
+            return [Matching(generation, up_to, one, complete=up_to == last) for one in found]
+
     def count_matching(self, filter_: Filter) -> int:
-        """Return for how many documents the filter holds."""
-        with self._database.reading() as connection:
+        """Return for how many documents the filter holds, as of one moment."""
+        with self._database.reading(one_moment=True) as connection:
+            last, count = last_row(connection), 0
             condition, values = where(connection, filter_)
-            query = f"SELECT count(*) FROM documents WHERE {condition}"  # noqa: S608 - made of fixed parts
-            return int(connection.execute(query, values).fetchone()[0])
+            query = (
+                f"SELECT count(*) FROM documents WHERE row > :after AND row <= :to AND {condition}"  # noqa: S608 - made of fixed parts
+            )
+            for after in range(0, last, ROWS_OF_A_SLICE):
+                checkpoint()
+                bounds = {"after": after, "to": after + ROWS_OF_A_SLICE}
+                count += int(connection.execute(query, {**values, **bounds}).fetchone()[0])
+            return count
 
     def scroll(
         self, limit: int, after: int, up_to: int | None, filter_: Filter | None
@@ -283,8 +314,8 @@ class Store:
                 WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
             """  # noqa: S608 - made of fixed parts
             bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
-            found = connection.execute(query, {**values, **bounds}).fetchall()
-        return [self._stored(one) for one in found], last
+            found = connection.execute(query, {**values, **bounds})
+            return self._stored_all(found), last
 
     def moment(self) -> AbstractContextManager[sqlite3.Connection]:
         """Lend a connection that sees the store as it is when it is lent, until it is given back.
@@ -338,6 +369,15 @@ class Store:
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
         return self._database.bytes_on_disk()
+
+    def _stored_all(self, found: sqlite3.Cursor) -> list[StoredDocument]:
+        """Read documents, between some of which others have their turn."""
+        documents: list[StoredDocument] = []
+        checkpoint()
+        while some := found.fetchmany(ROWS_AT_ONCE):
+            documents += [self._stored(one) for one in some]
+            checkpoint()
+        return documents
 
     def _stored(self, found: tuple[Any, ...]) -> StoredDocument:
         row, id_, code, text, vector, payload, mark = found

@@ -11,9 +11,12 @@ import numpy as np
 from encoder.codes import Codes
 from index.records import Verification
 from index.schema import checksum, last_row, number_in_meta
+from index.slices import checkpoint
 from index.sqlite.blocks import Block, BlockError, damaged_blocks, read_blocks
 
 MAX_PROBLEMS = 100
+# So many documents are checked between two checkpoints.
+ROWS_AT_ONCE = 500
 
 
 def verify_store(
@@ -53,6 +56,8 @@ def _documents(
     found = 0
     query = "SELECT row, id, code, payload, text, vector, checksum FROM documents ORDER BY row"
     for row, id_, code, payload, text, vector, mark in connection.execute(query):
+        if len(rows) % ROWS_AT_ONCE == 0:
+            checkpoint()
         rows.append(row)
         codes += code[:code_size].ljust(code_size, b"\0")
         if checksum(id_, code, payload, text, vector) != mark or len(code) != code_size:

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
-from collections.abc import AsyncIterator, Container, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -108,8 +108,11 @@ class Turns:
         self._metrics = metrics
 
     @contextlib.asynccontextmanager
-    async def turn(self, size: int = 0) -> AsyncIterator[None]:
+    async def turn(self, size: int = 0) -> AsyncIterator[Callable[[], None]]:
         """Wait for a turn and hold it; `size` is that of the request's body.
+
+        What is lent gives the turn back early: an expensive request waits elsewhere, and holds up
+        no cheap one meanwhile.
 
         Raises:
             ProblemError: 429 if too many wait already.
@@ -126,22 +129,38 @@ class Turns:
         try:
             if is_large:
                 await held.enter_async_context(self._large)
-            await held.enter_async_context(self._turns)
+            await self._turns.acquire()
         except BaseException:
             await held.aclose()
             raise
         finally:
             metrics.waiting -= 1
+        turn = _Turn(self._turns)
         async with held:
-            yield
+            try:
+                yield turn.give_back
+            finally:
+                turn.give_back()
+
+
+class _Turn:
+    """A turn that was taken; it can be given back once."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns: asyncio.Semaphore | None = turns
+
+    def give_back(self) -> None:
+        if self._turns is not None:
+            self._turns.release()
+            self._turns = None
 
 
 class Deadline:
     """Answers for a request that takes too long: 408 if its body is not in yet, or else 503.
 
-    A thread cannot be stopped, so the work goes on, and keeps its turn; what it would answer is
-    thrown away. Bodies for the paths `by_part` are as long as they are, so there every part of
-    them has its own time.
+    Work in slices ends with the slice that it is at (:mod:`index.slices`). Other work goes on and
+    keeps its turn, for a thread cannot be stopped; what it would answer is thrown away. Bodies for
+    the paths `by_part` are as long as they are, so there every part of them has its own time.
     """
 
     def __init__(self, app: ASGIApp, seconds: float, by_part: Container[str] = ()) -> None:

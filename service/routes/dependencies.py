@@ -16,6 +16,7 @@ from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
+from service.lanes import Lane
 from service.schemas.common import EncoderName
 from service.settings import Settings
 from service.write_gate import WriteGate
@@ -61,20 +62,20 @@ async def _write_slot_only(request: Request) -> AsyncIterator[None]:
         yield
 
 
-async def _long_read_slots(request: Request) -> Semaphore:
-    slots: Semaphore = request.app.state.long_read_slots
-    return slots
+async def _long_reads(request: Request) -> Lane:
+    lane: Lane = request.app.state.long_reads
+    return lane
 
 
-async def _long_read_slot(request: Request) -> AsyncIterator[None]:
-    async with await _long_read_slots(request):
+async def _long_read(request: Request) -> AsyncIterator[None]:
+    async with (await _long_reads(request)).place(request.scope["state"]):
         yield
 
 
 Folder = Annotated[DataFolder, Depends(_folder)]
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
 WriteSlots = Annotated[Semaphore, Depends(_write_slots)]
-LongReadSlots = Annotated[Semaphore, Depends(_long_read_slots)]
+LongReads = Annotated[Lane, Depends(_long_reads)]
 GateOf = Annotated[WriteGate, Depends(_write_gate)]
 Limits = Annotated[Settings, Depends(_settings)]
 
@@ -83,7 +84,7 @@ Limits = Annotated[Settings, Depends(_settings)]
 WRITE = [Depends(_write_slot, scope="function")]
 # Who passes through the gate himself, looks the name up inside.
 WRITE_SLOT = [Depends(_write_slot_only, scope="function")]
-LONG_READ = [Depends(_long_read_slot, scope="function")]
+LONG_READ = [Depends(_long_read, scope="function")]
 
 IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; what is there stays.")]
 

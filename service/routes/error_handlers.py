@@ -32,6 +32,7 @@ from index.errors import (
     UnknownSnapshot,
     WritesLost,
 )
+from index.slices import Cancelled
 from service.http.field_errors import field_errors
 from service.http.problems import ProblemError, invalid_field, invalid_fields, problem_response
 from service.jobs.job_store import JobStoreError
@@ -67,6 +68,8 @@ def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
         JobStoreError: _storage_problem,
         StoreError: _storage_problem,
         DataFolderError: _storage_problem,
+        # The answer has been given, see service.http.admission.Deadline.
+        Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no answer in time"),
         Exception: _internal_problem,
     }
     for kind, translate in translations.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
@@ -37,7 +39,7 @@ async def get_livez() -> Status:
 @router.get(
     "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
 )
-def get_readyz(request: Request, folder: Folder) -> Response:
+async def get_readyz(request: Request, folder: Folder) -> Response:
     """Name the collections and encoders, or answer 503 with what is wrong with which of them.
 
     `unavailable` are those that cannot be opened; `unwritable` are collections that are searched
@@ -47,6 +49,11 @@ def get_readyz(request: Request, folder: Folder) -> Response:
     if request.app.state.draining:
         problem = ProblemError(503, "not_ready", "the service is about to stop")
         return problem_response(request, problem)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(request.app.state.health_thread, _readiness, request, folder)
+
+
+def _readiness(request: Request, folder: DataFolder) -> Response:
     encoders, bad_encoders = summarize_encoders(folder)
     collections = {one.name: one.reason for one in unavailable_collections(folder)}
     unwritable = {
@@ -67,10 +74,12 @@ def get_readyz(request: Request, folder: Folder) -> Response:
 
 
 @router.get("/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics")
-def get_metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """Give the metrics in Prometheus' text format."""
     metrics: Metrics = request.app.state.metrics
-    return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+    loop = asyncio.get_running_loop()
+    text = await loop.run_in_executor(request.app.state.health_thread, metrics.exposition)
+    return Response(text, media_type=CONTENT_TYPE)
 
 
 def unavailable_collections(folder: DataFolder) -> list[Unavailable]:

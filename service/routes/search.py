@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from corpus.document import parse_vector
-from encoder.codes import code_to_hex
+from encoder.codes import Codes, code_to_hex
 from encoder.explanation import explain_text
 from index.backend import CollectionBackend
+from index.errors import InputError
+from index.filters import Filter
 from index.rankings.protocol import HAMMING
 from index.records import Query, SearchResult
+from index.slices import checkpoint
 from service.batching import Asked, Batcher
 from service.http.field_errors import show
 from service.http.problems import invalid_field
@@ -27,7 +35,13 @@ from service.schemas.checks import (
     located,
 )
 from service.schemas.encoders import EncodeRequest, EncodeResponse
-from service.schemas.results import add_codes, add_differing_bits, search_answer, to_json
+from service.schemas.results import (
+    add_codes,
+    add_differing_bits,
+    search_answer,
+    search_to_json,
+    to_json,
+)
 from service.schemas.search import (
     BatchedSearch,
     SearchBatch,
@@ -38,6 +52,10 @@ from service.schemas.search import (
 from service.settings import Settings
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+# A search for more, or by a longer text, takes longer than others can be kept waiting.
+CHEAP_HITS = 200
+CHEAP_LENGTH = 10_000
+ENCODED_AT_ONCE = 64
 
 
 class SearchRoute(JSONRoute):
@@ -68,14 +86,14 @@ async def post_search(
     batcher: Batcher[bytes] = request.app.state.batcher
     check_fingerprint(collection, body.encoder_fingerprint)
     query = _query(collection, body, limits)
-    if not body.is_plain:
-        answer = await run_in_threadpool(_search_alone, request, collection, body, query)
-        return Response(answer, media_type="application/json")
-    asked = Asked(
-        collection, body.limit, body.radius, body.with_payload, body.ranking, body.with_text
-    )
-    with located():
-        answer = await batcher.search(asked, query)
+    if body.is_plain and not _is_expensive(body):
+        asked = Asked(
+            collection, body.limit, body.radius, body.with_payload, body.ranking, body.with_text
+        )
+        with located():
+            answer = await batcher.search(asked, query)
+    else:
+        answer = await _search_in_lane(request, collection, body, query)
     return Response(answer, media_type="application/json")
 
 
@@ -90,12 +108,36 @@ router.add_api_route(
 )
 
 
-def _search_alone(
+def _is_expensive(body: SearchRequest) -> bool:
+    return body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
+
+
+async def _search_in_lane(
     request: Request, collection: CollectionBackend, body: SearchRequest, query: Query
+) -> bytes:
+    """Have a thread answer a search, among those that take as long."""
+    filter_, app, state = checked_filter(body.filter), request.app.state, request.scope["state"]
+    arguments = (request, collection, body, query, filter_)
+    if filter_ is not None and not collection.knows_filter(filter_):
+        async with app.filters.place(state):
+            work = partial(copy_context().run, _search_alone, *arguments)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(app.filter_threads, work)
+    if _is_expensive(body):
+        async with app.long_reads.place(state):
+            return await run_in_threadpool(_search_alone, *arguments)
+    return await run_in_threadpool(_search_alone, *arguments)
+
+
+def _search_alone(
+    request: Request,
+    collection: CollectionBackend,
+    body: SearchRequest,
+    query: Query,
+    filter_: Filter | None,
 ) -> bytes:
     """Answer a search that asks for more than those do that are searched in one batch."""
     began = time.perf_counter()
-    filter_ = checked_filter(body.filter)
     with located(), stage(request, "search"):
         result = collection.search(
             [query],
@@ -131,7 +173,7 @@ def _search_alone(
         if query.text is not None and collection.encoder is not None:
             terms = explain_text(collection.encoder, query.text)
             answer["query_terms"] = [one._asdict() for one in terms]
-    return to_json(answer)
+    return search_to_json(answer)
 
 
 def write_search(asked: Asked, result: SearchResult, place: int, seconds: float) -> bytes:
@@ -190,9 +232,24 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
             vector = None if item.vector is None else parse_vector(item.vector)
         queries.append(Query(text=item.text, vector=vector))
     with located("inputs"):
-        codes = collection.encode_queries(queries).codes
+        codes = _encode(collection, queries)
     hexadecimal = [code_to_hex(code) for code in codes]
     return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
+
+
+def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
+    """Encode some at a time, between which others have their turn."""
+    codes = []
+    for start in range(0, len(queries), ENCODED_AT_ONCE):
+        checkpoint()
+        try:
+            codes.append(collection.encode_queries(queries[start : start + ENCODED_AT_ONCE]).codes)
+        except InputError as error:
+            place = None if error.position is None else start + error.position
+            raise InputError(
+                error.field, str(error).removeprefix(f"{error.field}: "), place
+            ) from None
+    return np.concatenate(codes)
 
 
 def _search(

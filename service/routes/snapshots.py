@@ -22,7 +22,7 @@ from service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
     Folder,
-    LongReadSlots,
+    LongReads,
     render,
     wants_async,
     without_path,
@@ -83,7 +83,7 @@ async def post_upload(
     request: Request,
     folder: Folder,
     submit: SubmitOf,
-    slots: LongReadSlots,
+    long_reads: LongReads,
     sha256: Annotated[
         str | None,
         Query(
@@ -106,7 +106,7 @@ async def post_upload(
             raise ProblemError(422, "invalid_snapshot", message)
         if wants_async(request):
             return accepted(await run_in_threadpool(submit, "upload", "", draft=draft))
-        async with slots:
+        async with long_reads.place(request.scope["state"]):
             return await run_in_threadpool(_added, folder, draft / UPLOAD, digest)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -12,6 +12,9 @@ import orjson
 from encoder.codes import code_from_hex, code_to_hex, unpack_codes
 from index.backend import CollectionBackend
 from index.records import Hit, SearchResult, StoredDocument
+from index.slices import checkpoint
+
+HITS_AT_ONCE = 500
 
 
 def search_answer(
@@ -86,7 +89,20 @@ def stored_document(stored: StoredDocument) -> dict[str, Any]:
     }
 
 
-def to_json(answer: Mapping[str, Any]) -> bytes:
+def search_to_json(answer: Mapping[str, Any]) -> bytes:
+    """Write the answer of one search, some hits at a time."""
+    hits = answer["hits"]
+    if len(hits) <= HITS_AT_ONCE:
+        return to_json(answer)
+    pieces = []
+    for start in range(0, len(hits), HITS_AT_ONCE):
+        checkpoint()
+        pieces.append(to_json(hits[start : start + HITS_AT_ONCE])[1:-1])
+    rest = to_json({name: value for name, value in answer.items() if name != "hits"})
+    return b'{"hits":[' + b",".join(pieces) + b"]," + rest[1:]
+
+
+def to_json(answer: Mapping[str, Any] | Sequence[Any]) -> bytes:
     """Write an answer."""
     try:
         return orjson.dumps(answer)

@@ -215,7 +215,7 @@ def test_a_search_that_fails_is_made_once(tmp_path: Path) -> None:
     folder = Failing(tmp_path, writable=True)
     with folder, served(folder) as client:
         response = client.post("/v1/collections/c/search", json={"text": "apple"})
-        check_problem(response, 404, "unknown_collection")
+        check_problem(response, 503, "storage_failed")
         assert folder.looked_up == 1
 
 

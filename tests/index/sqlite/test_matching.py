@@ -1,0 +1,91 @@
+"""Filters that are asked for at the same time, against what they mean."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corpus.document import Document
+from index.collection import Collection
+from index.filters import Filter, parse_filter
+from index.schema import Description
+from index.slices import Cancelled, ComputeTurns, Slices, in_slices
+from index.sqlite import matching
+from index.sqlite.matching import MatchingRows
+from index.sqlite.store import Store
+
+SECONDS = 20.0
+COUNT = 300
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setattr(matching, "ROWS_OF_A_SLICE", 20)
+    monkeypatch.setattr(matching, "MIN_ROWS_OF_A_SLICE", 7)
+    Store.create(tmp_path / "store.sqlite", Description("c", 8))
+    opened = Store(tmp_path / "store.sqlite", writable=True)
+    collection = Collection(opened)
+    collection.upsert([document(number) for number in range(COUNT)])
+    yield opened
+    collection.close()
+
+
+def document(number: int) -> Document:
+    payload = {"n": number, "tags": [f"t{number % 3}", number % 5], "half": number / 2}
+    return Document(id=str(number), code="00", payload=payload)
+
+
+def filters() -> list[Filter]:
+    given = [{"field": "n", "gte": at, "lt": 3 * at} for at in range(1, 20)]
+    given += [{"field": "tags", "in": ["t1", at]} for at in range(5)]
+    given += [{"field": "half", "lte": 0.5 * at} for at in range(5)]
+    given += [{"not": {"field": "n", "eq": 7}}, {"field": "none", "exists": True}]
+    return [parse_filter(one) for one in given]
+
+
+def expected(filter_: Filter) -> list[int]:
+    return [n + 1 for n in range(COUNT) if filter_.matches(document(n).payload_with_labels)]
+
+
+def test_filters_that_wait_at_the_same_time_are_answered_each_by_its_rows(store: Store) -> None:
+    rows, found = MatchingRows(store), dict[int, list[int]]()
+    asked = filters() * 2
+
+    def ask(place: int) -> None:
+        found[place] = rows.of(asked[place], 1).rows.tolist()
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(asked))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert found == {place: expected(one) for place, one in enumerate(asked)}
+    assert all(rows.knows(one) for one in asked)
+
+
+def test_where_one_request_ends_another_goes_on_with_the_pass(store: Store) -> None:
+    rows, checks = MatchingRows(store), iter([False] * 6 + [True] * 1000)
+    one, other = filters()[:2]
+    ended = threading.Event()
+
+    def ask() -> None:
+        with pytest.raises(Cancelled), in_slices(Slices(ComputeTurns(1), lambda: next(checks))):
+            rows.of(one, 1)
+        ended.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert rows.of(other, 1).rows.tolist() == expected(other)
+    assert ended.wait(SECONDS)
+    assert rows.of(one, 1).rows.tolist() == expected(one)
+    thread.join(SECONDS)
+
+
+def test_a_pass_that_fails_tells_everybody_who_waits(store: Store) -> None:
+    rows = MatchingRows(store)
+    store.close()
+    with pytest.raises(Exception, match="closed"):
+        rows.of(filters()[0], 1)

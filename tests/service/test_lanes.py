@@ -1,0 +1,137 @@
+"""Expensive requests hold up neither cheap ones nor health, and end when they have timed out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from index.slices import Cancelled, ComputeTurns, checkpoint
+from index.sqlite.store import Store
+from service.http.problems import ProblemError
+from service.lanes import Lane
+from service.settings import Settings
+from tests.support.service import check_problem, make_data_folder, send, served
+
+PATH = "/v1/collections/codes"
+SECONDS = 20.0
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Hold every pass over payloads until the event is set."""
+    go_on, real = threading.Event(), Store.matching_slice
+
+    def matching_slice(self: Store, *args: Any) -> Any:
+        go_on.wait(SECONDS)
+        return real(self, *args)
+
+    monkeypatch.setattr(Store, "matching_slice", matching_slice)
+    yield go_on
+    go_on.set()
+
+
+def fill(client: httpx.Client) -> None:
+    assert send(client, "PUT", PATH, {"n_bits": 8}).status_code == 201
+    documents = [{"id": f"d{n}", "code": "0f", "payload": {"n": n}} for n in range(50)]
+    send(client, "PUT", f"{PATH}/documents", {"documents": documents}).raise_for_status()
+
+
+def search(client: httpx.Client, **options: Any) -> httpx.Response:
+    return send(client, "POST", f"{PATH}/search", {"code": "0f", "limit": 3, **options})
+
+
+def test_cheap_searches_and_health_are_answered_while_filters_wait(
+    tmp_path: Path, held: threading.Event
+) -> None:
+    settings = Settings(concurrent_requests=40)
+    with served(make_data_folder(tmp_path), settings) as client:
+        fill(client)
+        found: dict[int, httpx.Response] = {}
+
+        def ask(number: int) -> None:
+            filter_ = {"field": "n", "gte": number}
+            with httpx.Client(base_url=client.base_url, timeout=60, trust_env=False) as own:
+                found[number] = search(own, filter=filter_)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(60)]
+        for thread in threads:
+            thread.start()
+        # More than there are turns and threads.
+        while client.get("/metrics").text.count("hummingbit_waiting_requests 0.0") != 1:
+            pass
+        for _ in range(20):
+            assert search(client).status_code == 200
+            assert client.get("/readyz").status_code == 200
+            assert client.get("/metrics").status_code == 200
+        assert not found
+        held.set()
+        for thread in threads:
+            thread.join(SECONDS)
+        ids = {number: [hit["id"] for hit in one.json()["hits"]] for number, one in found.items()}
+        assert ids == {n: [f"d{at}" for at in range(n, min(n + 3, 50))] for n in range(60)}
+
+
+def test_a_filter_that_is_known_does_not_wait_for_those_that_are_not(
+    tmp_path: Path, held: threading.Event
+) -> None:
+    known, unknown = {"field": "n", "gte": 5}, {"field": "n", "gte": 6}
+    with served(make_data_folder(tmp_path)) as client:
+        fill(client)
+        held.set()
+        first = search(client, filter=known).json()["hits"]
+        held.clear()
+        thread = threading.Thread(target=lambda: search(client, filter=unknown))
+        thread.start()
+        assert search(client, filter=known).json()["hits"] == first
+        held.set()
+        thread.join(SECONDS)
+
+
+def test_a_request_that_timed_out_gives_its_place_back(
+    tmp_path: Path, held: threading.Event
+) -> None:
+    with served(make_data_folder(tmp_path), Settings(request_timeout=0.3)) as client:
+        fill(client)
+        late = search(client, filter={"field": "n", "gte": 5})
+        check_problem(late, 503, "timed_out")
+        held.set()
+        assert search(client, filter={"field": "n", "gte": 6}).status_code == 200
+
+
+def test_a_lane_takes_so_many_and_lets_so_many_wait() -> None:
+    async def run() -> None:
+        lane, given_back = Lane(1, 1, ComputeTurns(1)), []
+        state = {"give_back_turn": lambda: given_back.append(1)}
+        async with lane.place(state):
+            waiting = asyncio.create_task(enter(lane, state))
+            await asyncio.sleep(0)
+            with pytest.raises(ProblemError, match="expensive requests are waiting") as raised:
+                await enter(lane, state)
+            assert raised.value.status_code == 429
+        await waiting
+        assert len(given_back) == 2
+
+    asyncio.run(run())
+
+
+async def enter(lane: Lane, state: dict[str, Any]) -> None:
+    async with lane.place(state):
+        checkpoint()
+
+
+def test_the_work_of_a_request_that_expired_is_cancelled() -> None:
+    async def run() -> None:
+        state: dict[str, Any] = {}
+        async with Lane(1, 1, ComputeTurns(1)).place(state):
+            checkpoint()
+            state["expired"] = True
+            with pytest.raises(Cancelled):
+                checkpoint()
+
+    asyncio.run(run())
