@@ -48,11 +48,22 @@ def tfidf_cosine(
         EvaluationError: if the inputs are not texts, or no text of the database has a word.
     """
     check_labels(queries.labels, database.labels)
-    vectorizer = _fit_tfidf(database.inputs, max_features)
-    blocks = _cosine_blocks(
-        vectorizer.transform(_texts(queries.inputs)), vectorizer.transform(database.inputs)
-    )
+    blocks = tfidf_scores(database.inputs, queries.inputs, max_features)
     return evaluate_scores(blocks, queries.labels, database.labels, metrics)
+
+
+def tfidf_scores(
+    database: Inputs, queries: Inputs, max_features: int = MAX_FEATURES
+) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield the cosines of TF-IDF vectors, float32[q, N] for a block of queries at a time.
+
+    Raises:
+        EvaluationError: if the inputs are not texts, or no text of the database has a word.
+    """
+    vectorizer = _fit_tfidf(database, max_features)
+    return _cosine_blocks(
+        vectorizer.transform(_texts(queries)), vectorizer.transform(_texts(database))
+    )
 
 
 def logistic_baseline(
