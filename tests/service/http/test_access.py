@@ -149,3 +149,36 @@ def test_a_small_body_without_a_key_keeps_the_connection(keyed: httpx.Client) ->
             response = client.post("/v1/collections/c/search", json={"text": "a"})
             check_problem(response, 401, "unauthorized")
             assert "connection" not in response.headers
+
+
+def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_only(
+    tmp_path: Path,
+) -> None:
+    settings = settings_with_keys(jobs_per_key=1000, job_bytes_per_key=40_000)
+    reader = {"authorization": f"Bearer {KEYS['read']}", "prefer": "respond-async"}
+    writer = {"authorization": f"Bearer {KEYS['write']}", "prefer": "respond-async"}
+    with served(make_data_folder(tmp_path), settings) as client:
+        admin = {"authorization": f"Bearer {KEYS['admin']}"}
+        path = "/v1/collections/c"
+        client.put(path, json={"n_bits": 8}, headers=admin).raise_for_status()
+        documents = [{"id": "a", "code": "00", "label": "x"}]
+        client.put(f"{path}/documents", json={"documents": documents}, headers=admin)
+        check_problem(client.post(f"{path}/verify", headers=reader), 403, "forbidden")
+        assert client.post(f"{path}/verify", headers=writer).status_code == 202
+        plain = {"authorization": reader["authorization"]}
+        assert client.post(f"{path}/verify", headers=plain).status_code == 200
+        query = {"code": "00", "label": "x", "id": "q" * 200}
+        body = {"queries": [query], "metrics": ["P@1"]}
+        for _ in range(3):
+            accepted = client.post(f"{path}/evaluate", json=body, headers=reader)
+            assert accepted.status_code == 202
+        refused = client.post(
+            f"{path}/evaluate", json={**body, "queries": [query] * 200}, headers=reader
+        )
+        problem = check_problem(refused, 429, "too_many_jobs")
+        assert "retry-after" in refused.headers
+        assert "40,000 is the limit" in problem["detail"]
+        # The quota of one key is not another's.
+        assert client.post(f"{path}/evaluate", json=body, headers=writer).status_code == 202
+        held = sum(one.stat().st_size for one in tmp_path.glob("jobs/*/*"))
+        assert held <= 2 * 40_000
