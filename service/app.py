@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from fastapi.middleware.cors import CORSMiddleware
 
 from index.data_folder import DataFolder
 from index.slices import ComputeTurns
@@ -22,6 +23,7 @@ from service.http.keyring import Keyring
 from service.http.middleware import BodyLimit, RequestId
 from service.http.monitoring import Metrics, Observe
 from service.http.openapi import describe
+from service.http.origins import CheckOrigin
 from service.http.tracing import Trace, exporting_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.runner import Jobs, Quota
@@ -158,7 +160,23 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     """Put the layers around the routes, the innermost first."""
     metrics: Metrics = app.state.metrics
     app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
-    app.add_middleware(Authenticate, keyring=Keyring(settings))
+    keyring, origins = Keyring(settings), _listed(settings.cors_origin)
+    app.add_middleware(Authenticate, keyring=keyring)
+    app.add_middleware(
+        CheckOrigin,
+        keyring=keyring,
+        hosts=_listed(settings.allowed_hosts),
+        own_host=settings.host,
+        origins=origins,
+    )
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-ID", "Location", "Retry-After"],
+        )
     app.add_middleware(Deadline, seconds=settings.request_timeout, by_part={UPLOAD_PATH})
     if settings.traces_endpoint is not None:
         app.add_middleware(Trace, provider=exporting_provider(settings.traces_endpoint))
@@ -181,6 +199,11 @@ def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
         },
         quota=Quota(settings.kept_jobs, settings.jobs_per_key, settings.job_bytes_per_key),
     )
+
+
+def _listed(names: str) -> list[str]:
+    """Return names that commas separate."""
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _body_limit(path: str, settings: Settings) -> int:

@@ -146,6 +146,16 @@ class Settings(BaseSettings):
     kept_jobs: Count = Field(
         default=1000, description="finished jobs of one key that are remembered"
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="names that clients may ask for in the header Host, separated by commas; * for"
+        " any (default: any where there are keys, or else this machine's own)",
+    )
+    cors_origin: str = Field(
+        default="",
+        description="origins whose web pages may use the service, separated by commas, such as"
+        " https://console.example (default: none but its own)",
+    )
     max_connections: Count = Field(default=1024, description="open connections")
     max_connections_per_address: Count = Field(
         default=256, description="open connections from one address, which may be a proxy's"

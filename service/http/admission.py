@@ -54,7 +54,7 @@ class Authenticate:
         if role is not Role.NOBODY or scope["path"] in WITHOUT_KEY:
             await self._app(scope, receive, send)
             return
-        await _refuse(scope, receive, send, headers, key)
+        await refuse(scope, receive, send, _unauthorized(key))
 
 
 def given_key(headers: Headers) -> str | None:
@@ -71,17 +71,20 @@ def given_key(headers: Headers) -> str | None:
     return headers.get("x-api-key")
 
 
-async def _refuse(
-    scope: Scope, receive: Receive, send: Send, headers: Headers, key: str | None
-) -> None:
+def _unauthorized(key: str | None) -> ProblemError:
     message = "the key is not known here, or was revoked"
     if key is None:
         message = "a key is needed: send Authorization: Bearer KEY, or X-API-Key: KEY"
     problem = ProblemError(401, "unauthorized", message)
     problem.headers = {"WWW-Authenticate": CHALLENGE}
-    if not await _is_read(headers, receive):
+    return problem
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:
+    """Answer with `problem`, without reading more than 64 KiB of the body."""
+    if not await _is_read(Headers(scope=scope), receive):
         # What is left of the body is never read: the connection ends with the answer.
-        problem.headers |= {"Connection": "close"}
+        problem.headers = {**(problem.headers or {}), "Connection": "close"}
     await problem_response(Request(scope), problem)(scope, receive, send)
 
 

@@ -20,6 +20,8 @@ TITLES = {
     "unknown_encoder": "There is no such encoder",
     "cannot_evaluate": "The collection cannot be evaluated",
     "unauthorized": "A key is needed",
+    "unknown_host": "Unknown host",
+    "cross_origin": "The request comes from another origin",
     "forbidden": "The key may not do this",
     "too_many_requests": "Too many requests are waiting",
     "too_many_bodies": "Too many bodies are being received",

@@ -136,7 +136,7 @@ def test_a_body_that_takes_too_long(tmp_path: Path) -> None:
         client.put("/v1/collections/c", json={"n_bits": 16})
         assert client.base_url.port is not None
         head = (
-            "POST /v1/collections/c/search HTTP/1.1\r\nHost: x\r\n"
+            "POST /v1/collections/c/search HTTP/1.1\r\nHost: localhost\r\n"
             'Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"code": '
         )
         address = ("127.0.0.1", client.base_url.port)

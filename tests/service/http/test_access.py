@@ -129,7 +129,7 @@ def test_a_body_without_a_key_is_not_read(
     monkeypatch.setattr(protocol.HttpToolsProtocol, "on_body", counting)
     assert keyed.base_url.port is not None
     head = (
-        "PUT /v1/collections/c/documents HTTP/1.1\r\nHost: x\r\n"
+        "PUT /v1/collections/c/documents HTTP/1.1\r\nHost: localhost\r\n"
         "Content-Type: application/json\r\nContent-Length: 50000000\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", keyed.base_url.port), timeout=10) as connection:

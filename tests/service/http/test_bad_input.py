@@ -253,7 +253,7 @@ def test_limits_of_the_settings(tmp_path_factory: pytest.TempPathFactory) -> Non
 def test_a_client_that_asks_before_it_sends_too_much(client: httpx.Client, words: str) -> None:
     assert client.base_url.port is not None
     head = (
-        f"POST {words}/search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"POST {words}/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", client.base_url.port), timeout=10) as connection:

@@ -266,7 +266,7 @@ def test_an_upload_may_take_longer_than_an_answer(tmp_path: Path, snapshot: byte
     with served(tmp_path / "data", Settings(request_timeout=0.6)) as client:
         assert client.base_url.port is not None
         head = (
-            f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-tar\r\n"
+            f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-tar\r\n"
             f"Content-Length: {len(snapshot)}\r\nConnection: close\r\n\r\n"
         )
         address = ("127.0.0.1", client.base_url.port)
@@ -289,7 +289,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
     client: httpx.Client, tmp_path: Path, snapshot: bytes
 ) -> None:
     head = (
-        f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-tar\r\n"
+        f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-tar\r\n"
         f"Content-Length: {len(snapshot)}\r\n\r\n"
     )
     assert client.base_url.port is not None
