@@ -10,6 +10,7 @@ import gzip
 import json
 import lzma
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -153,7 +154,7 @@ def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
 def parse_json(text: str, prefix: str = "") -> object:
     """Return the JSON value of `text`; raise LineError, begun by `prefix`, if it is none."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except LineError as error:
         raise LineError(f"{prefix}{error}") from None
     except json.JSONDecodeError as error:
@@ -161,6 +162,14 @@ def parse_json(text: str, prefix: str = "") -> object:
         raise LineError(prefix + reason) from None
     except (ValueError, RecursionError) as error:  # an integer too long, or nested too deeply
         raise LineError(f"{prefix}is not JSON that can be read: {error}") from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    parsed = dict(pairs)
+    if len(parsed) != len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise LineError(f"the key {twice[:40]!a} is given twice in one object")
+    return parsed
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import stat
@@ -23,6 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.http.roles import Role
 from service.settings import Settings
+
+_log = logging.getLogger("hummingbit.service")
 
 PREFIX = "hb"
 MAX_FILE_BYTES = 1 << 20
@@ -58,8 +61,11 @@ def read_keys(path: Path) -> list[StoredKey]:
         KeysError: if it cannot be read, or others than its owner could have written it.
     """
     try:
-        with path.open("rb") as file:
+        # What is no file, such as a FIFO, must not keep anybody waiting.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise KeysError(f"{path}: is not a file")
             raw = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return []
@@ -164,7 +170,8 @@ class Keyring:
         self._seen = state
         try:
             self._of_file = self._read()
-        except KeysError:
+        except KeysError as error:
+            _log.error("%s; until it can be read, the keys in it open nothing", error)
             self._of_file = []
             self._required = True
         self._required = self._required or bool(self._of_file)

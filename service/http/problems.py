@@ -49,6 +49,8 @@ TITLES = {
     "snapshot_failed": "The snapshot cannot be written or read",
     "method_not_allowed": "The method is not allowed here",
     "body_too_large": "The body is too large",
+    "invalid_range": "The header Range is wrong",
+    "range_not_satisfiable": "There is no such range",
     "unsupported_media_type": "The body is not of the type that is taken",
     "collection_exists": "The name is taken",
     "read_only": "This service changes nothing",

@@ -9,12 +9,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
 from index.errors import CollectionExists
 from index.names import check_name
 from service.http.body import check_media_type, keep_body
-from service.http.problems import ProblemError
+from service.http.problems import ProblemError, problem_response
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
 from service.jobs.kinds import UPLOAD, local, snapshot_record
@@ -153,7 +155,39 @@ def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as i
     snapshot = folder.snapshots().get(id)
     name = f"{snapshot.contents.collection}-{id}.tar"
     headers = {"ETag": f'"{snapshot.sha256}"'}
-    return FileResponse(folder.snapshots().file(id), 200, headers, TAR, filename=name)
+    return _SnapshotFile(folder.snapshots().file(id), 200, headers, TAR, filename=name)
+
+
+class _SnapshotFile(FileResponse):
+    """A file of which parts can be had; a wrong header ``Range`` is answered with a problem."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_file(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in _RANGE_PROBLEMS:
+                raise _WrongRangeError(message["status"], MutableHeaders(raw=message["headers"]))
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, send_file)
+        except _WrongRangeError as wrong:
+            await problem_response(Request(scope), wrong.problem)(scope, receive, send)
+
+
+class _WrongRangeError(Exception):
+    """Starlette was about to answer a wrong ``Range`` in its own way."""
+
+    def __init__(self, status: int, headers: MutableHeaders) -> None:
+        super().__init__(status)
+        code, message = _RANGE_PROBLEMS[status]
+        self.problem = ProblemError(status, code, message)
+        if "content-range" in headers:
+            self.problem.headers = {"Content-Range": headers["content-range"]}
+
+
+_RANGE_PROBLEMS = {
+    400: ("invalid_range", "the header Range must be like bytes=0-1023"),
+    416: ("range_not_satisfiable", "the header Range asks for what is beyond the end of the file"),
+}
 
 
 @router.post(

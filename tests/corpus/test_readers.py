@@ -110,6 +110,7 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (b'{"id": "x", "text": }', "is not valid JSON: Expecting value at character 21"),
         (b"hello", "is not valid JSON"),
+        (b'{"id": "x", "text": "", "id": "y"}', "the key 'id' is given twice in one object"),
         (b'{"id": "x", "vector": [NaN]}', "is not valid JSON: NaN is not a JSON number"),
         (b'{"id": "x", "vector": [Infinity]}', "is not valid JSON: Infinity is not a JSON number"),
         (

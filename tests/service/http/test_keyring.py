@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -97,6 +98,36 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
         read_keys(path)
     path.chmod(0o440)  # as a mounted secret has it
     assert len(read_keys(path)) == 1
+
+
+def test_a_file_that_becomes_unreadable_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys.json"
+    key = create_key(path, "one", "read")
+    keyring = Keyring(Settings(data_dir=tmp_path))
+    assert keyring.role_of(key) is Role.READ
+    path.write_text("{")
+    for _ in range(3):
+        assert keyring.role_of(key) is Role.NOBODY
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "is not a keys file" in record.getMessage()
+    assert key not in record.getMessage()
+
+
+def test_a_fifo_in_place_of_the_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    os.mkfifo(path, 0o600)
+    with pytest.raises(KeysError, match="is not a file"):
+        Keyring(Settings(data_dir=tmp_path))
+    path.unlink()
+    key = create_key(path, "one", "read")
+    keyring = Keyring(Settings(data_dir=tmp_path))
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert keyring.role_of(key) is Role.NOBODY
+    assert keyring.required
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

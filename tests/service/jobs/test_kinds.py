@@ -208,6 +208,15 @@ def test_a_snapshot_is_made_downloaded_restored_and_deleted(
     assert file.headers["content-type"] == "application/x-tar"
     assert len(file.content) == snapshot["bytes"]
     assert hashlib.sha256(file.content).hexdigest() == snapshot["sha256"]
+    for given, status, code in (
+        ("bytes=999999999-", 416, "range_not_satisfiable"),
+        ("bytes=9-1", 400, "invalid_range"),
+        ("pages=1-2", 400, "invalid_range"),
+        ("nonsense", 400, "invalid_range"),
+    ):
+        wrong = client.get(f"/v1/snapshots/{snapshot['id']}/file", headers={"Range": given})
+        check_problem(wrong, status, code)
+        assert ("content-range" in wrong.headers) == (status == 416)
     part = client.get(f"/v1/snapshots/{snapshot['id']}/file", headers={"Range": "bytes=0-9"})
     assert (part.status_code, part.content) == (206, file.content[:10])
 
