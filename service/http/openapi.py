@@ -38,6 +38,7 @@ REFUSALS = {
 }
 EXAMPLES: dict[str, Any] = {
     "CreateCollection": {"encoder": "docstrings32"},
+    "UpdateCollection": {"ranking": "hybrid"},
     "UpsertDocuments": {
         "documents": [
             {

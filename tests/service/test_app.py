@@ -92,11 +92,11 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
-    assert len(operations) == 40
+    assert len(operations) == 41
     for method, path, operation in operations:
         assert operation["summary"]
         assert "application/problem+json" in operation["responses"]["default"]["content"]
-        with_body = method == "put" or (method == "post" and path not in WITHOUT_BODY)
+        with_body = method in {"put", "patch"} or (method == "post" and path not in WITHOUT_BODY)
         assert ("requestBody" in operation) == with_body, path
 
 
