@@ -59,11 +59,11 @@ bench: $(VENV)/.dev ## Time encoding, search and training side by side with thei
 	$(BIN)/python -m benchmarks.evaluation
 
 .PHONY: faults
-faults: $(VENV)/.dev ## Kill the service, every kind of job at every step, and the store; fill a disk
+faults: $(VENV)/.dev ## Kill the service, jobs at every step and the store; cut the power; fill a disk
 	$(BIN)/python -m pytest -m faults -s tests
 
 .PHONY: soak
-soak: $(VENV)/.dev ## Search and write with 32 clients for two minutes; hold every answer to the oracle
+soak: $(VENV)/.dev ## Hold every answer to 32 clients that search and write to the oracle (SOAK_SECONDS=120)
 	$(BIN)/python -m pytest -m soak -s tests
 
 .PHONY: fuzz

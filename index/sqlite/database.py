@@ -39,6 +39,8 @@ LOG_BYTES_KEPT = 32 << 20
 LOG_PAGES = 4096
 # SQLite takes a limited number of parameters in one statement.
 PARAMETERS = 500
+# How long a write waits for readers to leave a log that is twice as long as what is kept of it.
+RESTART_MILLISECONDS = 200
 ROOM_FOR_A_WRITE = 1 << 20
 # Where nobody knows how many writes were lost, more than these cannot have been.
 GENERATIONS_SKIPPED = 1 << 32
@@ -68,6 +70,7 @@ class Database:
         self._lent_here = threading.local()
         self._open = True
         self._writer: sqlite3.Connection | None = None
+        self._log_limit = 2 * LOG_BYTES_KEPT
         self._acknowledged: Acknowledged | None = None
         self._frozen = not writable and self._is_frozen()
         try:
@@ -169,8 +172,9 @@ class Database:
         writer, acknowledged = self._checked_writer()
         writer.execute("COMMIT")
         self._files.check()
-        self._files.note()
         acknowledged.note(generation)
+        self._bound_log(writer)
+        self._files.note()
 
     def generation(self) -> int:
         """Return the number of commits that changed anything."""
@@ -270,6 +274,22 @@ class Database:
         with suppress(OSError, ValueError):
             return max(read_acknowledged(self.path) or 0, self.generation()) + 1
         return self.generation() + GENERATIONS_SKIPPED
+
+    def _bound_log(self, writer: sqlite3.Connection) -> None:
+        """Have the log begin again from its start where it has grown long.
+
+        SQLite does so by itself once nobody reads from the log. Under a steady load of searches
+        somebody always does; so readers are waited for, shortly. One that takes longer, a
+        verification, lets the log grow until it is done.
+        """
+        with suppress(OSError, sqlite3.Error):
+            size = self._log.stat().st_size
+            if size < self._log_limit:
+                return
+            writer.execute(f"PRAGMA busy_timeout = {RESTART_MILLISECONDS}")
+            (busy, _, _) = writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            self._log_limit = size + LOG_BYTES_KEPT // 4 if busy else 2 * LOG_BYTES_KEPT
+        writer.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
 
     def _checked_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from index.engines import segments
 from index.errors import UnknownCollection
 from index.filters import parse_filter
 from index.records import Query
-from index.sqlite import blocks
+from index.sqlite import blocks, database
 from tests.support.codes import random_hex
 from tests.support.collections import Model, code_documents
 
@@ -233,3 +235,43 @@ def test_reads_go_on_beside_one_that_takes_long(writer: DataFolder, reader: Data
         # As a verification does, this thread holds a transaction.
         assert pool.submit(ids_of, reader, "c").result() == ["d0", "d1"]
         assert pool.submit(collection.get, "d0").result() is not None
+
+
+def test_readers_that_overlap_do_not_let_the_log_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOG_PAGES", 16)
+    monkeypatch.setattr(database, "LOG_BYTES_KEPT", 64 << 10)
+    with DataFolder(tmp_path, writable=True) as writer, ThreadPoolExecutor(1) as pool:
+        collection = writer.create_collection("c", n_bits=16)
+        collection.upsert(code_documents(["0000"]))
+        (store,) = tmp_path.glob("collections/*/store.sqlite")
+        log = store.with_name(f"{store.name}-wal")
+        done = threading.Event()
+
+        def read() -> None:
+            """Begin to read before the last reading has ended, so that somebody always reads."""
+            uri = f"{store.as_uri()}?mode=ro"
+            with (
+                closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as one,
+                closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as other,
+            ):
+                for before, after in itertools.cycle([(one, other), (other, one)]):
+                    after.execute("BEGIN")
+                    after.execute("SELECT * FROM meta").fetchall()
+                    if before.in_transaction:
+                        before.execute("ROLLBACK")
+                    if done.wait(0.002):
+                        return
+
+        reading = pool.submit(read)
+        sizes = []
+        try:
+            for step in range(100):
+                payload = {"x": f"{step}" * 4000}
+                collection.upsert([Document(id=f"d{step % 7}", code="00ff", payload=payload)])
+                sizes.append(log.stat().st_size)
+        finally:
+            done.set()
+        reading.result()
+    assert max(sizes) < 512 << 10

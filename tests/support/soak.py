@@ -2,7 +2,8 @@
 
 Every write says which generation it made, so the writes, put in the order of their generations, are
 the history of the collection; every search names the generation that it is exact for, and is held
-against the oracle over what that generation held.
+against the oracle over what that generation held. So are the searches that services answer which
+only read, beside the one that writes.
 """
 
 from __future__ import annotations
@@ -51,10 +52,14 @@ class Searched(NamedTuple):
 
 
 class SoakClient(threading.Thread):
-    """Searches, upserts and deletes until told to stop, and keeps what it was answered."""
+    """Searches, upserts and deletes until told to stop, and keeps what it was answered.
 
-    def __init__(self, address: str, seed: int, end: threading.Event) -> None:
+    One that only `reads` searches.
+    """
+
+    def __init__(self, address: str, seed: int, end: threading.Event, *, reads: bool) -> None:
         super().__init__(daemon=True)
+        self.reads = reads
         self.writes: list[Written] = []
         self.searches: list[Searched] = []
         self.unexpected: list[str] = []
@@ -67,7 +72,7 @@ class SoakClient(threading.Thread):
         with client_of(self._address) as self._http:
             while not self._end.is_set() and not self.unexpected:
                 share = self._chance.random()
-                if share < SEARCHES:
+                if self.reads or share < SEARCHES:
                     self._search_once()
                 elif share < SEARCHES + UPSERTS:
                     self._upsert_some()
@@ -162,10 +167,16 @@ class History:
                 yield search
 
 
-def soak(address: str, clients: int, seconds: float, seed: int) -> list[SoakClient]:
-    """Have so many clients at work for so long."""
+def soak(
+    address: str, clients: int, seconds: float, seed: int, readers: Sequence[str] = ()
+) -> list[SoakClient]:
+    """Have so many clients at work for so long, and two at each of the services that only read."""
     end = threading.Event()
-    threads = [SoakClient(address, seed * 1000 + at, end) for at in range(clients)]
+    places = [*[(address, False)] * clients, *[(reader, True) for reader in readers] * 2]
+    threads = [
+        SoakClient(place, seed * 1000 + at, end, reads=reads)
+        for at, (place, reads) in enumerate(places)
+    ]
     for thread in threads:
         thread.start()
     time.sleep(seconds)
@@ -195,8 +206,11 @@ def check(threads: Sequence[SoakClient]) -> dict[str, int]:
             wrong += history.differing(searches.pop(generation))
     assert not searches, "an answer names a generation that nobody wrote"
     assert wrong == []
+    read = [search for thread in threads if thread.reads for search in thread.searches]
     return {
         "searches": sum(len(thread.searches) for thread in threads),
+        "of them at readers": len(read),
+        "generations they named": len({search.generation for search in read}),
         "upserts": sum(1 for write in writes if write.documents),
         "deletions": sum(1 for write in writes if write.deleted),
         "generations": len(writes),
