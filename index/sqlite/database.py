@@ -153,7 +153,7 @@ class Database:
             StoreReplaced: if it was deleted or replaced since it was opened.
             WritesLost: if it holds fewer generations than it acknowledged.
         """
-        writer, _ = self._checked_writer()
+        writer = self._checked_writer()
         with self._errors():
             writer.execute("BEGIN IMMEDIATE")
             try:
@@ -169,12 +169,12 @@ class Database:
             StoreError: if it cannot be written.
             StoreReplaced: if it was deleted or replaced; then nothing must be acknowledged.
         """
-        writer, acknowledged = self._checked_writer()
+        writer, acknowledged = self._opened_writer()
         writer.execute("COMMIT")
         self._files.check()
+        self._files.note()
         acknowledged.note(generation)
         self._bound_log(writer)
-        self._files.note()
 
     def generation(self) -> int:
         """Return the number of commits that changed anything."""
@@ -211,11 +211,12 @@ class Database:
         Raises:
             StoreError: as :meth:`writing` does.
         """
-        writer, _ = self._checked_writer()
+        writer = self._checked_writer()
         with self._errors():
             writer.execute("VACUUM")
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._files.note()
+        self._files.check()
+        self._files.note()
 
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
@@ -282,26 +283,33 @@ class Database:
         somebody always does; so readers are waited for, shortly. One that takes longer, a
         verification, lets the log grow until it is done.
         """
-        with suppress(OSError, sqlite3.Error):
-            size = self._log.stat().st_size
-            if size < self._log_limit:
-                return
+        size = self._files.log_bytes
+        if size < self._log_limit:
+            return
+        with suppress(sqlite3.Error, StoreReplaced):
             writer.execute(f"PRAGMA busy_timeout = {RESTART_MILLISECONDS}")
             (busy, _, _) = writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
             self._log_limit = size + LOG_BYTES_KEPT // 4 if busy else 2 * LOG_BYTES_KEPT
+            self._files.check()
+            self._files.note()
         writer.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
 
-    def _checked_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
+    def _opened_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
         if not self._open:
             raise StoreClosed(f"{self.path}: is closed")
         if self._writer is None or self._acknowledged is None:
             raise WritesLost(f"{self.path}: {self.lost}")
+        return self._writer, self._acknowledged
+
+    def _checked_writer(self) -> sqlite3.Connection:
+        """Return the connection that writes, if it still writes to the store that was opened."""
+        writer, acknowledged = self._opened_writer()
         self._files.check()
         if self._files.written_by_others():
-            self._check_content(self._acknowledged.generation)
-        return self._writer, self._acknowledged
+            self._check_content(acknowledged.generation)
+        return writer
 
     def _check_content(self, generation: int) -> None:
         """Raise StoreReplaced if the database was written over by an earlier one.

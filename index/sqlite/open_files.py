@@ -21,38 +21,40 @@ class OpenFiles:
 
     def __init__(self, path: Path) -> None:
         """Remember the files of the database at `path`, which SQLite has open."""
-        names = [f"{path}{suffix}" for suffix in SUFFIXES]
         self._path = path
-        self._written = _last_change(path)
-        self._known = {name: found for name in names if (found := _inode(name)) is not None}
+        names = [f"{path}{suffix}" for suffix in SUFFIXES]
+        found = {name: _stat(name) for name in names}
+        self._known = {name: (one.st_dev, one.st_ino) for name, one in found.items() if one}
+        self._changed = self._noted = 0
+        self.log_bytes = 0
+        """The size of the write-ahead log when :meth:`check` was last called."""
+        self.check()
+        self.note()
 
     def check(self) -> None:
         """Raise StoreReplaced if one of the files was deleted or is another one by now."""
         for name, known in self._known.items():
-            if _inode(name) != known:
-                what = "was replaced" if os.path.exists(name) else "was deleted"
+            found = _stat(name)
+            if found is None or (found.st_dev, found.st_ino) != known:
+                what = "was deleted" if found is None else "was replaced"
                 message = f"{name} {what} while it was open; restart on the right files"
                 raise StoreReplaced(f"{self._path}: {message}")
+            if name.endswith("-wal"):
+                self.log_bytes = found.st_size
+            elif not name.endswith("-shm"):
+                self._changed = found.st_mtime_ns
 
     def written_by_others(self) -> bool:
-        """Tell whether the database was written since :meth:`note` was called."""
-        return _last_change(self._path) != self._written
+        """Tell whether the database was changed between :meth:`note` and :meth:`check`."""
+        return self._changed != self._noted
 
     def note(self) -> None:
-        """Remember that the database was written by this process."""
-        self._written = _last_change(self._path)
+        """Remember that the database, as :meth:`check` saw it last, is as this process left it."""
+        self._noted = self._changed
 
 
-def _last_change(path: Path) -> int:
+def _stat(name: str) -> os.stat_result | None:
     try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return -1
-
-
-def _inode(name: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(name)
+        return os.stat(name)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
