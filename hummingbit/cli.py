@@ -17,6 +17,7 @@ from pathlib import Path
 import hummingbit
 
 COMMANDS = {
+    "quickstart": "look at a file, train codes on it, compare rankings, and serve a search",
     "demo": "train on your own Python docstrings, index, evaluate and serve them",
     "train": "train an encoder on documents, with few labels or none",
     "distill": "train a small encoder to imitate a large model, without labels",

@@ -1,0 +1,257 @@
+"""``hummingbit quickstart FILE``: from a file that nobody has described to a search of it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from textwrap import fill
+
+import numpy as np
+
+from corpus.document import Document
+from corpus.readers import BadLine, read_documents
+from corpus.survey import Survey, survey
+from encoder.analyzers import UNICODE, is_spaceless
+from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
+from hummingbit.commands.options import (
+    SOURCE_HELP,
+    OptionError,
+    add_reading,
+    check_writable,
+    layout_of,
+)
+from hummingbit.comparison import (
+    CLASSIFIER,
+    Figures,
+    known_items,
+    precision_by_label,
+    verdict,
+    words_of_sentences,
+)
+from index.backend import CollectionBackend
+from index.data_folder import DataFolder
+from index.ingest import ingest
+from index.names import NAME, RULE
+from index.rankings.protocol import RANKINGS
+from index.records import Query
+from service.server import serve
+from service.settings import Settings
+from training.data import TrainingData, gather
+from training.pipeline import Trained
+from training.recipe import Recipe
+
+MIN_DOCUMENTS = 50
+HELD_OUT_SHARE = 0.1
+MAX_HELD_OUT = 300
+MIN_LABELLED = 20
+MAX_BAD_LINES = 3
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The documents of a source, those held out for the comparison, and how often labels come."""
+
+    documents: list[Document]
+    held_out: list[Document]
+    labels: Counter[str]
+    bad_lines: int
+
+    @property
+    def learned_from(self) -> list[Document]:
+        """The documents that are not held out."""
+        out = {one.id for one in self.held_out}
+        return [one for one in self.documents if one.id not in out]
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether documents of two labels or more are there to learn from."""
+        return len(self.labels) > 1 and self.labels.total() >= MIN_LABELLED
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("source", type=Path, metavar="FILE", help=SOURCE_HELP)
+    parser.add_argument("--name", help="of the encoder and the collection (default: the file's)")
+    parser.add_argument("--bits", type=int, default=64, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="the folder to make (default: NAME-data)"
+    )
+    parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
+    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
+    add_reading(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look at the source, train, compare, index and serve."""
+    name = args.name or _name_of(args.source)
+    if not NAME.fullmatch(name):
+        raise OptionError(f"--name {name!a}: a name must be {RULE}")
+    data_dir: Path = args.data_dir or Path(f"{name}-data")
+    _check_folder(data_dir)
+    corpus, found = _look(args)
+    _print_corpus(args.source, found, corpus)
+    data = gather(corpus.learned_from)
+    recipe = Recipe(method="ssb-vae" if corpus.has_labels else "ict", n_bits=args.bits)
+    with _stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
+        from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+
+        trained = train(data, recipe, data_dir / "encoders" / name)
+    with DataFolder(data_dir, writable=True) as folder:
+        collection = folder.create_collection(name, encoder=name)
+        with _stage("indexing"):
+            ingest(collection, corpus.learned_from)
+        with _stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
+            figures = _compare(collection, corpus, data, trained)
+        _print_figures(figures)
+        _print_example(collection, corpus, name, data_dir)
+    if args.no_serve:
+        return 0
+    serve(Settings(data_dir=data_dir, host=args.host, port=args.port))
+    return 0
+
+
+def _name_of(source: Path) -> str:
+    """Return the name that a file gives what is made of it."""
+    stem = source.resolve().name.partition(".")[0].lower()
+    return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise OptionError unless a data folder can be made at `folder`."""
+    if folder.exists():
+        message = "is there already; name another by --data-dir, or search it by hummingbit search"
+        raise OptionError(f"{folder} {message}")
+    check_writable(folder.absolute().parent, f"--data-dir {folder}")
+
+
+def _look(args: argparse.Namespace) -> tuple[Corpus, Survey]:
+    """Read the source by the layout that it suggests, leaving out bad lines."""
+    bad: list[BadLine] = []
+    found = survey(args.source, layout_of(args))
+    documents = list(
+        read_documents(
+            args.source,
+            layout=found.layout,
+            on_error="skip",
+            report=bad.append,
+            notice=lambda what: print(what, file=sys.stderr),
+        )
+    )
+    for one in bad[:MAX_BAD_LINES]:
+        print(f"skipped: {one}", file=sys.stderr)
+    if len(bad) > MAX_BAD_LINES:
+        print(f"skipped: {len(bad) - MAX_BAD_LINES:,} more lines", file=sys.stderr)
+    documents = [one for one in documents if one.text and one.text.strip()]
+    if len(documents) < MIN_DOCUMENTS:
+        message = (
+            f"has {len(documents):,} documents with text; codes are learned from {MIN_DOCUMENTS}"
+        )
+        raise OptionError(f"{args.source}: {message} or more")
+    rng = np.random.default_rng(0)
+    count = min(MAX_HELD_OUT, int(len(documents) * HELD_OUT_SHARE))
+    places = np.sort(rng.permutation(len(documents))[:count])
+    labels = Counter(label for one in documents for label in one.labels)
+    return Corpus(documents, [documents[i] for i in places], labels, len(bad)), found
+
+
+def _print_corpus(source: Path, found: Survey, corpus: Corpus) -> None:
+    layout, documents = found.layout, corpus.documents
+    terms = [len(UNICODE.terms(one.text or "")) for one in documents]
+    texts = Counter(" ".join((one.text or "").lower().split()) for one in documents)
+    repeats = sum(texts.values()) - len(texts)
+    spaceless = sum(is_spaceless(one.text or "") for one in documents)
+    print(f"{source}: {len(documents):,} documents, {corpus.bad_lines:,} lines skipped")
+    _print_row("text", " + ".join(layout.text_fields) or "text")
+    _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
+    _print_row("label", _label_line(found, corpus))
+    _print_row("id", layout.id_field or ("id" if "id" in found.names else "none; numbered by line"))
+    _print_row("writing", "no spaces between words" if spaceless * 2 > len(documents) else "words")
+    _print_row("repeats", f"{repeats:,} documents have the text of another")
+
+
+def _print_row(title: str, value: str) -> None:
+    print(f"  {title:<9}{value}")
+
+
+def _label_line(found: Survey, corpus: Corpus) -> str:
+    if corpus.labels:
+        field = found.layout.label_field or "label"
+        rarest = min(corpus.labels.values())
+        return f"{field}: {len(corpus.labels):,} labels, the rarest of {rarest:,} documents"
+    if found.label_candidates:
+        names = ", ".join(found.label_candidates)
+        return f"none; it may be one of {names}: --label-field names it"
+    return "none"
+
+
+def _compare(
+    collection: CollectionBackend, corpus: Corpus, data: TrainingData, trained: Trained
+) -> dict[str, Figures]:
+    """Measure every ranking: labels first, then, with the held-out documents in, known items."""
+    same_label = {
+        ranking: precision_by_label(collection, corpus.held_out, ranking) for ranking in RANKINGS
+    }
+    ingest(collection, corpus.held_out)
+    words = words_of_sentences(corpus.held_out)
+    queries = {one.id: text for one, text in zip(corpus.held_out, words, strict=True)}
+    figures: dict[str, Figures] = {}
+    for ranking in RANKINGS:
+        figures[ranking] = Figures(same_label[ranking], *known_items(collection, queries, ranking))
+    labelled = [one for one in corpus.held_out if one.labels]
+    if corpus.has_labels and labelled:
+        baseline = classifier_baseline(
+            ClassifierReference(trained.encoder, trained.classifier),
+            data.labelled(data.rows_of(trained.labelled_ids)),
+            data.labelled(),
+            gather(labelled).labelled(),
+            ["P@10"],
+        )
+        figures[CLASSIFIER] = Figures(baseline.expected["P@10"])
+    return figures
+
+
+def _print_figures(figures: Mapping[str, Figures]) -> None:
+    print(f"\n{'':<22}{'same label':>12}{'the document itself':>25}")
+    print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
+    for name, one in figures.items():
+        cells = zip((12, 15, 10), (one.same_label, one.found, one.reciprocal_rank), strict=True)
+        shown = "".join(
+            f"{'–' if value is None else f'{value:.3f}':>{width}}" for width, value in cells
+        )
+        print(f"{name:<22}{shown}")
+    print("\n" + fill(verdict(figures), 80))
+
+
+def _print_example(
+    collection: CollectionBackend, corpus: Corpus, name: str, data_dir: Path
+) -> None:
+    query = _long_words(corpus.held_out[0].text or "")
+    print(f"\n{query!r} finds, of {len(collection):,} documents of {collection.n_bits // 8} bytes:")
+    for hit in collection.search([Query(text=query)], 3, with_text=True).hits[0]:
+        print(f"  {hit.id:<20.20} {' '.join((hit.text or '').split()):.56}")
+    print(f"\nTo search: hummingbit search {name} WORDS --data-dir {data_dir}\n", flush=True)
+
+
+def _long_words(text: str) -> str:
+    """Return four of the longest words of a text, in their order."""
+    words = list(dict.fromkeys(text.split()))
+    chosen = sorted(words, key=len, reverse=True)[:4]
+    return " ".join(word for word in words if word in chosen)[:60]
+
+
+@contextmanager
+def _stage(title: str) -> Iterator[None]:
+    print(f"{title} …", flush=True)
+    began = time.perf_counter()
+    yield
+    print(f"  {time.perf_counter() - began:.1f} s")

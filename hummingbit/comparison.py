@@ -1,0 +1,125 @@
+"""What each ranking of a collection finds, measured on documents that its encoder never saw.
+
+Two jobs are told apart. *The same label*: a whole document is the query, and what shares a label
+with it is right. *The document itself*: a few words of one of its sentences are the query, and the
+document they were taken from is right, as when a person looks for what they once read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpus.document import Document
+from index.backend import CollectionBackend
+from index.labels import labels_of
+from index.records import Query
+from training.queries import split_sentences
+
+DEPTH = 10
+LEAST_WORDS, MOST_WORDS = 2, 6
+CLASSIFIER = "classifier baseline"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How well one method does; each is a mean over queries, from 0 to 1, or None."""
+
+    same_label: float | None = None
+    """P@10: of the ten first documents, the share with a label of the query's."""
+    found: float | None = None
+    """Success@10: how often the document itself is among the ten first."""
+    reciprocal_rank: float | None = None
+    """MRR@10: one over its rank, 0 beyond the tenth."""
+
+
+def precision_by_label(
+    collection: CollectionBackend, queries: Sequence[Document], ranking: str
+) -> float | None:
+    """Return P@10 of `queries`, whole documents that `collection` does not hold.
+
+    Returns None where none of them has a label.
+    """
+    labelled = [one for one in queries if one.labels]
+    if not labelled:
+        return None
+    asked = [Query(text=one.text) for one in labelled]
+    hits = collection.search(asked, DEPTH, ranking=ranking, with_payload=True).hits
+    right = [
+        sum(not {*labels_of(hit.payload or {})}.isdisjoint(one.labels) for hit in found)
+        for one, found in zip(labelled, hits, strict=True)
+    ]
+    return float(np.mean(right)) / DEPTH
+
+
+def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str]:
+    """Return a query for each document: two to six words of one of its sentences, in their order.
+
+    A document without two words gives its whole text.
+    """
+    rng = np.random.default_rng(seed)
+    queries = []
+    for document in documents:
+        sentences = [
+            words for one in split_sentences(document.text or "") if (words := one.split())
+        ]
+        longer = [words for words in sentences if len(words) >= LEAST_WORDS]
+        if not longer:
+            queries.append(document.text or "")
+            continue
+        words = longer[rng.integers(len(longer))]
+        count = min(len(words), int(rng.integers(LEAST_WORDS, MOST_WORDS + 1)))
+        places = np.sort(rng.permutation(len(words))[:count])
+        queries.append(" ".join(words[place] for place in places))
+    return queries
+
+
+def known_items(
+    collection: CollectionBackend, queries: Mapping[str, str], ranking: str
+) -> tuple[float, float]:
+    """Return Success@10 and MRR@10 of `queries`, texts by the id of the one right document."""
+    asked = [Query(text=text) for text in queries.values()]
+    hits = collection.search(asked, DEPTH, ranking=ranking).hits
+    ranks = []
+    for id_, found in zip(queries, hits, strict=True):
+        place = next((at for at, hit in enumerate(found, start=1) if hit.id == id_), None)
+        ranks.append(0.0 if place is None else 1 / place)
+    return float(np.mean([rank > 0 for rank in ranks])), float(np.mean(ranks))
+
+
+def verdict(figures: Mapping[str, Figures]) -> str:
+    """Say in plain words which ranking to use, and whether codes pay on this corpus."""
+    rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
+    best = max(rankings, key=lambda name: rankings[name].reciprocal_rank or 0.0)
+    said = [f"Words from a document find it best by {best}."]
+    codes = max(
+        rankings[n].reciprocal_rank or 0 for n in ("hamming", "asymmetric") if n in rankings
+    )
+    words = rankings["bm25"].reciprocal_rank if "bm25" in rankings else None
+    if words is not None and codes >= words:
+        said.append("The codes alone find documents as well as a word index does.")
+    elif words is not None:
+        said.append(
+            "The codes alone find fewer documents than a word index does, so keep the texts stored:"
+            " hybrid ranks by both."
+        )
+    return " ".join([*said, *_by_label(figures)])
+
+
+def _by_label(figures: Mapping[str, Figures]) -> list[str]:
+    labelled = {name: one.same_label for name, one in figures.items() if one.same_label is not None}
+    classifier = labelled.pop(CLASSIFIER, None)
+    if not labelled or classifier is None:
+        return []
+    best = max(labelled, key=lambda name: labelled[name])
+    if labelled[best] + 0.01 >= classifier:
+        return [
+            f"Documents of the same label are found best by {best}, no worse than by a classifier."
+        ]
+    return [
+        f"A classifier finds more documents of the same label ({classifier:.3f}) than {best} does"
+        f" ({labelled[best]:.3f}). If the label is all that matters, use one.",
+        "More labels or more bits may close the gap.",
+    ]
