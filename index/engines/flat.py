@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes
+from encoder.codes import Codes, pack_bits
 from index.engines.protocol import (
     Neighbours,
     Rows,
@@ -25,12 +25,14 @@ from index.engines.protocol import (
     check_weights,
     places_of,
 )
-from index.engines.weighted import nearest_places, within_distance
+from index.engines.weighted import nearest_places, weighted_distances, within_distance
 
 Marks = npt.NDArray[np.bool_]
 
 # With fewer of the rows allowed, a copy of their codes is searched; with more, all of them.
 FEW = 8
+# So many times k candidates tell how near the k-th must be by weighted distance.
+MANY = 4
 
 
 class FlatIndex:
@@ -138,16 +140,21 @@ class FlatIndex:
         check_weights(self, weights, k, among)
         if among is not None:
             return self._only(among).search_weighted(weights, k)
+        return [self._search_one_weighted(one, k) for one in weights]
+
+    def _search_one_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
+        limit = None
+        if MANY * k < self._n_live:
+            # Of the nearest by Hamming distance, k are as near as the k-th must be, or nearer.
+            (near,) = self.search(pack_bits(weights[None] > 0), MANY * k)
+            limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
         codes = held_codes(self._scan)[:, : self.n_bits // 8]
-        live = None if self._live is None else np.flatnonzero(self._live)
-        found: list[Neighbours] = []
-        for one in weights:
-            places, distances = within_distance(codes, one, None)
-            if live is not None:
-                places, distances = live, distances[live]
-            nearest = nearest_places(places, distances, k)
-            found.append(Neighbours(self._rows[nearest.rows], nearest.distances))
-        return found
+        places, distances = within_distance(codes, weights, limit)
+        if self._live is not None:
+            live = self._live[places]
+            places, distances = places[live], distances[live]
+        nearest = nearest_places(places, distances, k)
+        return Neighbours(self._rows[nearest.rows], nearest.distances)
 
     def _only(self, among: Rows) -> FlatIndex:
         """Return an index of those of the rows `among` that a search can find."""

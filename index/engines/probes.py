@@ -12,6 +12,9 @@ Charikar & Li, "Multi-probe LSH", 2007, section 4.5; the bound makes it exact.)
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
+from bisect import bisect
 from functools import cache
 from typing import NamedTuple
 
@@ -24,9 +27,11 @@ from index.engines.postings import Candidates, Integers
 Places = npt.NDArray[np.intp]
 
 # How many sets are looked up, first and where these do not settle it.
-SETS = (400, 6_000)
+SETS = (100, 1_000, 8_000)
 # How much dearer a second bit is than a first one, in ranks. A query has the one that fits.
 OFFSETS = (0, 4, 16, 64, 1024)
+# Half-way between them on the scale of log(1 + offset).
+BOUNDS = tuple(math.sqrt((1 + a) * (1 + b)) - 1 for a, b in itertools.pairwise(OFFSETS))
 
 
 class Probes(NamedTuple):
@@ -75,9 +80,8 @@ def nearest_codes(
 def _offset(costs: npt.NDArray[np.int64]) -> int:
     """Return which of :data:`OFFSETS` is nearest to the line through the lower half of `costs`."""
     half = (len(costs) - 1) // 2
-    slope = max(1.0, float(costs[half] - costs[0])) / half
-    wanted = np.log1p(float(costs[0]) / slope)
-    return min(OFFSETS, key=lambda one: abs(float(np.log1p(one) - wanted)))
+    slope = max(1, int(costs[half] - costs[0])) / half
+    return OFFSETS[bisect(BOUNDS, float(costs[0]) / slope)]
 
 
 @cache

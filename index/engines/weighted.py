@@ -14,7 +14,7 @@ that are bits themselves). Sums are whole numbers below 2**31, so they are the s
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,39 +25,49 @@ from index.engines.protocol import Neighbours
 Distances = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
-# From so many codes on, larger tables pay: they take longer to fill and spare look-ups.
+# From so many codes on, tables of two bytes pay: they take longer to fill and spare look-ups.
 MANY_CODES = 2**16
+# They do no more for the rest of some codes once fewer than this are near enough.
+FEW_CODES = 2**13
 # Codes measured at a time, so that what is held of them stays in the cache.
 CODES_AT_ONCE = 2**15
 
 _BITS_OF_BYTES = unpack_codes(np.arange(256, dtype=np.uint8)[:, None]).astype(np.float64)
 
 
-class Tables(NamedTuple):
-    """What the parts of a code cost: `parts` tables of one query, the dearest part first."""
+class Tables:
+    """What the bytes of a code cost one query, alone and two at a time."""
 
-    order: list[int]
-    """Which part of a code each table is for."""
-    costs: list[Distances]
-    dtype: npt.DTypeLike
-    """Codes seen as numbers of this type are the places in the tables."""
+    def __init__(self, weights: npt.NDArray[np.int64]) -> None:
+        """Take the weights of a query, ``int64[n_bits]``."""
+        by_byte = weights.reshape(-1, 8)
+        # Exact in float64, whose product numpy leaves to a library.
+        gains = _BITS_OF_BYTES @ by_byte.astype(np.float64).T
+        best = np.maximum(by_byte, 0).sum(axis=1)
+        self.of_byte: Distances = np.ascontiguousarray((best - gains).T, dtype=np.int32)
+        """``int32[C, 256]``"""
+        self._of_pair: dict[int, Distances] = {}
 
+    def bytes_in_order(self) -> list[int]:
+        """Return the bytes of a code, those first that tell codes apart the most."""
+        order: list[int] = np.argsort(-self.of_byte.max(axis=1), kind="stable").tolist()
+        return order
 
-def tables_of(weights: npt.NDArray[np.int64], n_codes: int) -> Tables:
-    """Return the tables of one query with `weights`, ``int64[n_bits]``, for `n_codes` codes."""
-    # Exact in float64, whose product numpy leaves to a library.
-    gains = _BITS_OF_BYTES @ weights.reshape(-1, 8).astype(np.float64).T
-    best = np.maximum(weights, 0).reshape(-1, 8).sum(axis=1)
-    bytes_ = (best - gains).astype(np.int32).T
-    # From many codes on, parts of 16 bits pay.
-    wide = n_codes >= MANY_CODES and len(bytes_) % 2 == 0
-    costs = list(bytes_)
-    if wide:
-        # The first byte is the lower one of a little-endian number.
-        pairs = zip(bytes_[1::2], bytes_[::2], strict=True)
-        costs = [(high[:, None] + low).ravel() for high, low in pairs]
-    order = sorted(range(len(costs)), key=lambda part: -int(costs[part].max()))
-    return Tables(order, [costs[part] for part in order], np.dtype("<u2" if wide else "u1"))
+    def pairs_in_order(self) -> list[int]:
+        """Do as :meth:`bytes_in_order` for pairs of neighbouring bytes."""
+        most = self.of_byte.max(axis=1).reshape(-1, 2).sum(axis=1)
+        order: list[int] = np.argsort(-most, kind="stable").tolist()
+        return order
+
+    def of_pair(self, pair: int) -> Distances:
+        """Return the costs of bytes ``2 pair`` and ``2 pair + 1``, ``int32[65536]``.
+
+        The place in it is a little-endian number, whose lower byte is the first.
+        """
+        if pair not in self._of_pair:
+            low, high = self.of_byte[2 * pair], self.of_byte[2 * pair + 1]
+            self._of_pair[pair] = (high[:, None] + low).ravel()
+        return self._of_pair[pair]
 
 
 def weighted_distances(codes: Codes, weights: npt.NDArray[np.int64]) -> Distances:
@@ -74,35 +84,61 @@ def within_distance(
 
     A code is dropped as soon as the parts measured so far cost more.
     """
-    tables = tables_of(weights, len(codes))
+    tables = Tables(weights)
+    measure = _by_pairs if len(codes) >= MANY_CODES and codes.shape[1] % 2 == 0 else _by_bytes
     found = [
-        _measured(np.ascontiguousarray(codes[start : start + CODES_AT_ONCE]), start, tables, limit)
+        measure(np.ascontiguousarray(codes[start : start + CODES_AT_ONCE]), tables, limit)
         for start in range(0, len(codes), CODES_AT_ONCE)
     ]
     if len(found) == 1:
         return found[0]
     nothing = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))
     numbers, distances = zip(nothing, *found, strict=True)
-    return np.concatenate(numbers), np.concatenate(distances)
+    sizes = [len(some) for some in numbers]
+    starts = np.repeat(np.arange(-1, len(found)) * CODES_AT_ONCE, sizes)
+    return np.concatenate(numbers) + starts, np.concatenate(distances)
 
 
-def _measured(
-    codes: Codes, start: int, tables: Tables, limit: int | None
-) -> tuple[Numbers, Distances]:
-    parts = codes.view(tables.dtype)
-    numbers = None
+def _by_bytes(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers, Distances]:
+    """Add up what each byte costs."""
+    numbers = np.arange(len(codes))
     distances = np.zeros(len(codes), dtype=np.int32)
-    for part, costs in zip(tables.order, tables.costs, strict=True):
-        column = parts[:, part] if numbers is None else parts[numbers, part]
-        distances += costs[column]
-        if limit is not None:
-            near = np.flatnonzero(distances <= limit)
-            if len(near) < len(distances):
-                numbers = near if numbers is None else numbers[near]
-                distances = distances[near]
-    if numbers is None:
-        numbers = np.arange(len(codes))
-    return numbers + start, distances
+    for byte in tables.bytes_in_order():
+        distances += tables.of_byte[byte].take(_column(codes, byte, numbers))
+        numbers, distances = _within(numbers, distances, limit)
+    return numbers, distances
+
+
+def _by_pairs(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers, Distances]:
+    """Add up what each pair of bytes costs; once few codes are left, a table is not worth filling.
+
+    The tables of the first pairs are filled once for all codes.
+    """
+    pairs = codes.view("<u2")
+    numbers = np.arange(len(codes))
+    distances = np.zeros(len(codes), dtype=np.int32)
+    for pair in tables.pairs_in_order():
+        if len(numbers) >= FEW_CODES:
+            distances += tables.of_pair(pair).take(_column(pairs, pair, numbers))
+        else:
+            for byte in (2 * pair, 2 * pair + 1):
+                distances += tables.of_byte[byte].take(_column(codes, byte, numbers))
+        numbers, distances = _within(numbers, distances, limit)
+    return numbers, distances
+
+
+def _column(codes: npt.NDArray[Any], column: int, numbers: Numbers) -> npt.NDArray[Any]:
+    return codes[:, column] if len(numbers) == len(codes) else codes[numbers, column]
+
+
+def _within(numbers: Numbers, distances: Distances, limit: int | None) -> tuple[Numbers, Distances]:
+    """Leave out what costs more than `limit` already."""
+    if limit is None:
+        return numbers, distances
+    near = np.flatnonzero(distances <= limit)
+    if len(near) == len(distances):
+        return numbers, distances
+    return numbers[near], distances[near]
 
 
 def nearest_places(places: Numbers, distances: Distances, k: int) -> Neighbours:
