@@ -71,7 +71,8 @@ def main() -> None:
 def clustered_logits(rng: np.random.Generator, n_bits: int) -> Floats:
     """Return the logits of clusters, ``float32[CLUSTERS, n_bits]``, most of them far from zero."""
     sizes = rng.gamma(3.0, 1.5, (CLUSTERS, n_bits))
-    return (sizes * rng.choice([-1, 1], sizes.shape)).astype(np.float32)
+    logits: Floats = (sizes * rng.choice([-1, 1], sizes.shape)).astype(np.float32)
+    return logits
 
 
 def logits_of(folder: Path, dataset: str) -> Floats:
@@ -83,7 +84,8 @@ def logits_of(folder: Path, dataset: str) -> Floats:
 def noisy(rng: np.random.Generator, logits: Floats) -> Floats:
     """Return logits of documents like those with `logits`."""
     noise = rng.normal(size=logits.shape).astype(np.float32)
-    return np.add(logits, noise, dtype=np.float32)
+    noise += logits
+    return noise
 
 
 def drawn(rng: np.random.Generator, logits: Floats, n: int) -> Codes:
