@@ -6,6 +6,7 @@ from asyncio import Semaphore
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -102,7 +103,9 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.filter_threads = ThreadPoolExecutor(
             FILTERS_AT_A_TIME, thread_name_prefix="filter"
         )
-        app.state.batcher = Batcher(app.state.metrics, search.write_search)
+        app.state.batcher = Batcher(
+            app.state.metrics, partial(search.write_search, most=settings.max_response_bytes)
+        )
         try:
             yield
         finally:

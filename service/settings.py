@@ -91,6 +91,9 @@ class Settings(BaseSettings):
     max_snapshot_bytes: Count = Field(
         default=16 << 30, description="of a snapshot that is uploaded"
     )
+    max_response_bytes: Count = Field(
+        default=64 << 20, description="of an answer; what would have more is refused"
+    )
     max_json_depth: int = Field(
         default=96, ge=1, le=MAX_JSON_DEPTH, description="levels of objects and lists in a body"
     )

@@ -22,7 +22,7 @@ import numpy as np
 
 from encoder.codes import Codes, code_to_hex
 from index.engines.protocol import Rows
-from index.errors import StoreError
+from index.errors import InputError, StoreError
 from index.filters import Filter
 from index.records import StoredDocument, StoredRow
 from index.schema import BOOKMARK, Description, checksum, last_row, number_in_meta
@@ -33,6 +33,8 @@ from index.sqlite.database import Database, in_chunks
 from index.sqlite.filter_sql import matching_between, matching_rows, where
 
 TEXTS_AT_ONCE = 1000
+# Characters of payloads and texts that one search may bring into memory.
+MAX_READ = 128 << 20
 # Reading so many payloads takes some tens of milliseconds.
 ROWS_OF_A_SLICE = 20_000
 # So many documents are read between two checkpoints.
@@ -236,11 +238,16 @@ class Store:
         asked = {"payload": with_payload, "text": with_text, "code": with_code}
         columns = ", ".join(name if wanted else "NULL" for name, wanted in asked.items())
         query = f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608
+        found: dict[int, StoredRow] = {}
+        size = 0
         with self._database.reading() as connection:
-            return {
-                row: (id_, None if payload is None else json.loads(payload), text, code)
-                for row, id_, payload, text, code in in_chunks(connection, query, rows)
-            }
+            for row, id_, payload, text, code in in_chunks(connection, query, rows):
+                size += len(payload or "") + len(text or "")
+                if size > MAX_READ:
+                    message = f"the hits hold more than {MAX_READ:,} characters; ask for fewer"
+                    raise InputError("limit", message)
+                found[row] = (id_, None if payload is None else json.loads(payload), text, code)
+        return found
 
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""

@@ -51,6 +51,7 @@ TITLES = {
     "body_too_large": "The body is too large",
     "invalid_range": "The header Range is wrong",
     "range_not_satisfiable": "There is no such range",
+    "answer_too_large": "The answer is too large",
     "unsupported_media_type": "The body is not of the type that is taken",
     "collection_exists": "The name is taken",
     "read_only": "This service changes nothing",

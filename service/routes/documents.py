@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
@@ -45,12 +45,14 @@ from service.schemas.documents import (
     ScrollRequest,
 )
 from service.schemas.jobs import JobInfo
-from service.schemas.results import stored_document, to_json
+from service.schemas.results import JSONAnswer, answer_to_json, stored_document, to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 NDJSON = ("application/x-ndjson", "application/jsonl")
 MAX_KEY_LENGTH = 255
+# Each may have a text of a million characters.
+SCROLLED_AT_ONCE = 50
 _BULK_BODY = {
     "required": True,
     "content": {
@@ -69,14 +71,20 @@ _BULK_BODY = {
     dependencies=LONG_READ,
     summary="Get documents",
 )
-def post_get(collection: CollectionOf, body: GetRequest) -> Response:
+def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
     """Get documents by their ids, each as it is stored; an id that comes twice is answered once."""
-    found = {id_: collection.get(id_) for id_ in dict.fromkeys(body.ids)}
-    answer = {
-        "documents": [stored_document(one) for one in found.values() if one is not None],
-        "missing": [id_ for id_, one in found.items() if one is None],
-    }
-    return Response(to_json(answer), media_type="application/json")
+    found, missing, size = [], [], 0
+    for id_ in dict.fromkeys(body.ids):
+        stored = collection.get(id_)
+        if stored is None:
+            missing.append(id_)
+            continue
+        found.append(stored_document(stored))
+        size += len(to_json(found[-1]))
+        if size > limits.max_response_bytes:
+            break  # which is said below
+    answer = {"documents": found, "missing": missing}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
 @router.post(
@@ -86,17 +94,27 @@ def post_get(collection: CollectionOf, body: GetRequest) -> Response:
     dependencies=LONG_READ,
     summary="Scroll through documents",
 )
-def post_scroll(collection: CollectionOf, body: ScrollRequest) -> Response:
+def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
     """Get a page of documents in the order of insertion.
 
-    Documents added after the first page do not appear, deleted ones vanish, none comes twice.
+    Documents added after the first page do not appear, deleted ones vanish, none comes twice. A
+    page ends early where the documents are large.
     """
     filter_ = checked_filter(body.filter)
-    with located():
-        page = collection.scroll(body.limit, body.cursor, filter_)
-    documents = [stored_document(one) for one in page.documents]
-    answer = {"documents": documents, "next_cursor": page.next_cursor}
-    return Response(to_json(answer), media_type="application/json")
+    documents: list[dict[str, Any]] = []
+    cursor, size = body.cursor, 0
+    while len(documents) < body.limit and size < limits.max_response_bytes // 4:
+        some = min(body.limit - len(documents), SCROLLED_AT_ONCE)
+        with located():
+            page = collection.scroll(some, cursor, filter_)
+        some_more = [stored_document(one) for one in page.documents]
+        documents += some_more
+        size += sum(len(to_json(one)) for one in some_more)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    answer = {"documents": documents, "next_cursor": cursor}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
 @router.post(

@@ -36,11 +36,11 @@ from service.schemas.checks import (
 )
 from service.schemas.encoders import EncodeRequest, EncodeResponse
 from service.schemas.results import (
+    JSONAnswer,
     add_codes,
     add_differing_bits,
+    answer_to_json,
     search_answer,
-    search_to_json,
-    to_json,
 )
 from service.schemas.search import (
     BatchedSearch,
@@ -94,7 +94,7 @@ async def post_search(
             answer = await batcher.search(asked, query)
     else:
         answer = await _search_in_lane(request, collection, body, query)
-    return Response(answer, media_type="application/json")
+    return JSONAnswer(answer)
 
 
 router.add_api_route(
@@ -173,12 +173,14 @@ def _search_alone(
         if query.text is not None and collection.encoder is not None:
             terms = explain_text(collection.encoder, query.text)
             answer["query_terms"] = [one._asdict() for one in terms]
-    return search_to_json(answer)
+    return answer_to_json(answer, request.app.state.settings.max_response_bytes)
 
 
-def write_search(asked: Asked, result: SearchResult, place: int, seconds: float) -> bytes:
+def write_search(
+    asked: Asked, result: SearchResult, place: int, seconds: float, *, most: int
+) -> bytes:
     """Write the answer to one of the searches of a batch."""
-    return to_json(
+    return answer_to_json(
         search_answer(
             asked.collection,
             result,
@@ -188,7 +190,8 @@ def write_search(asked: Asked, result: SearchResult, place: int, seconds: float)
             with_payload=asked.with_payload,
             with_text=asked.with_text,
             seconds=seconds,
-        )
+        ),
+        most,
     )
 
 
@@ -209,7 +212,7 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
         most = f"searches times the largest limit are at most {limits.max_hits:,}"
         raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
     results = _search(collection, body, limits)
-    return Response(to_json({"results": results}), media_type="application/json")
+    return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
 
 
 @router.post(

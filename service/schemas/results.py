@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
+from fastapi import Response
+from starlette.types import Receive, Scope, Send
 
 from encoder.codes import code_from_hex, code_to_hex, unpack_codes
 from index.backend import CollectionBackend
 from index.records import Hit, SearchResult, StoredDocument
 from index.slices import checkpoint
+from service.http.problems import ProblemError
 
-HITS_AT_ONCE = 500
+LONG_LISTS = ("hits", "documents", "results")
+# An entry may be large.
+ENTRIES_AT_ONCE = 16
+SENT_AT_ONCE = 64 << 10
 
 
 def search_answer(
@@ -89,17 +95,59 @@ def stored_document(stored: StoredDocument) -> dict[str, Any]:
     }
 
 
-def search_to_json(answer: Mapping[str, Any]) -> bytes:
-    """Write the answer of one search, some hits at a time."""
-    hits = answer["hits"]
-    if len(hits) <= HITS_AT_ONCE:
-        return to_json(answer)
-    pieces = []
-    for start in range(0, len(hits), HITS_AT_ONCE):
-        checkpoint()
-        pieces.append(to_json(hits[start : start + HITS_AT_ONCE])[1:-1])
-    rest = to_json({name: value for name, value in answer.items() if name != "hits"})
-    return b'{"hits":[' + b",".join(pieces) + b"]," + rest[1:]
+class JSONAnswer(Response):
+    """An answer in JSON, sent some at a time: it waits for a client that takes it slowly."""
+
+    media_type = "application/json"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send the answer."""
+        headers = self.raw_headers
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        body = memoryview(self.body)
+        for start in range(0, max(len(body), 1), SENT_AT_ONCE):
+            end = start + SENT_AT_ONCE
+            part = bytes(body[start:end])
+            await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
+
+
+def answer_to_json(answer: Mapping[str, Any], most: int) -> bytes:
+    """Write an answer, some entries of its long lists at a time.
+
+    Raises:
+        ProblemError: 422 if it has more than `most` bytes.
+    """
+    pieces, size = [], 0
+    for piece in _pieces(answer):
+        size += len(piece)
+        if size > most:
+            message = f"the answer has more than {most:,} bytes, the limit; ask for less at a time"
+            raise ProblemError(422, "answer_too_large", message)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
+    lists = [name for name in LONG_LISTS if name in answer]
+    if all(len(answer[name]) <= ENTRIES_AT_ONCE for name in lists) and "results" not in answer:
+        yield to_json(answer)
+        return
+    rest = to_json({name: value for name, value in answer.items() if name not in lists})
+    yield rest[:-1]
+    for place, name in enumerate(lists):
+        yield (b"," if place or len(rest) > 2 else b"") + b'"' + name.encode() + b'":['
+        entries = answer[name]
+        size = 1 if name == "results" else ENTRIES_AT_ONCE
+        for start in range(0, len(entries), size):
+            checkpoint()
+            if start:
+                yield b","
+            if name == "results":
+                yield from _pieces(entries[start])
+            else:
+                yield to_json(entries[start : start + size])[1:-1]
+        yield b"]"
+    yield b"}"
 
 
 def to_json(answer: Mapping[str, Any] | Sequence[Any]) -> bytes:
