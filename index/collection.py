@@ -61,7 +61,6 @@ from index.search import (
     rows_of,
     write_cursor,
 )
-from index.slices import unbroken
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
@@ -280,8 +279,7 @@ class Collection(CollectionBase):
         lexical = search.needs_words
         result = self._found(search, self._publication.searched(filter, lexical=lexical))
         if result is None:
-            with self._publication.lock, unbroken(), self._store.moment():
-                searched = self._publication.searched_now(filter, lexical=lexical)
+            with self._publication.one_moment(filter, lexical=lexical) as searched:
                 result = self._found(search, searched)
         if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
@@ -338,7 +336,7 @@ class Collection(CollectionBase):
         with ExitStack() as stack:
             with self._publication.lock:
                 connection = stack.enter_context(self._store.moment())
-                generation = self._publication.searched_now(None).published.generation
+                generation = self._publication.up_to_date().generation
             found = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
         return replace(found, problems=[*self.warnings(), *found.problems])
 

@@ -9,13 +9,15 @@ writes; what was written meanwhile is added while the publishing lock is held. F
 write makes the next one, and it is published with the generation that it is of.
 
 Where another process writes, the lock keeps no commit away. :meth:`Publication.follow` publishes
-what was committed now and then, and :meth:`Publication.searched_now` brings what is published up to
-the moment of the store in which it is called.
+what was committed now and then, and :meth:`Publication.one_moment` brings what is published up to
+a moment of the store.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
 
@@ -111,21 +113,37 @@ class Publication:
         if found.generation == number:
             return Searched(published, found.rows)
         # A write came in between. The list is nearly complete by now, so that little is left to do.
-        with self.lock, unbroken(), self._store.moment():
-            return self.searched_now(filter_, lexical=lexical)
+        with self.one_moment(filter_, lexical=lexical) as searched:
+            return searched
 
-    def searched_now(self, filter_: Filter | None, *, lexical: bool = False) -> Searched:
-        """Do as :meth:`searched` as of the store's own generation.
+    @contextmanager
+    def one_moment(self, filter_: Filter | None, *, lexical: bool = False) -> Iterator[Searched]:
+        """Lend what to search as of a moment of the store.
 
-        Called with the lock held, within a moment of the store.
+        Whatever this thread reads of the store meanwhile is as of the same moment.
         """
-        published = self._up_to_date()
-        if lexical and published.lexical is None:
-            published = self._publish_texts(*self._index_texts())
-        if filter_ is None:
-            return Searched(published, None)
-        found = self._matching.of(filter_, published.generation.number, alone=True)
-        return Searched(published, found.rows)
+        with self.lock, unbroken():
+            while True:
+                with self._store.moment():
+                    published = self.up_to_date()
+                    if lexical and published.lexical is None:
+                        published = self._publish_texts(*self._index_texts())
+                    if filter_ is None:
+                        yield Searched(published, None)
+                        return
+                    number = published.generation.number
+                    found = self._matching.of(filter_, number, alone=True)
+                    if found.generation == number:
+                        yield Searched(published, found.rows)
+                        return
+                # Another process wrote, and the list was completed after this moment began.
+
+    def up_to_date(self) -> Published:
+        """Return what is published as of a moment of the store, in which this is called.
+
+        Called with the lock held.
+        """
+        return self._up_to_date()
 
     def knows(self, filter_: Filter) -> bool:
         """Tell whether most of the rows are known for which the filter holds."""

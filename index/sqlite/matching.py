@@ -48,7 +48,8 @@ class MatchingRows:
     def of(self, filter_: Filter, generation: int, *, alone: bool = False) -> Matching:
         """Return the list of a filter as of `generation` if it is at hand, or as of now.
 
-        It waits for nobody if it is `alone`, for callers that hold a lock.
+        It waits for nobody if it is `alone`, for callers that hold a lock. Within a moment of the
+        store it may be as of a later one, for which it was completed before.
 
         Raises:
             StoreError: if the payloads cannot be read.
@@ -60,6 +61,9 @@ class MatchingRows:
             if known is not None:
                 self._lists.move_to_end(key)
         if known is not None and known.generation == generation:
+            return known
+        if alone and known is not None and known.generation > generation:
+            # It cannot be made an earlier one: rows that were deleted in between may be missing.
             return known
         if known is None:
             found = self._store.matching(filter_) if alone else self._pass.of(key, filter_)

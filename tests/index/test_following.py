@@ -23,6 +23,7 @@ from index.data_folder import DataFolder
 from index.engines import segments
 from index.errors import UnknownCollection
 from index.filters import parse_filter
+from index.publication import Published
 from index.records import Query
 from index.sqlite import blocks, database
 from tests.support.codes import random_hex
@@ -275,3 +276,36 @@ def test_readers_that_overlap_do_not_let_the_log_grow(
             done.set()
         reading.result()
     assert max(sizes) < 512 << 10
+
+
+def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
+    writer: DataFolder, reader: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = writer.create_collection("c", n_bits=16)
+    collection.upsert(code_documents(["0000"] * 10))
+    reader.follow()
+    followed = reader.collection("c")
+    assert isinstance(followed, Collection)
+    assert len(followed.search([Query(code="0000")], 100, filter=LOW).hits[0]) == 10
+    matching = followed._publication._matching
+    caught_up = followed._publication.up_to_date
+
+    def overtaken() -> Published:
+        """Write, and let another thread complete the list, once the moment has begun."""
+        monkeypatch.setattr(followed._publication, "up_to_date", caught_up)
+        published = caught_up()
+        collection.upsert(code_documents(["0000"] * 10, prefix="e"))
+        collection.delete(["e3"])
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(matching.of, LOW, 3).result()
+        return published
+
+    collection.delete(["d9"])
+    monkeypatch.setattr(followed._publication, "up_to_date", overtaken)
+    with followed._publication.one_moment(LOW) as searched:
+        number = searched.published.generation.number
+    assert number == collection.generation
+    for _ in range(2):
+        result = followed.search([Query(code="0000")], 100, filter=LOW)
+        ids = [hit.id for hit in result.hits[0]]
+        assert ids == [f"d{i}" for i in range(9)] + [f"e{i}" for i in range(10) if i != 3]
