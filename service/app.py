@@ -201,6 +201,7 @@ def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
             "short": settings.concurrent_short_jobs,
         },
         quota=Quota(settings.kept_jobs, settings.jobs_per_key, settings.job_bytes_per_key),
+        turns=app.state.compute_turns,
     )
 
 

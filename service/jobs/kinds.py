@@ -75,13 +75,16 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
             lambda progress: evaluate(folder, limits, progress),
             short_bytes=ALL_SHORT,
             kept=frozenset({REPORT_FILE, RUN_FILE}),
+            in_slices=True,
         ),
         "reindex": Kind(lambda progress: reindex(folder, gate, progress)),
         "snapshot": Kind(lambda progress: _snapshot(folder, progress)),
         "upload": Kind(lambda progress: _upload(folder, progress), counted=False),
         "restore": Kind(lambda progress: _restore(folder, progress)),
         "verify": Kind(
-            lambda progress: _at_once(folder, progress, "checking", verify), short_bytes=ALL_SHORT
+            lambda progress: _at_once(folder, progress, "checking", verify),
+            short_bytes=ALL_SHORT,
+            in_slices=True,
         ),
         "compact": Kind(lambda progress: _at_once(folder, progress, "compacting", compact)),
     }

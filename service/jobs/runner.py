@@ -23,6 +23,7 @@ from typing import Any
 
 from encoder.artifact import sync_folder
 from index.partial import begin, make_folder, remove, remove_partial, settle, settled
+from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
 from service.jobs.job_store import (
     FINISHED,
@@ -69,7 +70,7 @@ class Progress:
         """Say that so much more is done; between two calls a job cannot be stopped."""
         self.done += by
         self.total = self.total if total is None else total
-        if not self.no_return and (self.cancelled.is_set() or self.ending.is_set()):
+        if not self.no_return and self.is_stopped():
             raise _Stopped
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_RECORDS:
             self._written_at = time.monotonic()
@@ -77,6 +78,10 @@ class Progress:
                 self._store.progress(self.job.id, self.done, self.total)
             except JobStoreError as error:  # the next one may succeed; nothing depends on it
                 _log.warning("the progress of job %s cannot be recorded: %s", self.job.id, error)
+
+    def is_stopped(self) -> bool:
+        """Tell whether the job was cancelled, or the service ends."""
+        return self.cancelled.is_set() or self.ending.is_set()
 
     def record(self, recorded: dict[str, Any]) -> None:
         """Have the next attempt find this; it is on disk once this returns.
@@ -108,13 +113,16 @@ class Kind:
     """A kind of job.
 
     It is a short one if its files take no more than `short_bytes`; of its files `kept` stay once it
-    is finished. Those of a kind that is not `counted` do not count for the bytes of its owner.
+    is finished. Those of a kind that is not `counted` do not count for the bytes of its owner. One
+    that only reads may be done `in_slices`, in turn with expensive requests; it can be stopped at
+    each.
     """
 
     work: Work
     short_bytes: int = -1
     kept: frozenset[str] = frozenset()
     counted: bool = True
+    in_slices: bool = False
 
     def lane(self, bytes_: int) -> Lane:
         """Return which of the two queues a job waits in."""
@@ -141,10 +149,12 @@ class Jobs:
         *,
         workers: Mapping[Lane, int] | None = None,
         quota: Quota | None = None,
+        turns: ComputeTurns | None = None,
     ) -> None:
         """Open the jobs in the folder `path`; those that were not finished are begun again.
 
-        So many `workers` do the jobs of each lane, one each where that is not said.
+        So many `workers` do the jobs of each lane, one each where that is not said. Those in slices
+        take `turns`.
 
         Raises:
             JobStoreError: if the records cannot be opened.
@@ -157,6 +167,7 @@ class Jobs:
         self._kinds = kinds
         self._explain = explain
         self._quota = quota or Quota()
+        self._turns = turns or ComputeTurns(1)
         self._store = JobStore(path / "jobs.sqlite")
         self._lock = threading.Lock()
         self._recording = threading.Lock()
@@ -353,8 +364,8 @@ class Jobs:
         try:
             if kind not in self._kinds:
                 raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
-            result = self._kinds[kind].work(progress)
-        except _Stopped:
+            result = self._do(self._kinds[kind], progress)
+        except (_Stopped, Cancelled):
             if not progress.cancelled.is_set():
                 return None
             return Outcome("cancelled", None, None, progress.done, progress.total)
@@ -362,6 +373,12 @@ class Jobs:
             problem = self._problem(error, id_)
             return Outcome("failed", None, problem, progress.done, progress.total)
         return Outcome("done", result, None, progress.done, progress.total)
+
+    def _do(self, kind: Kind, progress: Progress) -> dict[str, Any]:
+        if not kind.in_slices:
+            return kind.work(progress)
+        with in_slices(Slices(self._turns, progress.is_stopped)):
+            return kind.work(progress)
 
     def _record_outstanding(self) -> None:
         """Write how jobs ended, as far as that can be done now."""

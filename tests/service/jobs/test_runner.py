@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from index.slices import checkpoint
 from service.http.problems import ProblemError
 from service.jobs import runner
 from service.jobs.job_store import JobRecord, JobStore, JobStoreError, NewJob
@@ -76,7 +77,8 @@ def test_a_job_is_done_and_its_result_stays(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as jobs:
         job = submit(jobs, "a\nb\nc")
         assert (job.state, job.kind, job.collection) == ("queued", "count", "words")
-        done = wait(jobs, job.id, finished)
+        # Its files go after its end was recorded.
+        done = wait(jobs, job.id, lambda job: finished(job) and not job.bytes)
         assert (done.state, done.result, done.error) == ("done", {"lines": 3}, None)
         assert (done.done, done.total, done.attempts, done.step) == (3, 3, 1, None)
         assert done.created <= str(done.started) <= str(done.finished)
@@ -311,3 +313,23 @@ def test_records_of_the_version_before_are_upgraded(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as jobs:
         done = wait(jobs, "0123456789abcdef", finished)
         assert (done.state, done.owner, done.recorded) == ("done", "", None)
+
+
+def test_a_job_in_slices_is_stopped_at_its_next_slice(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def work(_: Progress) -> dict[str, Any]:
+        begun.set()
+        while True:
+            checkpoint()
+
+    with closing(Jobs(tmp_path, {"count": Kind(work, in_slices=True)}, explain)) as jobs:
+        first = submit(jobs, "a")
+        assert begun.wait(SECONDS)
+        jobs.cancel(first.id)
+        assert wait(jobs, first.id, finished).state == "cancelled"
+        begun.clear()
+        second = submit(jobs, "a")
+        assert begun.wait(SECONDS)
+    with closing(JobStore(tmp_path / "jobs.sqlite")) as store:
+        assert store.get(second.id).state == "running"
