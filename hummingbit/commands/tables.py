@@ -35,10 +35,10 @@ def print_trained(out: Path, trained: Trained) -> None:
         print("no labelled documents were held out to judge it by")
         return
     print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
-    for title, found in (("codes", figures), ("classifier", figures["class_code"])):
+    for title, found in (("codes", figures), ("classifier baseline", figures["class_code"])):
         if found:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
-            print(f"  {title:<11} {shown}  {found['distinct_codes']:,} distinct codes")
+            print(f"  {title:<20} {shown}  {found['distinct_codes']:,} distinct codes")
     classifier = figures["class_code"]
     for sentence in behind_classifier(figures["expected"], classifier and classifier["expected"]):
         print(sentence)

@@ -62,7 +62,7 @@ def test_training_prints_the_held_out_figures(
     printed = capsys.readouterr().out
     assert load_encoder(out).fingerprint in printed
     assert "180 labels shown; 20 documents held out" in printed
-    assert "class code" in printed
+    assert "classifier baseline" in printed
 
 
 @pytest.mark.parametrize("method", ["psh-gs", "vdsh-s", "b-vae", "itq", "pca-sign", "lsh"])
@@ -121,7 +121,7 @@ def test_an_evaluation_passes_or_fails_its_gate(
     assert hummingbit(*evaluate, "--min-p100", "0.8") == 0
     printed = capsys.readouterr().out
     assert "60 queries, 400 documents" in printed
-    assert "class code" in printed
+    assert "classifier baseline" in printed
     mislabelled = [replace(d, labels=("sea",)) for d in topic_documents(60, seed=1)]
     evaluate[3] = write_lines(data / "mislabelled.jsonl", mislabelled)
     assert hummingbit(*evaluate, "--min-p100", "0.8") == 1

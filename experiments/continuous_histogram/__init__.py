@@ -1,0 +1,1 @@
+"""The continuous histogram loss, on synthetic similarities and on MNIST."""

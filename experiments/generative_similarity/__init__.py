@@ -1,0 +1,1 @@
+"""Generative similarity: concepts, quadrilaterals, Gaussians and hierarchies."""

@@ -1,0 +1,223 @@
+"""Two clouds of points in the plane, embedded by how likely two points are of one cloud.
+
+Source: Marjieh et al. (2024), the experiment on a mixture of two Gaussians: means (5, 5) and
+(1, 1), σ = 1, a perceptron of two layers with 32 units, 10,000 triplets, 300 epochs. Batches of
+256 triplets (of 32 points where all of a batch are compared), Adam with 10⁻⁴, and the 32 dimensions
+of the embedding are ours.
+
+What is measured, on 2,000 points and as many pairs that were not trained on: the share of points
+whose embedding is nearer to the mean embedding of their own cloud, and Spearman's correlation of
+the distance of embeddings and s_gen. Only the three baselines with classes are told the clouds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+from torch.nn import functional
+
+from experiments.drawings import new_drawing, save_drawing
+from experiments.generative_similarity.contrastive_baselines import (
+    class_triplet_loss,
+    info_nce_loss,
+    supervised_contrastive_loss,
+)
+from experiments.kept import Tensors, kept
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.data import Rows
+from training.generative_models import GaussianMixture, Numbers
+from training.loop import Schedule, fit
+from training.objectives.generative_similarity import (
+    kernel_triplet_loss,
+    regression_loss,
+    triplet_loss,
+)
+
+MIXTURE = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])
+UNITS = 32
+TEST_POINTS = 2000
+# Methods that compare all points of a batch take so many of it: triplets grow with the third power.
+_COMPARED = 32
+_TITLES = {"accuracy": "accuracy", "spearman": "Spearman of distance and s_gen"}
+
+
+class Batch:
+    """The embeddings of a batch: triplets, and points whose clouds are known."""
+
+    def __init__(
+        self, network: nn.Module, points_T3D: Tensor, labelled_TD: Tensor, source_T: Tensor
+    ) -> None:
+        self.network, self.points_T3D = network, points_T3D
+        self.labelled_TD, self.source_T = labelled_TD, source_T
+
+    def similarities(self) -> tuple[Tensor, Tensor]:
+        """Return S = −distance of each anchor and its two others."""
+        anchor, same, different = self.network(self.points_T3D).unbind(dim=1)
+        return -_distance(anchor, same), -_distance(anchor, different)
+
+
+def _triplets(batch: Batch, contrast: str) -> Tensor:
+    return triplet_loss(*batch.similarities(), contrast=contrast)
+
+
+def _kernel(batch: Batch) -> Tensor:
+    points_TD = batch.points_T3D[:_COMPARED, 0]
+    x_TD = batch.network(points_TD)
+    kernel_TT = _generative_similarity(points_TD[:, None], points_TD)
+    return kernel_triplet_loss(-_distance(x_TD[:, None], x_TD), kernel_TT)
+
+
+def _regression(batch: Batch) -> Tensor:
+    anchor, same, different = batch.points_T3D.unbind(dim=1)
+    similarity = [_generative_similarity(anchor, other) for other in (same, different)]
+    # It runs from 0 to 2 here: the most alike are to be at a distance of 0.
+    return regression_loss(torch.cat(batch.similarities()), torch.cat(similarity) - 2)
+
+
+def _views(batch: Batch) -> Tensor:
+    anchor, same, _ = batch.network(batch.points_T3D[:_COMPARED]).unbind(dim=1)
+    return info_nce_loss(anchor, same)
+
+
+def _with_classes(batch: Batch, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    labelled_TD, source_T = batch.labelled_TD[:_COMPARED], batch.source_T[:_COMPARED]
+    return loss(batch.network(labelled_TD), source_T)
+
+
+METHODS: Mapping[str, Callable[[Batch], Tensor]] = {
+    "softplus": partial(_triplets, contrast="softplus"),
+    "quadratic": partial(_triplets, contrast="quadratic"),
+    "kernel": _kernel,
+    "regression": _regression,
+    "simclr": _views,
+    "classification": partial(_with_classes, loss=functional.cross_entropy),
+    "class-triplets": partial(_with_classes, loss=class_triplet_loss),
+    "sup-con": partial(_with_classes, loss=supervised_contrastive_loss),
+}
+"""By name: triplets with either contrast, pairs of a batch weighed by s_gen, regression on s_gen,
+and the baselines. `simclr` takes two points of one cloud for views; `classification` reads its
+classes off the first two of the 32 numbers, the others being no class."""
+
+
+def configure(group: Any) -> None:
+    """Add the options."""
+    group.add_argument(
+        "--gaussian-methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        metavar="NAME",
+        help=", ".join(METHODS),
+    )
+    group.add_argument("--triplets", type=int, default=10_000, metavar="N")
+    group.add_argument("--passes", type=int, default=300, metavar="N", help="over the triplets")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train every method and seed, then print how well the embeddings do."""
+    records: list[Record] = []
+    embeddings: dict[str, Tensors] = {}
+    for seed in range(args.seeds):
+        for method in args.gaussian_methods:
+            schedule = Schedule(args.passes, 256, 1e-4, seed)
+            settings = {"method": method, "triplets": args.triplets, **vars(schedule)}
+            name = f"gaussian-{method}-{args.triplets}-{args.passes}-{seed}.safetensors"
+            compute = partial(embed, method, args.triplets, schedule)
+            found = kept(args.work_dir / name, settings, compute)
+            embeddings.setdefault(method, found)
+            records.append(_record(method, seed, found))
+    if args.json:
+        write_records(args.json, records)
+    rows = [
+        [method, str(len(runs)), *(mean_and_deviation(runs, figure) for figure in _TITLES)]
+        for (method,), runs in group(records, "method").items()
+    ]
+    print_table(("trained with", "seeds", *_TITLES.values()), rows)
+    if args.plot:
+        _plot(args.plot, embeddings)
+    return 0
+
+
+def embed(method: str, triplets: int, schedule: Schedule) -> Tensors:
+    """Train on triplets; return the embeddings of test points, of their partners and the means.
+
+    ``point_ND`` and ``partner_ND`` are the embeddings of pairs of points, ``mean_KD`` those of the
+    means of training points, cloud by cloud.
+    """
+    rng = np.random.default_rng([schedule.seed, 0])
+    points_T3D = _tensor(np.stack(MIXTURE.sample_triplets(triplets, rng), axis=1))
+    points, source = MIXTURE.sample(triplets, rng)
+    labelled_TD, source_T = _tensor(points), torch.from_numpy(source)
+    torch.manual_seed(schedule.seed)
+    network = nn.Sequential(nn.Linear(2, UNITS), nn.ReLU(), nn.Linear(UNITS, UNITS))
+
+    def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
+        chosen = torch.from_numpy(rows)
+        batch = Batch(network, points_T3D[chosen], labelled_TD[chosen], source_T[chosen])
+        return {"loss": METHODS[method](batch)}
+
+    fit(network, loss, triplets, schedule)
+    with torch.no_grad():
+        x_TD = network(labelled_TD)
+        means = [x_TD[source_T == k].mean(dim=0) for k in range(len(MIXTURE.means_KD))]
+        point_ND, partner_ND = (
+            network(_tensor(points)) for points in _test_pairs(schedule.seed)[0]
+        )
+    return {"point_ND": point_ND, "partner_ND": partner_ND, "mean_KD": torch.stack(means)}
+
+
+def _generative_similarity(x: Tensor, y: Tensor) -> Tensor:
+    return _tensor(np.exp(MIXTURE.log_similarity(x.numpy(), y.numpy())))
+
+
+def _test_pairs(seed: int) -> tuple[tuple[Numbers, Numbers], Any]:
+    """Return two lists of points that make pairs, and the clouds of the first."""
+    rng = np.random.default_rng([seed, 1])
+    points, source = MIXTURE.sample(TEST_POINTS, rng)
+    partners, _ = MIXTURE.sample(TEST_POINTS, rng)
+    return (points, partners), source
+
+
+def _record(method: str, seed: int, found: Tensors) -> Record:
+    (points, partners), source = _test_pairs(seed)
+    nearest = torch.cdist(found["point_ND"], found["mean_KD"]).argmin(dim=1).numpy()
+    distance = _distance(found["point_ND"], found["partner_ND"])
+    similarity = MIXTURE.log_similarity(points, partners)
+    return {
+        "part": "gaussian",
+        "method": method,
+        "seed": seed,
+        "accuracy": float((nearest == source).mean()),
+        "spearman": float(spearmanr(distance, similarity).statistic),
+    }
+
+
+def _distance(x: Tensor, y: Tensor) -> Tensor:
+    """Return Euclidean distances along the last axis, with a slope of 0 where they are 0."""
+    return (x - y).square().sum(dim=-1).clamp(min=1e-12).sqrt()
+
+
+def _tensor(points: Numbers) -> Tensor:
+    return torch.from_numpy(points).float()
+
+
+def _plot(path: Path, embeddings: dict[str, Tensors]) -> None:
+    """Draw the distance of the embeddings against s_gen, for the first seed of each method."""
+    drawing = new_drawing(2.6 * len(embeddings), 2.6)
+    grid = drawing.subplots(1, len(embeddings), squeeze=False)[0]
+    similarity = np.exp(MIXTURE.log_similarity(*_test_pairs(0)[0]))
+    for axes, (method, found) in zip(grid, embeddings.items(), strict=True):
+        distance = _distance(found["point_ND"], found["partner_ND"])
+        axes.plot(similarity, distance, ".", markersize=1, rasterized=True)
+        axes.set_title(method, fontsize="small")
+        axes.set_xlabel("generative similarity", fontsize="small")
+    grid[0].set_ylabel("distance of embeddings", fontsize="small")
+    save_drawing(drawing, path)

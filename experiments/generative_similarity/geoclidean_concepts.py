@@ -1,0 +1,261 @@
+"""Concepts of geometry that were never trained on, told apart by five pictures of each.
+
+Source: Marjieh, Kumar, Campbell et al. (2024) on Geoclidean (Hsu, Wu and Goodman 2022): encoders
+are trained on pictures of 30 concepts and judged on 7 others. A concept is a program, and concepts
+are as alike as their programs are by the subtree kernel; that is the generative similarity that is
+learned, by regression of cosines or by triplets, beside supervised contrast and classification,
+which know only which concept a picture shows, and SimCLR, which does not. The encoders are small
+and trained from the start, where the paper fine-tunes a ResNet-50: methods are to be compared
+within a run. Pictures are drawn by :mod:`experiments.generative_similarity.geoclidean_drawing`;
+which 7 concepts are held out is drawn anew for every seed and the same for all methods.
+
+What is measured is the accuracy of choosing among the 7 concepts the one whose mean embedding of
+five pictures is nearest by cosine: for our pictures, over 20 draws of the five, and for the
+published ones, of which five are the references and five the questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from math import pi
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from corpus.columns import load_arrays
+from corpus.datasets import find_file
+from corpus.rows import ReadError
+from experiments.drawings import new_drawing, save_drawing
+from experiments.generative_similarity.geoclidean_drawing import draw_program
+from experiments.generative_similarity.geoclidean_language import Program, parse_tree, read_concepts
+from experiments.generative_similarity.picture_encoders import (
+    METHODS,
+    Pictures,
+    cosine,
+    embed,
+    train_encoder,
+)
+from experiments.kept import Tensors, kept
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.loop import Schedule
+from training.program_kernel import ProgramKernel
+
+HELD_OUT = 7
+REFERENCES = 5
+SIZE = 64
+"""Of a picture that is drawn; the encoders see it at half the size."""
+
+_TEST_PICTURES = 50
+_DRAWS = 20
+
+
+class Concepts(NamedTuple):
+    """Concepts with their pictures, C of them.
+
+    ``kernel_CC`` is how alike their programs are, from 0 to 1. Pictures are uint8, black on white:
+    ``train_CNHW`` and ``test_CTHW`` are ours, ``published_CTHW`` the published ones.
+    """
+
+    names: list[str]
+    kernel_CC: Tensor
+    train_CNHW: Tensor
+    test_CTHW: Tensor
+    published_CTHW: Tensor
+
+
+def configure(group: Any) -> None:
+    """Add the options."""
+    group.add_argument(
+        "--concept-methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="NAME"
+    )
+    group.add_argument("--concept-epochs", type=int, default=20, metavar="N")
+    group.add_argument(
+        "--concept-pictures", type=int, default=60, metavar="N", help="to train on, of each concept"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train every method and seed, and let them tell concepts apart that they have not seen."""
+    concepts = _read(args)
+    records: list[Record] = []
+    for method in args.concept_methods:
+        for seed in range(args.seeds):
+            schedule = Schedule(args.concept_epochs, 64, 2e-3, seed, decay=True)
+            settings = {"method": method, "pictures": args.concept_pictures, **vars(schedule)}
+            name = f"concepts-{'-'.join(map(str, settings.values()))}.safetensors"
+            compute = partial(tell_apart, method, concepts, schedule)
+            found = kept(args.work_dir / name, settings, compute)
+            records.append(_record(method, seed, concepts.names, found))
+    if args.json:
+        write_records(args.json, records)
+    figures = ("accuracy", "accuracy_published")
+    rows = [
+        [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, one) for one in figures)]
+        for (method,), runs in group(records, "method").items()
+    ]
+    print_table(("trained with", "seeds", "accuracy", "on published pictures"), rows)
+    if args.plot:
+        _plot(args.plot, concepts, records)
+    return 0
+
+
+def tell_apart(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
+    """Train on all but the held-out concepts and return the accuracy on those, by concept.
+
+    ``accuracy_C`` and ``accuracy_published_C`` are NaN where a concept was trained on.
+    """
+    held_out = held_out_concepts(len(concepts.names), schedule.seed)
+    trained = np.setdiff1d(np.arange(len(concepts.names)), held_out)
+    drawn = concepts.train_CNHW[trained]
+    kernel_CC = concepts.kernel_CC[trained][:, trained]
+    pictures = Pictures(
+        x=_ink(drawn),
+        classes=torch.arange(len(trained)).repeat_interleave(drawn.shape[1]),
+        kernel=kernel_CC,
+        target=kernel_CC.float(),
+        similarity=cosine,
+        turn=pi,
+    )
+    encoder = train_encoder(method, pictures, schedule)
+    found = {}
+    rng = np.random.default_rng(schedule.seed)
+    for name, of_all, draws in (
+        ("accuracy_C", concepts.test_CTHW, _DRAWS),
+        ("accuracy_published_C", concepts.published_CTHW, 0),
+    ):
+        shown = of_all[held_out]
+        embedding_CTD = embed(encoder, _ink(shown)).view(*shown.shape[:2], -1)
+        found[name] = torch.full((len(concepts.names),), torch.nan, dtype=torch.float64)
+        found[name][held_out] = prototype_accuracy(embedding_CTD, rng, draws)
+    return found
+
+
+def held_out_concepts(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return which of `count` concepts are not trained on, in ascending order."""
+    return np.sort(np.random.default_rng(seed).permutation(count)[:HELD_OUT])
+
+
+def prototype_accuracy(embedding_CTD: Tensor, rng: np.random.Generator, draws: int) -> Tensor:
+    """Return the share of pictures that are put with their own concept, ``float64[C]``.
+
+    T pictures of each concept; a concept's prototype is the mean of five of them, scaled to length
+    1, and the other pictures go to the prototype of the greatest cosine. The five are drawn `draws`
+    times; if that is 0, they are the first ones.
+    """
+    n_concepts, n_pictures, _ = embedding_CTD.shape
+    unit_CTD = functional.normalize(embedding_CTD, dim=2)
+    own_C1 = torch.arange(n_concepts)[:, None]
+    shares = []
+    for _ in range(max(draws, 1)):
+        order_CT = np.tile(np.arange(n_pictures), (n_concepts, 1))
+        if draws:
+            order_CT = rng.permuted(order_CT, axis=1)
+        shuffled_CTD = unit_CTD[own_C1, torch.from_numpy(order_CT)]
+        prototype_CD = functional.normalize(shuffled_CTD[:, :REFERENCES].mean(dim=1), dim=1)
+        nearest_CT = (shuffled_CTD[:, REFERENCES:] @ prototype_CD.T).argmax(dim=2)
+        shares.append((nearest_CT == own_C1).double().mean(dim=1))
+    return torch.stack(shares).mean(dim=0)
+
+
+def draw_concepts(programs: list[Program], count: int, test_count: int) -> Tensors:
+    """Return pictures to train on and to test with, ``uint8[C, count, 64, 64]``."""
+    rng = np.random.default_rng(0)
+    drawn: dict[str, list[Tensor]] = {"train_CNHW": [], "test_CTHW": []}
+    for program in programs:
+        for name, n in (("train_CNHW", count), ("test_CTHW", test_count)):
+            pictures = np.stack([draw_program(program, rng, SIZE) for _ in range(n)])
+            drawn[name].append(torch.from_numpy(pictures))
+    return {name: torch.stack(pictures) for name, pictures in drawn.items()}
+
+
+def read_published(path: Path, names: list[str]) -> Tensor:
+    """Return the published pictures by concept, ``uint8[C, 10, 64, 64]``, the references first.
+
+    Raises:
+        ReadError: if the file is not what it should be, or a concept has not five references and
+            five questions.
+    """
+    arrays = load_arrays(path, ("images", "meta"))
+    images, meta = arrays["images"], arrays["meta"]
+    questions = np.char.startswith(meta[:, 3], "in_")
+    chosen = []
+    for name in names:
+        of_concept = meta[:, 1] == name
+        parts = [images[of_concept & of] for of in (meta[:, 2] == "train", questions)]
+        counts = [len(part) for part in parts]
+        if counts != [REFERENCES, REFERENCES]:
+            given = f"{counts[0]} pictures to train and {counts[1]} to test"
+            raise ReadError(f"{path}: {name} has {given}; it must have {REFERENCES} of each")
+        chosen.append(np.concatenate(parts))
+    return torch.from_numpy(np.stack(chosen))
+
+
+def _read(args: argparse.Namespace) -> Concepts:
+    path = find_file("geoclidean", "geoclidean/concepts.json", args.data_root)
+    programs = read_concepts(path)
+    if len(programs) <= HELD_OUT + 1:
+        problem = f"holds {len(programs)} concepts; there must be more than {HELD_OUT + 1}"
+        raise ReadError(f"{path}: {problem}")
+    pictures = find_file("geoclidean", "geoclidean/images64.npz", args.data_root)
+    kernel = ProgramKernel([parse_tree(program) for program in programs.values()])
+    count = args.concept_pictures
+    settings = {"concepts": list(programs), "pictures": count, "test": _TEST_PICTURES}
+    drawn = kept(
+        args.work_dir / f"geoclidean-{count}.safetensors",
+        settings,
+        partial(draw_concepts, list(programs.values()), count, _TEST_PICTURES),
+    )
+    return Concepts(
+        names=list(programs),
+        kernel_CC=torch.from_numpy(kernel.kernel_NN),
+        published_CTHW=read_published(pictures, list(programs)),
+        **drawn,
+    )
+
+
+def _ink(pictures: Tensor) -> Tensor:
+    """Return how dark the pictures are, at half their size, ``float32[N, 1, 32, 32]``."""
+    dark = 1 - pictures.reshape(-1, 1, SIZE, SIZE).float() / 255
+    return functional.avg_pool2d(dark, 2)
+
+
+def _record(method: str, seed: int, names: list[str], found: Tensors) -> Record:
+    ours_C, published_C = found["accuracy_C"], found["accuracy_published_C"]
+    return {
+        "part": "geoclidean",
+        "method": method,
+        "seed": seed,
+        "accuracy": float(ours_C.nanmean()),
+        "accuracy_published": float(published_C.nanmean()),
+        "held_out": [name for name, value in zip(names, ours_C, strict=True) if value >= 0],
+    }
+
+
+def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
+    """Draw a picture of every concept, published and ours, and the accuracy of the methods."""
+    drawing = new_drawing(13, 7)
+    above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(3, 2))[:, 0]
+    columns = -(-len(concepts.names) // 3)
+    grid = above.subplots(6, columns, squeeze=False)
+    for axes in grid.flat:
+        axes.axis("off")
+    for i, name in enumerate(concepts.names):
+        row, column = divmod(i, columns)
+        shown = (concepts.published_CTHW[i, 0], concepts.test_CTHW[i, 0])
+        for axes, picture in zip(grid[2 * row : 2 * row + 2, column], shown, strict=True):
+            axes.imshow(picture.numpy(), cmap="gray", vmin=0, vmax=255)
+        grid[2 * row, column].set_title(name.removeprefix("concept_"), fontsize="x-small", pad=1)
+    axes = below.subplots()
+    for i, ((method,), runs) in enumerate(group(records, "method").items()):
+        axes.plot([run["accuracy"] for run in runs], [-i] * len(runs), "o", color="C0", alpha=0.6)
+        axes.text(0.01, -i, METHODS[method], fontsize="small", va="center")
+    axes.axvline(1 / HELD_OUT, ls=":", color="grey")
+    axes.set(xlabel=f"accuracy on {HELD_OUT} concepts that were not trained on", xlim=(0, 1))
+    axes.set_yticks([])
+    axes.margins(y=0.1)
+    save_drawing(drawing, path)

@@ -1,0 +1,1 @@
+"""Codes that keep a hierarchy of labels."""

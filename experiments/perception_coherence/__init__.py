@@ -1,0 +1,1 @@
+"""Perception coherence: students of a teacher, on toys, texts and images."""

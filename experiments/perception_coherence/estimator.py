@@ -1,0 +1,164 @@
+"""The mini-batch estimator of the coherence level against the level of all examples.
+
+The teacher's vectors are a mixture of Gaussians; the students are random projections of them, from
+faithful to poor. For B from 4 to 256 the level φ(x) of each of some held-out examples is estimated
+from random batches of B and compared with φ(x) over all N, the kind of table that the paper gives
+as its Table 4. The paper finds an error of O(1/√B): an exponent is fitted to the root mean square
+error. Beside it stands the estimate of the global level by whole batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass
+from functools import partial
+from statistics import mean
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from experiments.kept import Tensors, kept
+from experiments.perception_coherence.figures import plot_estimator
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.objectives.coherence_level import (
+    coherence_levels,
+    estimate_coherence_levels,
+    estimate_perception_coherence,
+)
+from training.objectives.dissimilarity import cosine_dissimilarity
+
+BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256)
+STUDENT_DIMS = (32, 8, 2)
+HELD_OUT = 256
+TEACHER_DIM = 64
+CENTRES = 10
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """One teacher and one student, a random projection to `student_dim` numbers."""
+
+    student_dim: int
+    seed: int
+    examples: int
+    batches: int
+
+
+def configure(group: argparse._ArgumentGroup) -> None:
+    """Add the options of this part."""
+    group.add_argument("--examples", type=int, default=4096, metavar="N")
+    group.add_argument("--batches", type=int, default=16, metavar="N", help="of each size")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Estimate, fit the exponents and print both."""
+    records: list[Record] = []
+    for student_dim in STUDENT_DIMS:
+        for seed in range(args.seeds):
+            one = Estimation(student_dim, seed, args.examples, args.batches)
+            path = args.work_dir / "gpcl" / f"{student_dim}-{seed}.safetensors"
+            records += _records(one, kept(path, asdict(one), partial(estimate, one)))
+    if args.json:
+        write_records(args.json, records)
+    _print_estimates(records)
+    if args.plot:
+        plot_estimator(args.plot, _curves(records))
+    return 0
+
+
+def embeddings(estimation: Estimation) -> tuple[Tensor, Tensor]:
+    """Return the student's and the teacher's vectors, the held-out ones first.
+
+    float64[256 + N, student_dim] and float64[256 + N, 64].
+    """
+    generator = torch.Generator().manual_seed(estimation.seed)
+    centres = 1.5 * torch.randn(CENTRES, TEACHER_DIM, dtype=torch.float64, generator=generator)
+    n = HELD_OUT + estimation.examples
+    chosen = torch.randint(0, CENTRES, (n,), generator=generator)
+    shape = (n, TEACHER_DIM)
+    teacher = centres[chosen] + torch.randn(shape, dtype=torch.float64, generator=generator)
+    projection = torch.randn(
+        TEACHER_DIM, estimation.student_dim, dtype=torch.float64, generator=generator
+    )
+    return teacher @ projection, teacher
+
+
+def estimate(estimation: Estimation) -> Tensors:
+    """Return the estimates for each batch size.
+
+    ``full``, float64[256], holds the levels of the held-out examples over all N;
+    ``levels-B``, float64[batches, 256], their estimates; ``global-B``, float64[batches], those of
+    the global level.
+    """
+    vectors = embeddings(estimation)
+    student_QN, teacher_QN = (cosine_dissimilarity(x[:HELD_OUT], x[HELD_OUT:]) for x in vectors)
+    generator = torch.Generator().manual_seed(estimation.seed)
+    result = {"full": coherence_levels(student_QN, teacher_QN)}
+    for size in BATCH_SIZES:
+        levels = [
+            estimate_coherence_levels(student_QN, teacher_QN, size, generator)
+            for _ in range(estimation.batches)
+        ]
+        batches = estimate_perception_coherence(*vectors, size, generator)
+        result[f"levels-{size}"] = torch.stack(levels)
+        result[f"global-{size}"] = torch.tensor(batches, dtype=torch.float64)
+    return result
+
+
+def fit_exponent(sizes: list[int], errors: list[float]) -> float:
+    """Return b of the least-squares line ln error = a + b ln size."""
+    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
+
+
+def _records(estimation: Estimation, result: Tensors) -> list[Record]:
+    full = result["full"]
+    common = {
+        "part": "gpcl",
+        "method": "perception-coherence",
+        "student_dim": estimation.student_dim,
+        "seed": estimation.seed,
+    }
+    records: list[Record] = []
+    for size in BATCH_SIZES:
+        errors = result[f"levels-{size}"] - full
+        batches = result[f"global-{size}"]
+        estimates = {
+            "coherence": float(result[f"levels-{size}"].mean()),
+            "bias": float(errors.mean()),
+            "error": float(errors.square().mean().sqrt()),
+            "coherence_of_batches": float(batches.mean()),
+            "deviation_of_batches": float(batches.std()),
+        }
+        records.append({**common, "batch_size": size, **estimates})
+    exponent = fit_exponent(list(BATCH_SIZES), [one["error"] for one in records])
+    everything = {"batch_size": estimation.examples, "coherence": float(full.mean())}
+    records.append({**common, **everything, "exponent": exponent})
+    return records
+
+
+def _print_estimates(records: list[Record]) -> None:
+    rows = []
+    for (student_dim, size), runs in group(records, "student_dim", "batch_size").items():
+        row = [f"{TEACHER_DIM} → {student_dim}", f"{size:,}", mean_and_deviation(runs, "coherence")]
+        if "exponent" in runs[0]:
+            row += ["", "", mean_and_deviation(runs, "exponent"), ""]
+        else:
+            figures = [mean(one[key] for one in runs) for key in ("bias", "error")]
+            row += [f"{figures[0]:+.4f}", f"{figures[1]:.4f}", ""]
+            row.append(mean_and_deviation(runs, "coherence_of_batches"))
+        rows.append(row)
+    print_table(("student", "B", "level", "bias", "error", "exponent", "level of batches"), rows)
+
+
+def _curves(records: list[Record]) -> dict[str, tuple[list[int], list[float]]]:
+    curves = {}
+    for (student_dim,), runs in group(records, "student_dim").items():
+        sizes = group([one for one in runs if "error" in one], "batch_size")
+        errors = [mean(one["error"] for one in cell) for cell in sizes.values()]
+        level = mean(one["coherence"] for one in runs if "exponent" in one)
+        curves[f"{TEACHER_DIM} → {student_dim}, level {level:.2f}"] = (
+            [size for (size,) in sizes],
+            errors,
+        )
+    return curves

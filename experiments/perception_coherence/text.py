@@ -1,0 +1,149 @@
+"""Students of a sentence encoder: binary codes of texts, learned without a label.
+
+The teacher is all-MiniLM-L6-v2, read as vectors or asked itself, or a wide SSB-VAE where neither is
+there. Students see TF-IDF. Queries are the test split, the database the training split, relevance
+is the label, which neither teacher nor students were shown. Beside the students stand the teacher's
+own vectors, those vectors as codes of the same width (which need the teacher for every query), and
+what needs no teacher: TF-IDF cosine, and ITQ of TF-IDF.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from encoder.codes import Codes, pack_bits
+from evaluation.baselines import tfidf_cosine
+from evaluation.evaluate import evaluate_codes
+from evaluation.scores import evaluate_scores
+from experiments.perception_coherence.text_corpora import (
+    TaughtCorpus,
+    add_teacher_options,
+    cosine_blocks,
+    read_taught,
+)
+from experiments.perception_coherence.text_students import (
+    measure_student,
+    retrieval_figures,
+    student_folder,
+    student_of,
+    text_recipe,
+)
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.distillation_recipe import OBJECTIVES
+from training.linear_codes import LINEAR_METHODS
+from training.perception import agreement
+from training.vocabulary import fit_text_features
+
+COHERENCE = "perception-coherence"
+METRICS = ("P@100",)
+ON_THE_TEACHER = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
+"""Codes of the teacher's vectors: the method of :data:`LINEAR_METHODS` and what it is called."""
+
+
+def configure(group: argparse._ArgumentGroup) -> None:
+    """Add the options of this part and of `semi`."""
+    add_teacher_options(group)
+    group.add_argument("--widths", type=int, nargs="+", default=[32, 64, 128], metavar="BITS")
+    group.add_argument(
+        "--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES,
+        help="compared with each other at one width",
+    )  # fmt: skip
+
+    group.add_argument("--compare-at", type=int, default=64, metavar="BITS", help="that width")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and measure every student, then print the tables."""
+    records: list[Record] = []
+    for name in args.corpora:
+        for record in _corpus_records(read_taught(name, args), args):
+            records.append({"part": "text", "dataset": name, **record})
+            if args.json:
+                write_records(args.json, records)
+    _print(records)
+    return 0
+
+
+def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[Record]:
+    yield _teacher_record(corpus)
+    yield _tfidf_record(corpus)
+    for n_bits in args.widths:
+        for method, title in ON_THE_TEACHER.items():
+            codes = _linear_codes(corpus.teacher.vectors, corpus.query_vectors, method, n_bits)
+            yield {"method": title, "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
+        codes = _linear_codes(*_tfidf(corpus), "itq", n_bits)
+        yield {"method": "tf-idf, ITQ", "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
+    for n_bits, objective in _students(args):
+        for seed in range(args.seeds):
+            recipe = text_recipe(objective, n_bits=n_bits, seed=seed)
+            folder = student_folder(corpus, recipe, args.work_dir)
+            encoder = student_of(corpus, recipe, folder)
+            figures = measure_student(corpus, encoder, folder)
+            yield {"method": objective, "n_bits": n_bits, "seed": seed, **figures}
+
+
+def _students(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
+    """Give every width of perception coherence, and every objective at the width compared."""
+    for n_bits in args.widths:
+        for objective in args.objectives:
+            if objective == COHERENCE or n_bits == args.compare_at:
+                yield n_bits, objective
+
+
+def _teacher_record(corpus: TaughtCorpus) -> Record:
+    labels, asked = corpus.database.labelled().labels, corpus.queries.labelled().labels
+    found = evaluate_scores(cosine_blocks(corpus), asked, labels, METRICS)
+    about = {"method": f"teacher {corpus.teacher.kind}, cosine", "n_bits": None, "seed": None}
+    return {**about, **retrieval_figures(found), "coherence": 1.0}
+
+
+def _tfidf_record(corpus: TaughtCorpus) -> Record:
+    found = tfidf_cosine(corpus.database.labelled(), corpus.queries.labelled(), METRICS)
+    return {"method": "tf-idf cosine", "n_bits": None, "seed": None, **retrieval_figures(found)}
+
+
+def _tfidf(corpus: TaughtCorpus) -> tuple[Any, Any]:
+    texts, asked = ([str(one) for one in data.inputs] for data in (corpus.database, corpus.queries))
+    features = fit_text_features(texts, max_terms=10_000)
+    return features.transform(texts), features.transform(asked)
+
+
+def _linear_codes(database: Any, queries: Any, method: str, n_bits: int) -> tuple[Codes, Codes]:
+    """Return the codes of queries and database by a linear method fitted to the database."""
+    weight, thresholds = LINEAR_METHODS[method](database, n_bits, 0)
+    query_codes, codes = (
+        pack_bits(np.asarray(rows @ weight) > thresholds) for rows in (queries, database)
+    )
+    return query_codes, codes
+
+
+def _figures(corpus: TaughtCorpus, query_codes: Codes, codes: Codes) -> Record:
+    found = evaluate_codes(
+        query_codes,
+        corpus.queries.labelled().labels,
+        codes,
+        corpus.database.labelled().labels,
+        METRICS,
+    )
+    agreed = agreement(query_codes, codes, corpus.query_vectors, corpus.teacher.vectors)
+    return {
+        **retrieval_figures(found),
+        "coherence": agreed.coherence,
+        "neighbours": agreed.neighbours,
+    }
+
+
+def _print(records: list[Record]) -> None:
+    header = ("data set", "bits", "method", "p@100", "over ties", "coherence", "neighbours", "size")
+    rows = []
+    for (dataset, n_bits, method), runs in group(records, "dataset", "n_bits", "method").items():
+        keys = ("p100", "p100_expected", "coherence", "neighbours")
+        figures = [mean_and_deviation(runs, key) if key in runs[0] else "–" for key in keys]
+        size = runs[0].get("artifact_bytes")
+        megabytes = f"{size / 1e6:.1f} MB" if size else "–"
+        rows.append([dataset, str(n_bits or "–"), method, *figures, megabytes])
+    print_table(header, rows)

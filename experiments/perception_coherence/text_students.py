@@ -1,0 +1,75 @@
+"""Students of one corpus: trained once, kept, and measured on the test split."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from encoder.artifact import load_encoder
+from encoder.encoder import Encoder
+from evaluation.evaluate import evaluate_encoder
+from evaluation.result import Evaluation
+from experiments.perception_coherence.text_corpora import TaughtCorpus
+from experiments.records import Record
+from training.distillation import distill
+from training.distillation_recipe import DistillationRecipe
+from training.perception import agreement
+from training.pipeline import is_trained_on
+
+PRESETS = "presets.toml"
+
+
+def text_recipe(objective: str, **settings: Any) -> DistillationRecipe:
+    """Return an objective's settings as held-out documents chose them, and `settings` on top."""
+    chosen = tomllib.loads(files("experiments.perception_coherence").joinpath(PRESETS).read_text())
+    return DistillationRecipe(objective=objective, **{**chosen.get(objective, {}), **settings})
+
+
+def student_folder(corpus: TaughtCorpus, recipe: DistillationRecipe, work_dir: Path) -> Path:
+    """Return where a student that learns from its teacher alone is kept, whoever asks for it."""
+    name = f"{corpus.name}-{recipe.objective}-{recipe.n_bits}-{recipe.seed}"
+    return work_dir / "text" / name
+
+
+def student_of(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -> Encoder:
+    """Return the student kept in `folder` if all the same made it; else train it."""
+    encoder = load_encoder(folder) if folder.exists() else None
+    if (
+        encoder is None
+        or not is_trained_on(encoder, corpus.database, asdict(recipe))
+        or encoder.metadata.get("teacher") != corpus.teacher.about()
+    ):
+        print(f"training {folder}", file=sys.stderr, flush=True)
+        encoder = distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
+    return encoder
+
+
+def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:
+    """Return p@100 and coherence of the test split's codes, and the size of the artifact."""
+    found = evaluate_encoder(encoder, corpus.database.labelled(), corpus.queries.labelled())
+    agreed = agreement(
+        encoder.encode(corpus.queries.inputs),
+        encoder.encode(corpus.database.inputs),
+        corpus.query_vectors,
+        corpus.teacher.vectors,
+    )
+    return {
+        **retrieval_figures(found),
+        "coherence": agreed.coherence,
+        "neighbours": agreed.neighbours,
+        "held_out": encoder.metadata.get("coherence"),
+        "artifact_bytes": sum(one.stat().st_size for one in folder.iterdir()),
+    }
+
+
+def retrieval_figures(found: Evaluation) -> Record:
+    """Return p@100 as served and over ties."""
+    return {
+        "p100": found.metrics["P@100"],
+        "p100_expected": found.expected["P@100"],
+        "distinct_codes": found.distinct_codes,
+    }

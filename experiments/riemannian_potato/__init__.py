@@ -1,0 +1,1 @@
+"""The Riemannian potato ranking loss on covariances."""

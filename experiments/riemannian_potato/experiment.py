@@ -1,0 +1,125 @@
+"""Riemannian potato ranking loss beside other losses, on matrices of motion and of brain waves.
+
+Every method trains the same network of SPD layers from the same draw for as many steps, and is
+judged by the distance it was trained with: R@1 and R@3 search the training matrices for each test
+matrix, NMI and F1 compare k-means clusters of the test matrices with their classes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from experiments.drawings import new_drawing, save_drawing
+from experiments.parts import add_plot_option, add_run_options
+from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from training.recipe import RecipeError
+
+if TYPE_CHECKING:
+    from experiments.riemannian_potato.spd_corpora import SpdCorpus
+
+SUMMARY = "Riemannian potato ranking loss beside other losses on SPD matrices"
+
+DATASETS = ("hdm05", "erp", "wishart")
+METHODS = {
+    "untrained": "the network as it is drawn",
+    "rpl": "Riemannian potato ranking loss, affine-invariant",
+    "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
+    "triplet": "triplet margin loss",
+    "n-pair": "N-pair loss",
+    "lifted-structure": "lifted structure loss",
+    "proxy-nca": "proxy-NCA",
+    "ranked-list": "ranked list loss",
+}
+FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3"}
+LEARNING_RATE = 0.03
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--dataset", required=True, choices=DATASETS)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--epochs", type=int, default=30, metavar="N")
+    parser.add_argument("--batch-size", type=int, default=48, metavar="N")
+    parser.add_argument(
+        "--order", type=int, default=8, metavar="N", help="rows of the matrices that are learned"
+    )
+    potato = parser.add_argument_group("the Riemannian potato ranking loss")
+    potato.add_argument("--threshold", type=float, default=-1.0, metavar="Z", help="z_th")
+    potato.add_argument("--margin", type=float, default=6.0, metavar="M")
+    potato.add_argument("--balance", type=float, default=1.0, metavar="LAMBDA")
+    potato.add_argument("--rate", type=float, default=0.5, metavar="BETA")
+    add_run_options(parser, "results/riemannian-potato", seeds=5)
+    add_plot_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train every method and seed, print the table and draw it."""
+    from experiments.riemannian_potato.spd_corpora import read_corpus  # noqa: PLC0415 - takes seconds
+
+    records: list[Record] = []
+    for seed in range(args.seeds):
+        corpus = read_corpus(args.dataset, seed, args.data_root)
+        records += [_measure(args, method, seed, corpus) for method in args.methods]
+    records.sort(key=lambda one: args.methods.index(one["method"]))
+    if args.json:
+        write_records(args.json, records)
+    rows = [
+        [METHODS[method], *(mean_and_deviation(runs, figure) for figure in FIGURES)]
+        for (method,), runs in group(records, "method").items()
+    ]
+    print_table(("trained with", *FIGURES.values()), rows)
+    if args.plot:
+        _plot(args.plot, args.dataset, records)
+    return 0
+
+
+def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Record:
+    """Return the record of one run, from the work folder if it was made there."""
+    from experiments.kept import kept  # noqa: PLC0415 - torch takes a second
+    from experiments.riemannian_potato.spd_training import Potato, train_and_judge  # noqa: PLC0415
+    from training.loop import Schedule  # noqa: PLC0415
+    from training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
+
+    schedule = Schedule(args.epochs, args.batch_size, LEARNING_RATE, seed)
+    try:
+        potato = Potato(Ranking(args.threshold, args.margin, args.balance), args.rate)
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
+    settings = {
+        "dataset": args.dataset,
+        "matrices": len(corpus.training),
+        "order": args.order,
+        "method": method,
+        **asdict(schedule),
+        **(asdict(potato) if method in {"rpl", "rpl-log"} else {}),
+    }
+    name = f"{args.dataset}-{method}-{seed}.safetensors"
+    judge = partial(train_and_judge, method, corpus, args.order, schedule, potato)
+    found = kept(args.work_dir / name, settings, judge)
+    figures = {figure: float(found[figure]) for figure in FIGURES}
+    return {"dataset": args.dataset, "method": method, "seed": seed, **figures}
+
+
+def _plot(path: Path, dataset: str, records: list[Record]) -> None:
+    """Draw the mean and deviation of every figure, methods side by side."""
+    drawing = new_drawing(9, 4)
+    axes: Any = drawing.subplots()
+    groups = group(records, "method")
+    width = 0.8 / len(groups)
+    for place, ((method,), runs) in enumerate(groups.items()):
+        means = [mean(run[figure] for run in runs) for figure in FIGURES]
+        spread = [
+            stdev([run[figure] for run in runs] + [means[i]]) for i, figure in enumerate(FIGURES)
+        ]
+        left = [group_place + place * width for group_place in range(len(FIGURES))]
+        axes.bar(left, means, width, yerr=spread, label=method)
+    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(FIGURES))], FIGURES.values())
+    axes.set(title=dataset, ylim=(0, 1))
+    axes.legend(fontsize="small", ncols=4, loc="lower center")
+    save_drawing(drawing, path)

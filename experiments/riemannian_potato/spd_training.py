@@ -1,0 +1,164 @@
+"""SPD networks trained by the Riemannian potato ranking loss and by losses of other papers.
+
+The others come from pytorch-metric-learning with its settings; of those that have no default the
+values are their papers'. They take the logarithms of matrices as vectors, scaled to unit length as
+the library does, and are judged by the same distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pyriemann.geometry.mean import mean_riemann
+from pyriemann.geometry.tangentspace import tangent_space
+from pytorch_metric_learning import losses
+from torch import Tensor, nn
+from torch.nn import functional
+
+from corpus.matrices import Array
+from encoder.features import triangle_length
+from evaluation.metrics.clustering import normalized_mutual_information, pairwise_f1
+from evaluation.metrics.lists import success_at_k
+from experiments.kept import Tensors
+from experiments.riemannian_potato.spd_corpora import SpdCorpus
+from training.data import Rows
+from training.loop import Schedule, fit
+from training.objectives.riemannian_potato import (
+    EUCLIDEAN,
+    Ranking,
+    RiemannianPotato,
+    check_rate,
+)
+from training.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
+from training.spd_layers import SpdNetwork, spd_network
+
+
+@dataclass(frozen=True)
+class Potato:
+    """The settings of the Riemannian potato ranking loss: what it asks, and β."""
+
+    ranking: Ranking
+    rate: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+
+# RLL-Simpler of its paper: the negatives beyond α = 1.2, the positives within α − m = 0.8. Its
+# temperature is 10; the library warns above 5.
+_RANKED_LIST = {"margin": 0.4, "Tn": 5}
+
+LIBRARY: Mapping[str, Callable[[int, int], nn.Module]] = {
+    "triplet": lambda _classes, _width: losses.TripletMarginLoss(),
+    "n-pair": lambda _classes, _width: losses.NPairsLoss(),
+    "lifted-structure": lambda _classes, _width: losses.LiftedStructureLoss(),
+    "proxy-nca": losses.ProxyNCALoss,
+    "ranked-list": lambda _classes, _width: losses.RankedListLoss(**_RANKED_LIST),
+}
+"""Losses by name, made for so many classes and entries of a vector."""
+
+
+class _Model(nn.Module):
+    def __init__(self, network: SpdNetwork, loss: nn.Module) -> None:
+        super().__init__()
+        self.network, self.loss = network, loss
+
+
+def train_and_judge(
+    method: str,
+    corpus: SpdCorpus,
+    order: int,
+    schedule: Schedule,
+    potato: Potato,
+    *,
+    progress: bool = True,
+) -> Tensors:
+    """Train one of :data:`experiments.riemannian_potato.METHODS` and judge it on the test matrices.
+
+    The figures are `f1`, `nmi`, `r1` and `r3`, all from 0 to 1.
+    """
+    torch.manual_seed(schedule.seed)
+    network = spd_network(corpus.center, order)
+    width = len(network.features().weights[-1].T)
+    if method != "untrained":
+        loss = make_loss(method, corpus.n_classes, width, potato)
+        _train(method, network, loss, corpus, schedule, progress=progress)
+    with torch.no_grad():
+        database, queries = (torch.from_numpy(x) for x in (corpus.training, corpus.test))
+        if method == "rpl":
+            return judge_matrices(network(database), network(queries), corpus, schedule.seed)
+        embedded = (network.vectors(database), network.vectors(queries))
+    if method in LIBRARY:
+        embedded = (functional.normalize(embedded[0]), functional.normalize(embedded[1]))
+    return judge_vectors(*embedded, corpus, schedule.seed)
+
+
+def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Module:
+    """Return the loss of a method for matrices of `order` rows."""
+    width = triangle_length(order)
+    if method == "rpl":
+        return RiemannianPotato(
+            classes, (order, order), AFFINE_INVARIANT, potato.ranking, rate=potato.rate
+        )
+    if method == "rpl-log":
+        return RiemannianPotato(classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate)
+    return LIBRARY[method](classes, width)
+
+
+def _train(
+    method: str,
+    network: SpdNetwork,
+    loss: nn.Module,
+    corpus: SpdCorpus,
+    schedule: Schedule,
+    *,
+    progress: bool,
+) -> None:
+    matrices = torch.from_numpy(corpus.training)
+    labels = torch.from_numpy(corpus.training_labels)
+    tags_NC = functional.one_hot(labels, corpus.n_classes).bool()
+
+    def batch_loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
+        taken = torch.from_numpy(rows)
+        if method == "rpl":
+            return {"loss": loss(network(matrices[taken]), tags_NC[taken])}
+        vectors_ND = network.vectors(matrices[taken])
+        if method == "rpl-log":
+            return {"loss": loss(vectors_ND, tags_NC[taken])}
+        return {"loss": loss(vectors_ND.float(), labels[taken])}
+
+    fit(_Model(network, loss), batch_loss, len(matrices), schedule, progress=progress)
+
+
+def judge_matrices(
+    database_Nnn: Tensor, queries_Qnn: Tensor, corpus: SpdCorpus, seed: int
+) -> Tensors:
+    """Judge matrices by δ_R, their clusters in the tangent space at their Karcher mean."""
+    distance_QN = affine_invariant_distance(queries_Qnn[:, None], database_Nnn[None])
+    x = queries_Qnn.numpy()
+    return _judge(distance_QN, tangent_space(x, mean_riemann(x, tol=1e-6)), corpus, seed)
+
+
+def judge_vectors(database_ND: Tensor, queries_QD: Tensor, corpus: SpdCorpus, seed: int) -> Tensors:
+    """Judge vectors by Euclidean distance."""
+    return _judge(torch.cdist(queries_QD, database_ND), queries_QD.numpy(), corpus, seed)
+
+
+def _judge(distance_QN: Tensor, vectors: Array, corpus: SpdCorpus, seed: int) -> Tensors:
+    """Search the training matrices for each test matrix, and cluster the test matrices."""
+    from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
+
+    ranked = distance_QN.numpy().argsort(axis=1, kind="stable")
+    relevant = corpus.training_labels[ranked] == corpus.test_labels[:, None]
+    clusters = KMeans(corpus.n_classes, n_init=10, random_state=seed).fit_predict(vectors)
+    found = np.asarray(clusters, dtype=np.int64)
+    figures = {
+        "f1": pairwise_f1(corpus.test_labels, found),
+        "nmi": normalized_mutual_information(corpus.test_labels, found),
+        "r1": success_at_k(relevant, 1).mean(),
+        "r3": success_at_k(relevant, 3).mean(),
+    }
+    return {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}

@@ -1,0 +1,57 @@
+"""What each part of SSB-VAE's recipe is worth: runs without it, one part at a time.
+
+A recipe is judged by p@100 over ties of documents held out of the training documents.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from experiments.records import format_mean, print_table
+from experiments.ssb_vae.held_out import Judge
+from training.recipe import Recipe
+
+_USUAL, _AUTHORS = asdict(Recipe()), asdict(Recipe().as_in_the_paper())
+
+CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "no-guesses": {"guesses": "none"},
+    "frequent-terms": {"terms": "frequent"},
+    "no-word-dropout": {"word_dropout": 0.0},
+    "no-hidden-dropout": {"hidden_dropout": 0.0},
+    "no-noise": {"vector_noise": 0.0},
+    "unscaled-vectors": {"scale_vectors": False},
+    "no-code-head": {"code_class_weight": 0.0},
+    "no-pair-loss": {"pairwise_weight": 0.0},
+    "light-pair-loss": {"pairwise_weight": 1e-4},
+    "no-warmup": {"pairwise_warmup": 0.0},
+    "no-reconstruction": {"reconstruction_weight": 0.0},
+    "log-tf": {"features": "log-tf"},
+    "no-idf-target": {"idf_target": False},
+    "batch-norm": {"batch_norm": True},
+    "constant-step": {"learning_rate_decay": False},
+    "batches-of-100": {"batch_size": 100},
+    "30-epochs": {"epochs": 30},
+    "authors": {name: value for name, value in _AUTHORS.items() if value != _USUAL[name]},
+}
+"""The settings in which each run departs from the default recipe, by the name of the change."""
+
+
+def ablate(args: argparse.Namespace) -> int:
+    """Judge the default recipe and the changes of it that are asked for; print a table."""
+    judge = Judge(args, "ssb-vae")
+    runs: dict[str, Mapping[str, Any]] = {"default": {}}
+    for name in args.ablate or CHANGES:
+        if not judge.idle_settings.issuperset(CHANGES[name]):
+            runs[name] = CHANGES[name]
+    rows = []
+    for name, settings in runs.items():
+        figures = np.reshape(judge(settings)["p100"], (-1, args.seeds))
+        rows.append([name, *map(format_mean, figures.tolist())])
+    cells = [f"{bits} bits, ρ = {rho:g}" for bits in args.bits for rho in args.supervision]
+    print_table(("p@100 over ties, held out", *cells), rows)
+    return 0

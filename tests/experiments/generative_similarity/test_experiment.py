@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from pytorch_metric_learning.losses import NTXentLoss
+from sklearn.metrics import ndcg_score
+
+from evaluation.relevance import relevance_by_hierarchy
+from experiments.generative_similarity import gaussian, hierarchy
+from experiments.generative_similarity.contrastive_baselines import (
+    class_triplet_loss,
+    info_nce_loss,
+)
+from experiments.generative_similarity.hierarchy import graded_retrieval
+from hummingbit.cli import main
+from tests.support.corpora import placed_topic_documents, write_snippets
+
+COMMAND = ["reproduce", "generative-similarity"]
+
+
+def run(*options: object) -> None:
+    assert main([*COMMAND, *map(str, options)]) == 0
+
+
+def test_clouds_are_embedded_by_every_method(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--part", "gaussian", "--seeds", 1, "--triplets", 1000, "--passes", 20]
+    options += ["--work-dir", tmp_path / "w", "--json", tmp_path / "r.json"]
+    run(*options, "--plot", tmp_path / "p.png")
+    printed = capsys.readouterr().out
+    records = json.loads((tmp_path / "r.json").read_text())
+    assert [one["method"] for one in records] == list(gaussian.METHODS)
+    for one in records:
+        assert one["accuracy"] > 0.97
+        assert one["spearman"] < -0.75
+    assert "| softplus " in printed
+    assert imread(tmp_path / "p.png").shape[1] > 800
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}
+    assert len(kept) == len(records)
+    run(*options)
+    assert capsys.readouterr().out == printed
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()} == kept
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    queries = placed_topic_documents(60, 1, prefix="test")
+    write_snippets(tmp_path, placed_topic_documents(200, prefix="train"), queries)
+    return tmp_path
+
+
+def test_a_tree_of_topics(data_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--part", "hierarchy", "--dataset", "snippets", "--seeds", 1, "--tree-epochs", 25]
+    options += ["--data-root", data_root, "--work-dir", data_root / "w"]
+    run(*options, "--json", data_root / "r.json", "--plot", data_root / "groups.svg")
+    assert "<svg" in (data_root / "groups.svg").read_text()
+    records = json.loads((data_root / "r.json").read_text())
+    assert [one["method"] for one in records] == list(hierarchy.METHODS)
+    for one in records:
+        # About a third of the documents are of each topic, and so two thirds of "world".
+        assert one["p100"] > 0.55
+        assert one["ndcg100"] > 0.8
+        assert one["svm_level1"] > 0.2
+        assert one["svm_level2"] > 0.5
+    # Only what knows the tree has "sea" before "algebra" once "food" is used up.
+    told, *others = (one["ndcg100"] for one in records if one["method"] != "generative-softplus")
+    assert told > max(others)
+    assert "| generative " in capsys.readouterr().out
+
+
+def test_graded_retrieval_is_what_scikit_learn_says() -> None:
+    rng = np.random.default_rng(0)
+    names = ["rec.sport.hockey", "rec.sport.baseball", "rec.autos", "sci.crypt", "sci.space.nasa"]
+    labels, asked = ([names[i] for i in rng.integers(0, 5, n)] for n in (150, 20))
+    documents, queries = rng.normal(size=(150, 4)), rng.normal(size=(20, 4))
+    found = graded_retrieval(documents, labels, queries, asked)
+    relevance = relevance_by_hierarchy([(one,) for one in asked], [(one,) for one in labels])
+    every = np.tile(np.arange(150), (20, 1))
+    grades = relevance.grade_lists(relevance.query_sets, every)
+    scores = queries @ documents.T
+    assert found["ndcg100"] == pytest.approx(ndcg_score(grades, scores, k=100))
+    best = np.argsort(-scores, axis=1)[:, :100]
+    same = [[labels[j] == label for j in row] for row, label in zip(best, asked, strict=True)]
+    assert found["p100"] == pytest.approx(np.mean(same))
+
+
+def test_infonce_is_that_of_the_library() -> None:
+    one, other = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
+    expected = NTXentLoss(0.1)(torch.cat([one, other]), torch.arange(6).repeat(2))
+    torch.testing.assert_close(info_nce_loss(one, other), expected)
+
+
+def test_class_triplets_equal_their_formula() -> None:
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    classes = [0, 0, 0, 1, 1, 2]
+    unit = (x / x.norm(dim=1, keepdim=True)).tolist()
+    terms = []
+    for i in range(6):
+        for j in range(6):
+            for k in range(6):
+                if i != j and classes[i] == classes[j] != classes[k]:
+                    near, far = np.linalg.norm(np.subtract(unit[i], [unit[j], unit[k]]), axis=1)
+                    terms.append(near - far + 0.2)
+    expected = np.mean([term for term in terms if term > 0])
+    found = class_triplet_loss(x, torch.tensor(classes))
+    assert float(found) == pytest.approx(float(expected), abs=1e-6)

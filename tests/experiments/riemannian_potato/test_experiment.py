@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from pyriemann.classification import MDM
+
+from experiments.riemannian_potato.experiment import FIGURES, METHODS
+from experiments.riemannian_potato.spd_corpora import CLASSES, ORDER, draw_wishart, read_corpus
+from hummingbit.cli import main
+
+COMMAND = ["reproduce", "riemannian-potato"]
+
+
+def run(*options: object) -> int:
+    return main([*COMMAND, *map(str, options)])
+
+
+def test_every_method_learns_and_is_not_trained_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--dataset", "wishart", "--seeds", 1, "--epochs", 3, "--work-dir", tmp_path / "w"]
+    assert run(*options, "--json", tmp_path / "r.json", "--plot", tmp_path / "bars.png") == 0
+    printed = capsys.readouterr().out
+    records = json.loads((tmp_path / "r.json").read_text())
+    assert [one["method"] for one in records] == list(METHODS)
+    assert all(0 <= one[figure] <= 1 for one in records for figure in FIGURES)
+    assert all((one["dataset"], one["seed"]) == ("wishart", 0) for one in records)
+    untrained, *trained = records
+    assert sum(one["r1"] > untrained["r1"] for one in trained) >= 6
+    assert imread(tmp_path / "bars.png").shape[1] > 300
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}
+    assert len(kept) == len(METHODS)
+    assert run(*options) == 0
+    assert capsys.readouterr().out == printed
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()} == kept
+
+
+def test_wishart_classes_differ_where_they_are_said_to() -> None:
+    corpus = draw_wishart(3)
+    assert corpus.training.shape == corpus.test.shape == (180, ORDER, ORDER)
+    assert np.bincount(corpus.test_labels).tolist() == [30] * CLASSES
+    assert np.linalg.eigvalsh(corpus.training).min() > 0
+    assert np.array_equal(draw_wishart(3).test, corpus.test)
+    assert not np.array_equal(draw_wishart(4).test, corpus.test)
+    whole = MDM().fit(corpus.training, corpus.training_labels)
+    found = whole.score(corpus.test, corpus.test_labels)
+    assert 1 / CLASSES < found < 0.95
+
+
+@pytest.mark.parametrize(
+    ("dataset", "order", "classes", "training", "test"),
+    [("hdm05", 93, 11, 189, 99), ("erp", 32, 4, 110, 106)],
+)
+def test_public_data_has_the_shapes_it_is_known_by(
+    dataset: str, order: int, classes: int, training: int, test: int
+) -> None:
+    root = os.environ.get("HUMMINGBIT_DATA")
+    if not root or not Path(root).is_dir():
+        pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
+    corpus = read_corpus(dataset, 0, None)
+    assert corpus.training.shape == (training, order, order)
+    assert corpus.test.shape == (test, order, order)
+    assert corpus.n_classes == classes == len(np.unique(corpus.test_labels))
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [("--margin=-1", "margin is -1; it must be 0 or more"), ("--rate=0", "rate is 0; it must be")],
+)
+def test_a_potato_that_cannot_be_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, message: str
+) -> None:
+    options = ["--dataset", "wishart", "--methods", "rpl", "--seeds", 1, "--work-dir", tmp_path]
+    assert run(*options, flag) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoder.artifact import load_encoder
+from encoder.features import VectorFeatures
+from experiments.ssb_vae.experiment import DATASETS
+from experiments.ssb_vae.presets import SHIPPED, read_presets
+from hummingbit.cli import main
+from tests.support.corpora import TOPICS, topic_documents, write_snippets
+from training.recipe import METHODS, Recipe
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    write_snippets(tmp_path, topic_documents(400), topic_documents(60, seed=1, prefix="test"))
+    return tmp_path
+
+
+def test_the_table_and_the_records_hold_every_method_and_seed(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data_root / "records.json"
+    command = ["reproduce", "ssb-vae", "--dataset", "snippets", "--supervision", "0.1", "1.0"]
+    options = [
+        "--seeds",
+        "2",
+        "--data-root",
+        data_root,
+        "--json",
+        out,
+        "--work-dir",
+        data_root / "w",
+    ]
+    assert main([*command, *map(str, options)]) == 0
+    first = capsys.readouterr()
+    records = json.loads(out.read_text())
+    cells = [(one["method"], one["supervision"], one["seed"]) for one in records]
+    assert cells == [
+        *(
+            (method, supervision, seed)
+            for supervision in (0.1, 1.0)
+            for seed in (0, 1)
+            for method in ("ssb-vae", "classifier baseline")
+        ),
+        ("tf-idf cosine", None, None),
+    ]
+    assert all(0 <= one["p100"] <= 1 and 0 <= one["map100"] <= 1 for one in records)
+    trained = [one["p100"] for one in records if one["method"] == "ssb-vae"]
+    assert min(trained[2:]) > 0.9
+    assert "| snippets | 32   | 0.1 | ssb-vae" in first.out
+    assert "| 0.565 |" in first.out
+    assert "32 bits, ρ = 0.1: ssb-vae against the others" in first.out
+    assert first.err.count("training ") == 4
+
+    assert main([*command, *map(str, options)]) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert "training " not in again.err
+
+
+def test_methods_side_by_side_in_several_processes(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "ssb-vae", "--supervision", "0.5", "1.0", "--seeds", "1", "--jobs", "2"]
+    methods = ["--methods", "ssb-vae", "psh-gs", "itq", "--data-root", data_root]
+    places = ["--work-dir", data_root / "w", "--plot", data_root / "curve.svg"]
+    assert main([*command, *map(str, methods), *map(str, places)]) == 0
+    printed = capsys.readouterr().out
+    for method in ("ssb-vae", "classifier baseline", "psh-gs", "itq", "tf-idf cosine"):
+        assert f"| {method}" in printed
+    assert printed.count("Friedman p = ") == 2
+    picture = (data_root / "curve.svg").read_text()
+    assert picture.startswith("<?xml")
+    assert "DejaVuSans" in picture
+
+
+def test_the_papers_settings_are_another_run(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "ssb-vae", "--supervision", "1.0", "--seeds", "1", "--paper"]
+    places = ["--data-root", data_root, "--work-dir", data_root / "w"]
+    assert main([*command, *map(str, places)]) == 0
+    assert (data_root / "w" / "snippets-ssb-vae-paper-32-1-0").is_dir()
+    assert "| ssb-vae" in capsys.readouterr().out
+
+
+def test_every_shipped_preset_is_a_recipe_of_a_method_on_a_data_set() -> None:
+    kinds = {*DATASETS, *(f"{dataset}-vectors" for dataset in DATASETS)}
+    for kind, methods in read_presets(SHIPPED).items():
+        assert kind in kinds
+        for method, settings in methods.items():
+            assert Recipe(method=method, **settings).method in METHODS
+
+
+def test_vectors_take_the_place_of_the_texts(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    documents = [*topic_documents(400), *topic_documents(60, seed=1, prefix="test")]
+    topics = list(TOPICS)
+    vectors = rng.normal(size=(len(documents), 16)).astype(np.float32)
+    for row, document in enumerate(documents):
+        vectors[row, topics.index(document.labels[0])] += 6
+    # In another order than the corpus: the ids say whose vector is whose.
+    order = rng.permutation(len(documents))
+    ids = np.array([document.id for document in documents])
+    path = data_root / "vectors.npz"
+    np.savez(path, ids=ids[order], vectors=vectors[order])
+    command = ["reproduce", "ssb-vae", "--supervision", "0.1", "--seeds", "1", "--vectors", path]
+    out = data_root / "records.json"
+    places = ["--data-root", data_root, "--work-dir", data_root / "w", "--json", out]
+    assert main([*map(str, command), *map(str, places)]) == 0
+    # The paper's figures are of the texts.
+    assert "0.565" not in capsys.readouterr().out
+    records = {record["method"]: record for record in json.loads(out.read_text())}
+    assert records["ssb-vae"]["p100"] > 0.9
+    encoder = load_encoder(data_root / "w" / "snippets-vectors-ssb-vae-32-0.1-0")
+    assert encoder.features == VectorFeatures(dimension=16)
+
+    np.savez(data_root / "short.npz", ids=ids[:-1], vectors=vectors[:-1])
+    command[-1] = data_root / "short.npz"
+    assert main([*map(str, command), *map(str, places)]) == 2
+    assert "test-59" in capsys.readouterr().err
+
+
+def test_a_missing_data_set_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "ssb-vae", "--data-root", str(tmp_path)]) == 2
+    assert "snippets" in capsys.readouterr().err
