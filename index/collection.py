@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -315,6 +315,18 @@ class Collection(CollectionBase):
         with self._writing, self._store.writing() as changes:
             changes.set_default_ranking(ranking)
             self.ranking = ranking
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Let this thread read the store as of one moment, whatever is written meanwhile.
+
+        What other processes write to the log stays in it until this ends.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        with self._store.moment():
+            yield
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
@@ -28,6 +29,7 @@ from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from index.backend import CollectionBackend, Folder
+from index.collection import Collection
 from index.engines.choice import ENGINES
 from index.errors import EncoderMismatch, InputError, UnknownCollection
 from index.ingest import COMMIT_SIZE, IngestReport
@@ -60,21 +62,22 @@ def export_collection(
 ) -> int:
     """Write every document to `stream`, page by page, and return how many there were.
 
-    It is as of one moment where the collection is open for reading only.
+    It is as of one moment where the collection lies in this folder.
 
     Raises:
         StoreError: if a document cannot be read, or is not what was written.
         OSError: if the stream cannot be written.
     """
-    header = Header(
-        name=collection.name,
-        n_bits=collection.n_bits,
-        encoder=collection.encoder_name,
-        encoder_fingerprint=collection.encoder_fingerprint,
-        engine=collection.engine_setting,
-        documents=len(collection),
-    )
-    return write_export(header, _pages(collection), stream, progress)
+    with collection.one_moment() if isinstance(collection, Collection) else nullcontext():
+        header = Header(
+            name=collection.name,
+            n_bits=collection.n_bits,
+            encoder=collection.encoder_name,
+            encoder_fingerprint=collection.encoder_fingerprint,
+            engine=collection.engine_setting,
+            documents=len(collection),
+        )
+        return write_export(header, _pages(collection), stream, progress)
 
 
 def write_export(

@@ -158,3 +158,18 @@ def test_what_is_no_whole_export_is_refused(
     with pytest.raises(ReadError) as caught:
         imported(tmp_path, "fresh", content)
     assert str(caught.value).startswith(message)
+
+
+def test_an_export_is_as_of_one_moment(folder: Path) -> None:
+    stream = io.BytesIO()
+    with DataFolder(folder, writable=True) as writer, DataFolder(folder, writable=False) as reader:
+        before = [one.id for one in reader.collection("words").contents()]
+
+        def write(_: int) -> None:
+            writer.collection("words").upsert([Document(id="later", code="ffffffff")])
+            writer.collection("words").delete([before[-1], before[-2]])
+
+        written = export_collection(reader.collection("words"), stream, write)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["id"] for line in lines[1:-1]] == before
+    assert written == lines[0]["documents"] == len(before) > 1000
