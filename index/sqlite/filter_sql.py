@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from index.engines.protocol import Rows
 from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, json_number
 
+_HAS_NUL = r"instr(payload, '\u0000')"
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -36,36 +37,29 @@ def matching_between(
     Each payload is read once for all filters, and the rows come in one piece: a row at a time would
     take and give Python's lock for each.
     """
-    conditions, values = wheres(connection, filters)
+    translation = _Translation(shared=len(filters) > 1)
+    conditions = [translation.whole(filter_) for filter_ in filters]
+    translation.offer(connection)
     columns = ", ".join(f"group_concat(CASE WHEN {one} THEN row END)" for one in conditions)
-    query = f"SELECT {columns} FROM documents WHERE row > :after AND row <= :up_to"  # noqa: S608 - made here of fixed parts
-    found = connection.execute(query, {**values, "after": after, "up_to": up_to}).fetchone()
-    return [_rows(text) for text in found]
+    read = "documents WHERE row > :after AND row <= :up_to"
+    query = f"SELECT {columns} FROM {read}"  # noqa: S608 - made here of fixed parts
+    if len(filters) > 1:
+        # Materialized, so that a field that many filters name is looked up once.
+        first = f"SELECT {translation.columns()} FROM {read}"  # noqa: S608
+        query = f"WITH read AS MATERIALIZED ({first}) SELECT {columns} FROM read"  # noqa: S608
+    values = {**translation.parameters, "after": after, "up_to": up_to}
+    return [_rows(text) for text in connection.execute(query, values).fetchone()]
 
 
 def where(connection: sqlite3.Connection, filter_: Filter) -> tuple[str, dict[str, Any]]:
     """Return a condition on ``payload`` and its parameters, for statements of `connection`.
 
-    The connection can evaluate the filters of one call at a time.
+    The connection can evaluate one filter at a time.
     """
-    (condition,), values = wheres(connection, [filter_])
-    return condition, values
-
-
-def wheres(
-    connection: sqlite3.Connection, filters: Sequence[Filter]
-) -> tuple[list[str], dict[str, Any]]:
-    """Do as :func:`where` for several filters, whose parameters have different names."""
     translation = _Translation()
-    conditions = [translation.whole(filter_) for filter_ in filters]
-    parts = translation.parts
-
-    def holds(part: int, payload: str) -> bool:
-        return parts[part].matches(json.loads(payload))
-
-    connection.create_function("holds", 2, holds, deterministic=True)
-    connection.create_function("json_number", 1, json_number, deterministic=True)
-    return conditions, translation.parameters
+    condition = translation.whole(filter_)
+    translation.offer(connection)
+    return condition, translation.parameters
 
 
 def _rows(text: str | None) -> Rows:
@@ -74,20 +68,52 @@ def _rows(text: str | None) -> Rows:
     return rows
 
 
-class _Translation:
-    """Collects the parameters of one statement, and the parts that it may ask Python for."""
+class _Place(NamedTuple):
+    """Where a field is, as expressions: its path, the type that JSON gives it, its value."""
 
-    def __init__(self) -> None:
+    path: str
+    kind: str
+    value: str
+
+
+class _Translation:
+    """Collects the parameters of one statement, and the parts that it may ask Python for.
+
+    Where filters are `shared`, they test the columns that :meth:`columns` says are to be read of
+    the documents, and not the payload itself.
+    """
+
+    def __init__(self, *, shared: bool = False) -> None:
         self.parameters: dict[str, Any] = {}
-        self.parts: list[Filter] = []
+        self._shared = shared
+        self._parts: list[Filter] = []
+        self._places: dict[str, _Place] = {}
+
+    def columns(self) -> str:
+        """Return what is to be read of each document: the fields that filters name, once each."""
+        columns = ["row", "payload", f"{_HAS_NUL} AS has_nul"]
+        for place in self._places.values():
+            columns += [f"json_type(payload, {place.path}) AS {place.kind}"]
+            columns += [f"json_extract(payload, {place.path}) AS {place.value}"]
+        return ", ".join(columns)
+
+    def offer(self, connection: sqlite3.Connection) -> None:
+        """Let statements of a connection ask Python for the parts; one translation at a time."""
+        parts = self._parts
+
+        def holds(part: int, payload: str) -> bool:
+            return parts[part].matches(json.loads(payload))
+
+        connection.create_function("holds", 2, holds, deterministic=True)
+        connection.create_function("json_number", 1, json_number, deterministic=True)
 
     def whole(self, filter_: Filter) -> str:
         """Translate a filter that is no part of another."""
-        number = len(self.parts)
-        self.parts.append(filter_)
+        number = len(self._parts)
+        self._parts.append(filter_)
         condition = self.of(filter_)
-        ours = rf"instr(payload, '\u0000') THEN holds({number}, payload)"
-        return f"CASE WHEN {ours} ELSE {condition} END"
+        has_nul = "has_nul" if self._shared else _HAS_NUL
+        return f"CASE WHEN {has_nul} THEN holds({number}, payload) ELSE {condition} END"
 
     def of(self, filter_: Filter) -> str:
         if isinstance(filter_, Not):
@@ -95,13 +121,23 @@ class _Translation:
         if isinstance(filter_, And | Or):
             word = " AND " if isinstance(filter_, And) else " OR "
             return f"({word.join(self.of(part) for part in filter_.parts)})"
-        path = self._parameter("".join(f'."{name}"' for name in filter_.field.split(".")), "$")
+        place = self._place(filter_.field)
         if isinstance(filter_, Exists):
             sign = "<>" if filter_.wanted else "="
-            return f"coalesce(json_type(payload, {path}), 'null') {sign} 'null'"
-        self.parts.append(filter_)
+            return f"coalesce({place.kind}, 'null') {sign} 'null'"
+        self._parts.append(filter_)
         tests = self._tests(filter_)
-        return _over_one_or_many(path, tests, len(self.parts) - 1)
+        return _over_one_or_many(place, tests, len(self._parts) - 1)
+
+    def _place(self, field: str) -> _Place:
+        if field not in self._places:
+            path = self._parameter("".join(f'."{name}"' for name in field.split(".")), "$")
+            read = _Place(path, f"json_type(payload, {path})", f"json_extract(payload, {path})")
+            if self._shared:
+                number = len(self._places)
+                read = _Place(path, f"kind{number}", f"value{number}")
+            self._places[field] = read
+        return self._places[field]
 
     def _tests(self, filter_: AnyOf | InRange) -> Mapping[str, str]:
         """Return, by the type that JSON gives a value, a test with ``%s`` in its place."""
@@ -125,14 +161,14 @@ class _Translation:
         return f":{name}"
 
 
-def _over_one_or_many(path: str, tests: Mapping[str, str], part: int) -> str:
-    value = f"json_extract(payload, {path})"
+def _over_one_or_many(place: _Place, tests: Mapping[str, str], part: int) -> str:
+    path, value = place.path, place.value
     exact = f"CASE typeof({value}) WHEN 'integer' THEN {value} ELSE json_number(payload -> {path})"
     one = _by_type(tests, value, f"({exact} END)")
     many = _by_type(tests, "each.value", "each.value", f"holds({part}, payload)")
     elements = f"FROM json_each(payload, {path}) AS each WHERE CASE each.type {many} ELSE 0 END"
     any_element = f"EXISTS (SELECT 1 {elements})"
-    return f"CASE json_type(payload, {path}) WHEN 'array' THEN {any_element} {one} ELSE 0 END"
+    return f"CASE {place.kind} WHEN 'array' THEN {any_element} {one} ELSE 0 END"
 
 
 def _by_type(tests: Mapping[str, str], value: str, number: str, inexact: str | None = None) -> str:

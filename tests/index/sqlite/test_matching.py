@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from corpus.document import Document
 from index.collection import Collection
 from index.filters import Filter, parse_filter
-from index.schema import Description
+from index.schema import Description, payload_to_json
 from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from index.sqlite import matching
+from index.sqlite.filter_sql import matching_between
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
+from tests.support.filters import FILTERS, PAYLOADS
 
 SECONDS = 20.0
 COUNT = 300
@@ -89,3 +96,20 @@ def test_a_pass_that_fails_tells_everybody_who_waits(store: Store) -> None:
     store.close()
     with pytest.raises(Exception, match="closed"):
         rows.of(filters()[0], 1)
+
+
+@given(st.lists(PAYLOADS, min_size=1, max_size=6), st.lists(FILTERS, min_size=2, max_size=5))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_filters_of_one_statement_mean_what_each_means_alone(
+    payloads: list[dict[str, Any]], given_filters: list[dict[str, Any]]
+) -> None:
+    asked = [parse_filter(one) for one in given_filters]
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE documents (row INTEGER PRIMARY KEY, payload TEXT)")
+        rows = [(at + 1, payload_to_json(one)) for at, one in enumerate(payloads)]
+        connection.executemany("INSERT INTO documents VALUES (?, ?)", rows)
+        found = matching_between(connection, asked, 0, len(payloads))
+    expected = [
+        [at + 1 for at, one in enumerate(payloads) if filter_.matches(one)] for filter_ in asked
+    ]
+    assert [one.tolist() for one in found] == expected
