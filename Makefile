@@ -67,8 +67,8 @@ soak: $(VENV)/.dev ## Hold every answer to 32 clients that search and write to t
 	$(BIN)/python -m pytest -m soak -s tests
 
 .PHONY: fuzz
-fuzz: $(VENV)/.dev ## Hold every search against the oracle, more than 100,000 queries of each kind
-	$(BIN)/python -m pytest -m fuzz tests
+fuzz: $(VENV)/.dev ## Searches against the oracle, made-up, broken and expensive requests, 100,000 of each
+	$(BIN)/python -m pytest -m fuzz -s tests
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours

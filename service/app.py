@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import Semaphore
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,9 +107,11 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.batcher = Batcher(
             app.state.metrics, partial(search.write_search, most=settings.max_response_bytes)
         )
+        watching = asyncio.create_task(app.state.metrics.watch_loop())
         try:
             yield
         finally:
+            watching.cancel()
             await run_in_threadpool(app.state.batcher.close)
             await run_in_threadpool(app.state.filter_threads.shutdown)
             app.state.health_thread.shutdown()

@@ -62,7 +62,7 @@ class _Structure:
         table[[ord("]"), ord("}")]] = CLOSE
         table[ord(",")] = COMMA
         steps = np.array([0, 1, -1, 0], dtype=np.int32)
-        inside, depth = 0, 0
+        inside, depth, opened, values = 0, 0, 0, 0
         found: list[tuple[NDArray[np.uint8], Positions, Positions]] = []
         for at in range(0, len(text), BLOCK):
             block = np.frombuffer(text, dtype=np.uint8, count=min(BLOCK, len(text) - at), offset=at)
@@ -76,15 +76,12 @@ class _Structure:
                     raise _not_json(f"it is nested in more than {max_depth} levels")
                 depth = int(levels[-1])
             inside = int(quoted[-1])
+            opened += int((kinds == OPEN).sum())
+            values += int((kinds != CLOSE).sum())
+            _check_size(opened, values)
             found.append((kinds, (places + at).astype(np.int32), levels.astype(np.int32)))
         kinds, places, levels = (np.concatenate(part) for part in zip(*found, strict=True))
         self.opens: Positions = places[kinds == OPEN]
-        for count, limit, what in (
-            (len(self.opens), MAX_CONTAINERS, "lists and objects"),
-            (int((kinds != CLOSE).sum()), MAX_VALUES, "values"),
-        ):
-            if count > limit:
-                raise _not_json(f"it holds {count:,} {what}; at most {limit:,} are taken")
         is_comma = kinds == COMMA
         commas, levels = places[is_comma], levels[is_comma].clip(0).astype(np.uint16)
         order = np.argsort(levels, kind="stable")
@@ -189,6 +186,15 @@ class _Slices:
         shorter = text.lstrip(WHITESPACE)
         start += len(text) - len(shorter)
         return start, start + len(shorter.rstrip(WHITESPACE))
+
+
+def _check_size(containers: int, values: int) -> None:
+    for count, limit, what in (
+        (containers, MAX_CONTAINERS, "lists and objects"),
+        (values, MAX_VALUES, "values"),
+    ):
+        if count > limit:
+            raise _not_json(f"it holds more than {limit:,} {what}, the limit")
 
 
 def too_many(count: int, most: int, *place: str | int) -> ProblemError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from service.http.protocol import Connections
 from service.logs import FIELDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LOOP_WATCH_SECONDS = 0.05
 STAGES = ("encode", "search", "store")
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # In seconds, from a search of a small collection to an evaluation.
@@ -55,6 +57,12 @@ class Metrics:
             registry=self._registry,
         )
         self._stages = {stage: stages.labels(stage) for stage in STAGES}
+        self._longest_delay = 0.0
+        Gauge(
+            "hummingbit_longest_event_loop_delay_seconds",
+            "The longest time since the start that the event loop stood still.",
+            registry=self._registry,
+        ).set_function(lambda: self._longest_delay)
         self.waiting = 0
         Gauge(
             "hummingbit_waiting_requests", "Requests that wait for a turn.", registry=self._registry
@@ -92,6 +100,14 @@ class Metrics:
             "Connections that were answered 503, there being too many.",
             registry=self._registry,
         ).set_function(lambda: connections.refused)
+
+    async def watch_loop(self) -> None:
+        """Note how much later than it asks to this wakes up: so long the event loop stood still."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + LOOP_WATCH_SECONDS
+            await asyncio.sleep(LOOP_WATCH_SECONDS)
+            self._longest_delay = max(self._longest_delay, loop.time() - due)
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

@@ -51,6 +51,9 @@ from service.schemas.search import (
 )
 from service.settings import Settings
 
+# What is longer is read in a thread.
+LONG_VECTOR = 4096
+
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 # A search for more, or by a longer text, takes longer than others can be kept waiting.
 CHEAP_HITS = 200
@@ -85,7 +88,10 @@ async def post_search(
     """Find the documents nearest to a text, a vector, a code or another document."""
     batcher: Batcher[bytes] = request.app.state.batcher
     check_fingerprint(collection, body.encoder_fingerprint)
-    query = _query(collection, body, limits)
+    if body.vector is not None and len(body.vector) > LONG_VECTOR:
+        query = await run_in_threadpool(_query, collection, body, limits)
+    else:
+        query = _query(collection, body, limits)
     if body.is_plain and not _is_expensive(body):
         asked = Asked(
             collection, body.limit, body.radius, body.with_payload, body.ranking, body.with_text
