@@ -151,6 +151,10 @@ class SearchResponse(TypedDict):
     ranking: Ranking
     ties_cut: bool
     took_ms: float
+    recognized_terms: NotRequired[int]
+    """How many terms of the query's text the encoder knows."""
+    corrected: NotRequired[list[tuple[str, str]]]
+    """Unknown words of the text, and the known ones searched for in their place."""
     reranked: NotRequired[bool]
     next_cursor: NotRequired[str | None]
     query_code: NotRequired[str]

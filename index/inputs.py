@@ -81,14 +81,18 @@ def encode_queries(
     if encoder is None or not places:
         return EncodedQueries.of_codes(codes)
     texts = [query.text for query in queries]
-    encoded = encoder.query_weights(inputs)
+    encoded, read = encoder.read_queries(inputs)
+    given = pack_bits(encoded > 0)
+    # A text of which nothing is recognised says nothing about any bit.
+    encoded[[one is not None and not one.recognized_terms for one in read]] = 0
     if whole:
         weighted = np.ones(len(places), dtype=np.bool_)
-        return EncodedQueries(pack_bits(encoded > 0), encoded, texts, weighted)
-    codes[places] = pack_bits(encoded > 0)
+        return EncodedQueries(given, encoded, texts, weighted, read)
+    codes[places] = given
     known = EncodedQueries.of_codes(codes)
     known.weights[places], known.weighted[places] = encoded, True
-    return replace(known, texts=texts)
+    terms = dict(zip(places, read, strict=True))
+    return replace(known, texts=texts, terms=[terms.get(place) for place in range(len(queries))])
 
 
 def read_contents(

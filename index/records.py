@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from corpus.document import Vector
 from encoder.codes import Codes, unpack_codes
-from encoder.features import Floats
+from encoder.features import Floats, QueryTerms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,20 +42,35 @@ class EncodedQueries:
     """What was asked, where that is a text."""
     weighted: npt.NDArray[np.bool_]
     """``bool[Q]``: which queries have real values, so that more is known than their codes."""
+    terms: Sequence[QueryTerms | None]
+    """What the encoder knows of each query that it took as a text; None of the others."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getitem__(self, some: slice) -> EncodedQueries:
         return EncodedQueries(
-            self.codes[some], self.weights[some], self.texts[some], self.weighted[some]
+            self.codes[some],
+            self.weights[some],
+            self.texts[some],
+            self.weighted[some],
+            self.terms[some],
         )
+
+    def is_unrecognized(self, place: int) -> bool:
+        """Return whether a query is a text of which the encoder knows nothing.
+
+        The code of such a query says nothing; every one of them has the same.
+        """
+        terms = self.terms[place]
+        return terms is not None and not terms.recognized_terms
 
     @classmethod
     def of_codes(cls, codes: Codes) -> EncodedQueries:
         """Return queries of which only the codes, ``uint8[Q, n_bits / 8]``, are known."""
         signs = unpack_codes(codes).astype(np.float32) * 2 - 1
-        return cls(codes, signs, [None] * len(codes), np.zeros(len(codes), dtype=np.bool_))
+        nothing = [None] * len(codes)
+        return cls(codes, signs, nothing, np.zeros(len(codes), dtype=np.bool_), nothing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from index.errors import InputError
 from index.filters import Filter, filter_to_json
 from index.rankings.protocol import (
     BM25,
+    BY_CODES,
     HAMMING,
     HYBRID,
     RANKINGS,
@@ -176,7 +177,8 @@ class Search:
         for start in range(0, len(self.queries), step):
             checkpoint()
             ranked = ranking.rank(self.queries[start : start + step], count, allowed)
-            pages += [_page(found, offset, k, offset) for found in ranked]
+            for place, found in enumerate(ranked, start):
+                pages.append(_page(self._recognized(place, found), offset, k, offset))
         return pages
 
     def result(
@@ -211,6 +213,12 @@ class Search:
         if self.wanted.ranking is None and not self.queries.weighted[place]:
             return HAMMING
         return self.ranking
+
+    def _recognized(self, place: int, found: Ranked) -> Ranked:
+        """Return what a query found; nothing, where the ranking knows nothing of the query."""
+        if self._ranking_of(place) in BY_CODES and self.queries.is_unrecognized(place):
+            return Ranked(found.rows[:0], found.scores[:0])
+        return found
 
     def _in_turn(
         self,

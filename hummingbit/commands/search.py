@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hummingbit.commands.opening import (
@@ -101,9 +101,21 @@ def run(args: argparse.Namespace) -> int:
                 add_codes(answer, found, 0)
             print(json.dumps(answer, indent=2, ensure_ascii=False))
             return 0
+    terms = found.queries.terms[0]
+    if terms is not None:
+        _tell(terms.recognized_terms, terms.corrected, hits=len(found.hits[0]))
     for hit in found.hits[0]:
         _print_hit(hit, found.rankings[0])
     return 0
+
+
+def _tell(recognized_terms: int, corrected: Iterable[Sequence[str]], *, hits: int) -> None:
+    """Say what was not searched for as it was written."""
+    for written, known in corrected:
+        print(f"{written!a} is unknown; searched for {known!a}", file=sys.stderr)
+    if not recognized_terms:
+        found = "" if hits else ", and finds nothing"
+        print(f"the encoder knows no word of the query{found}", file=sys.stderr)
 
 
 def _search_remotely(args: argparse.Namespace) -> int:
@@ -129,6 +141,8 @@ def _search_remotely(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
+    if "recognized_terms" in found:
+        _tell(found["recognized_terms"], found["corrected"], hits=len(found["hits"]))
     for hit in found["hits"]:
         _print_hit(_as_hit(hit), found["ranking"])
     return 0

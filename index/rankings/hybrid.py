@@ -61,8 +61,12 @@ class HybridRanking:
     def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         by_codes = self._codes.rank(queries, k, allowed)
-        pairs = zip(self._scorers(queries), by_codes, strict=True)
-        return [scorer.best(k, nearest, allowed) for scorer, nearest in pairs]
+        found = []
+        for place, scorer in enumerate(self._scorers(queries)):
+            best = scorer.best(k, by_codes[place], allowed)
+            # The codes know nothing of such a query, so words alone find documents.
+            found.append(scorer.matching(best) if queries.is_unrecognized(place) else best)
+        return found
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""
@@ -131,6 +135,11 @@ class _Scorer:
         scores = self.scores(rows)
         order = np.lexsort((rows, -scores))[:k]
         return Ranked(rows[order], scores[order])
+
+    def matching(self, found: Ranked) -> Ranked:
+        """Leave out documents without a term of the query."""
+        match = self.matches.of(found.rows) > 0
+        return Ranked(found.rows[match], found.scores[match])
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""

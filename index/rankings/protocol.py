@@ -19,6 +19,8 @@ BM25 = "bm25"
 HYBRID = "hybrid"
 RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
 """The names of all rankings, as requests and options have them."""
+BY_CODES = frozenset({HAMMING, ASYMMETRIC})
+"""Those that know no more of a text than its encoder does."""
 
 
 class Ranked(NamedTuple):

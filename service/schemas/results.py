@@ -55,8 +55,10 @@ def search_answer(
         for one, hit in zip(written, hits, strict=True):
             one["rerank_score"] = hit.rerank_score
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
+    terms = result.queries.terms[place]
     return {
         "hits": written,
+        **({} if terms is None else terms._asdict()),
         "n_bits": collection.n_bits,
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
         "generation": result.generation,

@@ -127,8 +127,11 @@ class SearchResponse(ResponseModel):
 
     `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
     `ties_cut` tells whether documents with the score of the last hit were left out. With `rerank`
-    the same hits come by `rerank_score`, and `reranked` is true. `next_cursor` is there if it was
-    asked for, and null on the last page.
+    the same hits come by `rerank_score`, and `reranked` is true. Where the query is a text,
+    `recognized_terms` counts the distinct terms of it that the encoder knows; if it is 0, there are
+    no hits by codes. `corrected` lists the unknown words and the known ones, one edit away, that
+    were searched for in their place. `next_cursor` is there if it was asked for, and null on the
+    last page.
     """
 
     hits: list[SearchHit]
@@ -139,6 +142,8 @@ class SearchResponse(ResponseModel):
     ranking: str
     ties_cut: bool
     took_ms: float
+    recognized_terms: int | None = None
+    corrected: list[tuple[str, str]] = Field(default_factory=list)
     reranked: bool = False
     next_cursor: str | None = None
     query_code: str = ""

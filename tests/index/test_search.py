@@ -97,3 +97,31 @@ def test_codes_of_another_shape_are_refused(tmp_path: Path) -> None:
         ):
             collection.upsert_encoded(documents, np.zeros((2, 3), dtype=np.uint8))
         assert len(collection) == 0
+
+
+@pytest.mark.parametrize("ranking", ["hamming", "asymmetric"])
+def test_a_text_of_unknown_words_finds_nothing_by_codes(folder: Path, ranking: str) -> None:
+    with DataFolder(folder, writable=True) as data:
+        collection = data.create_collection("c", encoder="words")
+        texts = random_texts(30, seed=5)
+        collection.upsert([Document(id=f"d{i}", text=text) for i, text in enumerate(texts)])
+        queries = [Query(text="zzqx blorp"), Query(text="aple honey"), Query(id="d3")]
+        result = collection.search(queries, 5, ranking=ranking)
+        corrected = collection.search([Query(text="apple honey")], 5, ranking=ranking)
+    assert [len(hits) for hits in result.hits] == [0, 5, 5]
+    assert result.hits[1] == corrected.hits[0]
+    assert result.queries.terms == [(0, ()), (2, (("aple", "apple"),)), None]
+    assert not result.ties_cut[0]
+
+
+def test_a_text_that_the_encoder_does_not_know_is_found_by_its_words(folder: Path) -> None:
+    with DataFolder(folder, writable=True) as data:
+        collection = data.create_collection("c", encoder="words")
+        texts = [*random_texts(10, seed=5), "apple blorp", "blorp"]
+        collection.upsert([Document(id=f"d{i}", text=text) for i, text in enumerate(texts)])
+        queries = [Query(text="zzqx blorp"), Query(text="zzqx")]
+        by_words = collection.search(queries, 9, ranking="bm25")
+        by_both = collection.search(queries, 9, ranking="hybrid")
+    for result in (by_words, by_both):
+        assert [[hit.id for hit in hits] for hits in result.hits] == [["d11", "d10"], []]
+        assert [one and one.recognized_terms for one in result.queries.terms] == [0, 0]

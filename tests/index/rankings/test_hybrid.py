@@ -79,7 +79,7 @@ def test_it_ranks_as_scoring_every_document_does(
     weights = rng.normal(size=(3, 16)).astype(np.float32)
     asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0]]
     packed = np.packbits(weights > 0, axis=1)
-    queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_))
+    queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_), [None] * 3)
     for place, found in enumerate(ranking.rank(queries, k)):
         expected = brute_force(queries, place, codes, texts, weight)
         assert_in_order(found.scores, found.rows, expected, k)

@@ -35,7 +35,7 @@ QUERIES = random_texts(12, seed=2)
 def queries_of(weights: Floats) -> EncodedQueries:
     weighted = np.ones(len(weights), dtype=np.bool_)
     codes = np.packbits(weights > 0, axis=1)
-    return EncodedQueries(codes, weights, [None] * len(weights), weighted)
+    return EncodedQueries(codes, weights, [None] * len(weights), weighted, [None] * len(weights))
 
 
 def exact_ranking(weights: Floats, codes: Codes, rows: Rows) -> list[tuple[int, int]]:

@@ -73,6 +73,26 @@ def test_texts_are_found_as_the_oracle_finds_them(
         assert hits_of(result) == expected_hits(codes, ids, encoder.encode([text])[0], 15)
 
 
+def test_what_is_known_of_a_text_is_said(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    documents = [{"id": f"t{i}", "text": text} for i, text in enumerate(random_texts(20))]
+    path = make_collection(documents, encoder="words")
+
+    def search(**asked: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = client.post(f"{path}/search", json=asked).json()
+        SearchResponse.model_validate(answer)
+        return answer
+
+    unknown, typo = search(text="zzqx blorp"), search(text="aple honey", with_code=True)
+    assert (unknown["recognized_terms"], unknown["corrected"], unknown["hits"]) == (0, [], [])
+    assert (typo["recognized_terms"], typo["corrected"]) == (2, [["aple", "apple"]])
+    assert hits_of(typo) == hits_of(search(text="apple honey"))
+    assert "recognized_terms" not in search(id="t3")
+    batch = client.post(f"{path}/search/batch", json={"searches": [{"text": "zzqx"}, {"id": "t1"}]})
+    assert [len(one["hits"]) for one in batch.json()["results"]] == [0, 10]
+
+
 def test_the_answer_to_a_search(client: httpx.Client, make_collection: MakeCollection) -> None:
     documents = [
         {"id": "a", "code": "00", "payload": {"title": "A", "nothing": None}},
