@@ -106,7 +106,7 @@ def times(generation: Generation, weights: Floats, k: int) -> tuple[list[float],
     seconds: list[list[float]] = [[], []]
     for row in weights:
         weighted: npt.NDArray[np.bool_] = np.ones(1, dtype=np.bool_)
-        query = EncodedQueries(pack_bits(row[None] > 0), row[None], [None], weighted)
+        query = EncodedQueries(pack_bits(row[None] > 0), row[None], [None], weighted, [None])
         for number, ranking in enumerate(rankings):
             ranking.rank(query, k)
             began = time.process_time()

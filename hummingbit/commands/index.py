@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands import index_documents, index_transfer, index_upkeep
+from hummingbit.commands import index_documents, index_duplicates, index_transfer, index_upkeep
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,3 +13,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
     index_documents.configure(actions)
     index_transfer.configure(actions)
     index_upkeep.configure(actions)
+    index_duplicates.configure(actions)

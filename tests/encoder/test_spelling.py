@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.spelling import Speller, is_one_edit
@@ -26,11 +26,13 @@ def edits(one: str, other: str) -> int:
     return before[-1][-1]
 
 
+@settings(deadline=None)
 @given(short_words, short_words)
 def test_one_edit_is_one_edit(one: str, other: str) -> None:
     assert is_one_edit(one, other) == (edits(one, other) == 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("abcé", min_size=3, max_size=6), unique=True), short_words)
 def test_the_first_known_word_one_edit_away_is_found(known: list[str], word: str) -> None:
     expected = next((one for one in known if edits(word, one) == 1), None)

@@ -1,0 +1,60 @@
+"""``hummingbit index duplicates``: near-duplicates in a collection, and deleting them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from hummingbit.commands.opening import Actions, add_action, open_folder
+from index.duplicates import Likeness, find_duplicates
+
+
+def configure(actions: Actions) -> None:
+    """Add the action."""
+    duplicates = add_action(
+        actions, "duplicates", run, "list clusters of documents that hardly differ, one a line"
+    )
+    duplicates.add_argument(
+        "--radius",
+        type=int,
+        required=True,
+        metavar="R",
+        help="in how many bits the codes of two near-duplicates differ at most",
+    )
+    duplicates.add_argument(
+        "--confirm",
+        type=float,
+        metavar="J",
+        help="compare the texts, too: the least Jaccard similarity of their shingles, such as 0.5",
+    )
+    duplicates.add_argument(
+        "--shingle",
+        type=int,
+        default=5,
+        metavar="N",
+        help="terms in a shingle (default: %(default)s)",
+    )
+    duplicates.add_argument(
+        "--delete",
+        action="store_true",
+        help="delete all documents of a cluster but the first, the oldest",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a cluster a line, as JSON, and how many there are; delete what is asked for."""
+    likeness = Likeness(args.radius, args.confirm, args.shingle)
+    clusters, later = 0, []
+    with open_folder(args, writable=args.delete) as folder:
+        collection = folder.collection(args.collection)
+        for ids in find_duplicates(collection, likeness):
+            print(json.dumps({"ids": ids}, ensure_ascii=False))
+            clusters += 1
+            later += ids[1:]
+        found = f"{clusters:,} clusters; {len(later):,} documents have an older near-duplicate"
+        if args.delete:
+            deleted = collection.delete(later).deleted if later else 0
+            found += f"; {deleted:,} deleted, {len(collection):,} left"
+    print(f"{args.collection}: {found}", file=sys.stderr)
+    return 0

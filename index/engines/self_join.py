@@ -1,0 +1,145 @@
+"""All pairs of codes within a radius of each other, exactly.
+
+Cut into r + s parts, codes that differ in at most r bits agree in at least s of the parts. So the
+codes are sorted by each choice of s parts in turn, and those that agree in all of them are
+compared with each other: few, where s parts have enough bits. Source: Norouzi, Punjani and Fleet,
+"Fast exact search in Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and
+Das Sarma, "Detecting near-duplicates for web crawling" (2007), section 3, for several.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+MAX_PARTS_AGREEING = 6
+MAX_KEY_BITS = 62
+# What sorting a code by one choice of parts takes, in comparisons of two codes.
+SORT_COST = 60
+# Bounds the memory of what is yielded at once.
+PAIRS_AT_ONCE = 1 << 20
+
+
+class Pairs(NamedTuple):
+    """Pairs of codes ``first[i] < second[i]``, by place, and how many bits they differ in."""
+
+    first: Integers
+    second: Integers
+    distances: npt.NDArray[np.uint16]
+
+
+def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
+    """Yield every pair of `codes`, ``uint8[N, C]``, that differ in at most `radius` bits, once.
+
+    Raises:
+        ValueError: if `radius` is negative.
+    """
+    if radius < 0:
+        raise ValueError(f"radius is {radius}; it must be 0 or more")
+    n_bits = codes.shape[1] * 8
+    words = _as_words(codes)
+    agreeing = _parts_agreeing(len(codes), n_bits, radius)
+    if not agreeing:
+        yield from _all_pairs(words, radius)
+        return
+    lengths = [len(part) for part in np.array_split(np.arange(n_bits), radius + agreeing)]
+    keys = _keys(words, lengths)
+    for chosen in itertools.combinations(range(len(keys)), agreeing):
+        key = np.zeros(len(codes), dtype=np.int64)
+        for part in chosen:
+            key = key << lengths[part] | keys[part]
+        for pairs in _agreeing_pairs(words, key, radius):
+            # A pair that agrees in more parts comes again: the first choice of parts has it.
+            yield _first_seen(pairs, keys, chosen)
+
+
+def _parts_agreeing(n_codes: int, n_bits: int, radius: int) -> int:
+    """Return the s that costs least where codes are spread evenly; 0 if comparing all does."""
+    costs = {0: n_codes**2 / 2}
+    for agreeing in range(1, MAX_PARTS_AGREEING + 1):
+        parts = radius + agreeing
+        key_bits = n_bits * agreeing // parts
+        if parts <= n_bits and key_bits <= MAX_KEY_BITS:
+            compared = n_codes**2 / 2 ** (key_bits + 1)
+            costs[agreeing] = math.comb(parts, agreeing) * (n_codes * SORT_COST + compared)
+    return min(costs, key=costs.__getitem__)
+
+
+def _agreeing_pairs(words: Words, key: Integers, radius: int) -> Iterator[Pairs]:
+    """Yield the pairs of codes with equal keys that lie within `radius`."""
+    order = np.argsort(key)
+    key = key[order]
+    last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
+    ends = np.repeat(last + 1, np.diff(last, prepend=-1))
+    columns = [column[order] for column in words.T]
+    # Each code is compared with the one `step` places on, while that has the same key.
+    left = np.arange(len(order))
+    step = 1
+    while len(left := left[left + step < ends[left]]):
+        for start in range(0, len(left), PAIRS_AT_ONCE):
+            some = left[start : start + PAIRS_AT_ONCE]
+            yield from _near(columns, some, some + step, order, radius)
+        step += 1
+
+
+def _all_pairs(words: Words, radius: int) -> Iterator[Pairs]:
+    """Yield the pairs within `radius` by comparing every code with every later one."""
+    columns, order = list(words.T), np.arange(len(words))
+    for step in range(1, len(words)):
+        yield from _near(columns, order[:-step], order[step:], order, radius)
+
+
+def _near(
+    columns: list[Words], left: Integers, right: Integers, order: Integers, radius: int
+) -> Iterator[Pairs]:
+    """Yield those of the pairs of places that lie within `radius`, as numbers of `order`."""
+    first, *others = columns
+    distances = np.bitwise_count(first[left] ^ first[right]).astype(np.uint16)
+    for column in others:
+        distances += np.bitwise_count(column[left] ^ column[right])
+    near = np.flatnonzero(distances <= radius)
+    if len(near):
+        one, other = order[left[near]], order[right[near]]
+        yield Pairs(np.minimum(one, other), np.maximum(one, other), distances[near])
+
+
+def _first_seen(pairs: Pairs, keys: list[Integers], chosen: tuple[int, ...]) -> Pairs:
+    """Leave out pairs that an earlier choice of parts has found.
+
+    Choices come in lexicographic order, so the first that finds a pair is that of the first parts
+    it agrees in: no part outside of the choice that lies before the last of it agrees.
+    """
+    new = np.ones(len(pairs.first), dtype=np.bool_)
+    for part in range(chosen[-1]):
+        if part not in chosen:
+            new &= keys[part][pairs.first] != keys[part][pairs.second]
+    return pairs if new.all() else Pairs(pairs.first[new], pairs.second[new], pairs.distances[new])
+
+
+def _keys(words: Words, lengths: list[int]) -> list[Integers]:
+    """Return runs of so many bits of each code, from the first bit on, as numbers."""
+    keys, start = [], 0
+    for length in lengths:
+        key = np.zeros(len(words), dtype=np.uint64)
+        for bit in range(start, start + length):
+            word, place = divmod(bit, 64)
+            key = key << np.uint64(1) | words[:, word] >> np.uint64(place) & np.uint64(1)
+        keys.append(key.astype(np.int64))
+        start += length
+    return keys
+
+
+def _as_words(codes: Codes) -> Words:
+    """Return codes as numbers of 64 bits, ``uint64[N, W]``, with zeros behind."""
+    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view(np.uint64)

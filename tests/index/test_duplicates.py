@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus.document import Document
+from encoder.artifact import write_artifact
+from index.data_folder import DataFolder
+from index.duplicates import Likeness, find_duplicates, near_codes, near_texts, shingles_of
+from index.errors import InputError
+from tests.support.encoders import random_texts, text_encoder
+
+
+def brute_force(alike: list[tuple[int, int]], size: int) -> list[list[int]]:
+    """Return what pairs connect: clusters of two or more, by merging sets."""
+    clusters = [{place} for place in range(size)]
+    for one, other in alike:
+        first = next(some for some in clusters if one in some)
+        second = next(some for some in clusters if other in some)
+        if first is not second:
+            clusters.remove(second)
+            first |= second
+    return sorted(sorted(some) for some in clusters if len(some) > 1)
+
+
+def bits_apart(one: np.ndarray, other: np.ndarray) -> int:
+    return int(np.unpackbits(one ^ other).sum())
+
+
+@settings(deadline=None)
+@given(st.integers(0, 40), st.integers(0, 4), st.integers(0, 2**32 - 1))
+def test_clusters_are_what_pairs_of_codes_connect(size: int, radius: int, seed: int) -> None:
+    codes = np.random.default_rng(seed).integers(0, 256, (size, 2), dtype=np.uint8)
+    pairs = itertools.combinations(range(size), 2)
+    alike = [(a, b) for a, b in pairs if bits_apart(codes[a], codes[b]) <= radius]
+    assert [some.tolist() for some in near_codes(codes, radius)] == brute_force(alike, size)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from("aa bb cc".split()), max_size=6), max_size=8),
+    st.integers(1, 3),
+    st.sampled_from([0.2, 0.5, 1.0]),
+)
+def test_texts_are_alike_by_the_jaccard_similarity_of_their_shingles(
+    words: list[list[str]], shingle: int, least: float
+) -> None:
+    def shingles(one: list[str]) -> set[tuple[str, ...]]:
+        starts = range(max(1, len(one) - shingle + 1))
+        return {tuple(one[start : start + shingle]) for start in starts}
+
+    codes = np.arange(len(words), dtype=np.uint8)[:, None]
+    alike = [
+        (a, b)
+        for a, b in itertools.combinations(range(len(words)), 2)
+        if len(shingles(words[a]) & shingles(words[b]))
+        >= least * len(shingles(words[a]) | shingles(words[b]))
+        and bits_apart(codes[a], codes[b]) <= 1
+    ]
+    texts = [" ".join(one) for one in words]
+    found = near_texts(texts, codes, Likeness(1, least, shingle))
+    assert [some.tolist() for some in found] == brute_force(alike, len(words))
+
+
+def test_shingles_of_a_text_without_spaces_are_runs_of_pairs_of_characters() -> None:
+    assert shingles_of("北京大学", 2) == {("北京", "京大"), ("京大", "大学")}
+    assert shingles_of("One word", 5) == {("one", "word")}
+
+
+def test_near_duplicates_of_a_collection_come_oldest_first(tmp_path: Path) -> None:
+    write_artifact(tmp_path / "encoders" / "words", text_encoder(), random_texts(40))
+    texts = {"b": "apple bread cheese", "x": "rank trace", "a": "cheese apple bread", "y": "jam"}
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("c", encoder="words")
+        collection.upsert([Document(id=id_, text=text) for id_, text in texts.items()])
+        collection.upsert([Document(id="x", text="apple bread cheese")])
+        by_codes = list(find_duplicates(collection, Likeness(0)))
+        by_texts = list(find_duplicates(collection, Likeness(0, confirm=0.9, shingle=2)))
+        everything = list(find_duplicates(collection, Likeness(32)))
+    assert by_codes == [["b", "a", "x"]]
+    assert by_texts == [["b", "x"]]
+    assert everything == [["b", "a", "y", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("likeness", "message"),
+    [
+        (Likeness(-1), "radius: is -1; it must be from 0 to 32"),
+        (Likeness(33), "radius: is 33; it must be from 0 to 32"),
+        (Likeness(1, confirm=0.0), "confirm: is 0.0; it must be above 0 and at most 1"),
+        (Likeness(1, shingle=0), "shingle: is 0; it must be from 1 to 100"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(likeness: Likeness, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        likeness.check(32)
