@@ -7,17 +7,13 @@ afterwards is noticed, :mod:`index.sqlite.open_files` how files that were delete
 
 from __future__ import annotations
 
-import errno
-import os
 import sqlite3
-import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from index.errors import StoreClosed, StoreError, StoreFull, StoreReplaced, WritesLost
+from index.errors import StoreClosed, StoreError, StoreReplaced, WritesLost
 from index.schema import (
     APPLICATION_ID,
     SCHEMA,
@@ -30,9 +26,9 @@ from index.schema import (
 )
 from index.slices import checkpoint
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
+from index.sqlite.connections import BUSY_SECONDS, Connections, errors_of, store_error
 from index.sqlite.open_files import OpenFiles
 
-BUSY_SECONDS = 5.0
 # What a large ingest leaves of the write-ahead log once it has been moved into the file, and how
 # many pages are moved at a time: a page that many commits write is then moved once.
 LOG_BYTES_KEPT = 32 << 20
@@ -41,7 +37,6 @@ LOG_PAGES = 4096
 PARAMETERS = 500
 # How long a write waits for readers to leave a log that is twice as long as what is kept of it.
 RESTART_MILLISECONDS = 200
-ROOM_FOR_A_WRITE = 1 << 20
 # Where nobody knows how many writes were lost, more than these cannot have been.
 GENERATIONS_SKIPPED = 1 << 32
 
@@ -66,17 +61,14 @@ class Database:
         self.path = path
         self.writable = writable
         self.lost: str | None = None
-        self._idle: deque[sqlite3.Connection] = deque()
-        self._lent_here = threading.local()
-        self._open = True
+        self._connections = Connections(path, writable=writable)
         self._writer: sqlite3.Connection | None = None
         self._log_limit = 2 * LOG_BYTES_KEPT
         self._acknowledged: Acknowledged | None = None
-        self._frozen = not writable and self._is_frozen()
         try:
-            with self._errors():
+            with errors_of(self.path):
                 self._open_to_read()
-                self._files = OpenFiles(path)
+                self._files = self._connections.files = OpenFiles(path)
                 if writable and (accept_loss or self.lost is None):
                     self._open_to_write(accept_loss=accept_loss and self.lost is not None)
         except BaseException:
@@ -102,12 +94,11 @@ class Database:
                 connection.execute("COMMIT")
             Acknowledged(path, 0).close()
         except (sqlite3.Error, OSError) as error:
-            raise _store_error(path, error, "cannot be written: ") from error
+            raise store_error(path, error, "cannot be written: ") from error
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading with, as soon as it is done."""
-        self._open = False
-        _close_all(self._idle)
+        self._connections.close()
         # The last to close moves the write-ahead log into the file.
         if self._writer is not None:
             self._writer.close()
@@ -115,31 +106,9 @@ class Database:
             self._acknowledged.close()
             self._acknowledged = None
 
-    @contextmanager
-    def reading(self, *, one_moment: bool = False) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; with `one_moment`, all that this thread reads meanwhile is as of then.
-
-        Raises:
-            StoreError: if the file is closed, or cannot be read.
-        """
-        held: sqlite3.Connection | None = getattr(self._lent_here, "connection", None)
-        if held is not None:
-            with self._errors():
-                yield held
-            return
-        with self._lent() as connection:
-            if not one_moment:
-                yield connection
-                return
-            connection.execute("BEGIN")
-            try:
-                # What a transaction sees is fixed by the first thing it reads.
-                connection.execute("SELECT count(*) FROM meta").fetchone()
-                self._lent_here.connection = connection
-                yield connection
-            finally:
-                self._lent_here.connection = None
-                connection.execute("ROLLBACK")
+    def reading(self, *, one_moment: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        """Lend a connection; see :meth:`index.sqlite.connections.Connections.reading`."""
+        return self._connections.reading(one_moment=one_moment)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -154,7 +123,7 @@ class Database:
             WritesLost: if it holds fewer generations than it acknowledged.
         """
         writer = self._checked_writer()
-        with self._errors():
+        with errors_of(self.path):
             writer.execute("BEGIN IMMEDIATE")
             try:
                 yield writer
@@ -212,7 +181,7 @@ class Database:
             StoreError: as :meth:`writing` does.
         """
         writer = self._checked_writer()
-        with self._errors():
+        with errors_of(self.path):
             writer.execute("VACUUM")
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._files.check()
@@ -228,7 +197,7 @@ class Database:
 
     def _open_to_read(self) -> None:
         """Read what the store is, by a connection that leaves the files as they are."""
-        with self._lent() as connection:
+        with self.reading() as connection:
             self.description = read_description(connection)
             self.incarnation = incarnation(connection)
         self.lost = self._missing()
@@ -250,7 +219,7 @@ class Database:
         )
 
     def _open_to_write(self, *, accept_loss: bool = False) -> None:
-        self._writer = self._connect("rw")
+        self._writer = self._connections.connect("rw")
         self._writer.execute("PRAGMA synchronous = FULL")
         self._writer.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
         self._writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
@@ -264,11 +233,11 @@ class Database:
             self.incarnation = incarnation(self._writer)
         # The log is there from the first read on.
         generation = number_in_meta(self._writer, "generation")
-        self._files = OpenFiles(self.path)
+        self._files = self._connections.files = OpenFiles(self.path)
         try:
             self._acknowledged = Acknowledged(self.path, generation)
         except OSError as error:
-            raise _store_error(self.path, error) from error
+            raise store_error(self.path, error) from error
 
     def _generation_above_all(self) -> int:
         """Return a generation that was never acknowledged."""
@@ -297,7 +266,7 @@ class Database:
     def _opened_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
-        if not self._open:
+        if not self._connections.is_open:
             raise StoreClosed(f"{self.path}: is closed")
         if self._writer is None or self._acknowledged is None:
             raise WritesLost(f"{self.path}: {self.lost}")
@@ -317,60 +286,12 @@ class Database:
         The writer's own connection would not see it: it has pages of the file in memory. Another
         process may have moved the log into the file, which changes nothing.
         """
-        with closing(self._connect("ro")) as connection, self._errors():
+        with closing(self._connections.connect("ro")) as connection, errors_of(self.path):
             found = number_in_meta(connection, "generation")
         if found != generation:
             message = f"it is at generation {found}; {generation} was written"
             raise StoreReplaced(f"{self.path}: was replaced while it was open: {message}")
         self._files.note()
-
-    @contextmanager
-    def _lent(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for reading; threads come and go, so it belongs to none of them."""
-        if not self._open:
-            raise StoreClosed(f"{self.path}: is closed")
-        if self._frozen and not self._is_frozen():
-            self._thaw()
-        idle = self._idle
-        try:
-            connection = idle.pop()
-        except IndexError:
-            connection = self._connect("ro")
-        try:
-            with self._errors():
-                yield connection
-        finally:
-            idle.append(connection)
-            if not self._open or idle is not self._idle:
-                _close_all(idle)
-
-    def _thaw(self) -> None:
-        """Let go of connections that take the file for one that nobody changes."""
-        self._frozen, idle, self._idle = False, self._idle, deque()
-        _close_all(idle)
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        if mode == "ro" and self._frozen:
-            mode = "ro&immutable=1"
-        with self._errors():
-            return sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-
-    def _is_frozen(self) -> bool:
-        """Tell whether nothing can change the file: SQLite would write beside it to read it."""
-        return not os.access(self.path.parent, os.W_OK) and not self._log.exists()
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _store_error(self.path, error) from error
 
 
 def in_chunks(
@@ -383,26 +304,3 @@ def in_chunks(
         chunk = values[start : start + PARAMETERS]
         found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
     return found
-
-
-def _close_all(connections: deque[sqlite3.Connection]) -> None:
-    while connections:
-        connections.pop().close()
-
-
-def _store_error(path: Path, error: sqlite3.Error | OSError, what: str = "") -> StoreError:
-    kind = StoreFull if _is_full(path, error) else StoreError
-    return kind(f"{path}: {what}{getattr(error, 'strerror', None) or error}")
-
-
-def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOSPC
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
-    if code != sqlite3.SQLITE_IOERR:
-        return code == sqlite3.SQLITE_FULL
-    # SQLite says no more than that of some files that it cannot extend.
-    with suppress(OSError):
-        disk = os.statvfs(path.parent)
-        return disk.f_bavail * disk.f_frsize < ROOM_FOR_A_WRITE
-    return False

@@ -22,6 +22,7 @@ from tests.support.service import (
 READ_ONLY = Settings(read_only=True)
 WRITES = [
     ("PUT", "/v1/collections/other", {"n_bits": 8}),
+    ("PATCH", "/v1/collections/c", {"ranking": "hamming"}),
     ("DELETE", "/v1/collections/c", None),
     ("PUT", "/v1/collections/c/documents", {"documents": [{"id": "x", "text": "y"}]}),
     ("DELETE", "/v1/collections/c/documents/d0", None),

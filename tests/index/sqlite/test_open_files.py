@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -104,6 +105,17 @@ def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> No
             collection.delete(["d0"])
         assert list(folder.problems()) == ["c"]
         assert collection.generation == 1
+
+
+def test_another_store_at_the_same_path_is_not_read(path: Path) -> None:
+    with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
+        insert(store, "a")
+        with store.moment():
+            replace_store(path)
+            # This thread has the only connection; another thread needs a further one.
+            with pytest.raises(StoreReplaced):
+                pool.submit(store.count).result()
+            assert store.count() == 1
 
 
 def test_a_data_folder_that_is_gone_takes_no_collections(tmp_path: Path) -> None:
