@@ -26,8 +26,8 @@ from corpus.readers import ReadError, read_documents
 from training.batches import SparseBatch
 from training.class_guesses import guess_classes
 from training.data import TrainingData, gather
+from training.layers import SparseLinear
 from training.loop import Schedule, fit
-from training.models import SparseLinear
 from training.recipe import Recipe
 from training.semi_supervised import (
     AutoencoderLoss,

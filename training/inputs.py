@@ -61,3 +61,11 @@ class TrainingInputs:
             return add_noise(x_ND, vector_noise, generator), self._target_scale * x_ND
         x = drop_words(SparseBatch.of_rows(self.x, rows), word_dropout, generator)
         return x, SparseBatch.of_rows(self._targets, rows)
+
+
+def vector_scale(features: Features, inputs: Inputs) -> float:
+    """Return what brings the entries of vectors to a mean square of 1; 1 for texts."""
+    if isinstance(features, TextFeatures):
+        return 1.0
+    rows = features.transform(np.asarray(inputs))
+    return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0

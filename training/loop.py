@@ -16,7 +16,7 @@ from tqdm import tqdm
 from training.batches import shuffled_batches
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
-from training.models import SparseLinear
+from training.layers import SparseLinear
 
 # Between two checkpoints; an epoch of a small corpus is shorter than writing one.
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0

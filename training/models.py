@@ -5,65 +5,27 @@ Shapes: N rows of a batch, V terms (or D vector entries), H hidden units, B bits
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from training.batches import SparseBatch
+from training.layers import ScaledLinear, SparseLinear, weighted_sum
 from training.log_partition import log_partition
 from training.objectives.elbo import gaussian_kl_loss, kl_loss
 
-
-class SparseLinear(nn.Module):
-    """s x W + b for sparse x: the rows of W are gathered, and only they are added up.
-
-    Rows of unit length are small beside the weights that Adam moves by its step size; scaled up by
-    s, the first layer learns as fast as the others. The export folds s into the weights. With
-    `sparse_gradient` the gradient of W holds the gathered rows alone.
-    """
-
-    def __init__(
-        self, inputs: int, outputs: int, scale: float = 1.0, *, sparse_gradient: bool = True
-    ) -> None:
-        super().__init__()
-        self.scale = scale
-        self.sparse_gradient = sparse_gradient
-        self.weight = nn.Parameter(torch.empty(inputs, outputs))
-        self.bias = nn.Parameter(torch.zeros(outputs))
-        nn.init.xavier_uniform_(self.weight)
-
-    def forward(self, x: SparseBatch) -> Tensor:
-        """Return ``(N, outputs)``."""
-        return self.scale * _weighted_sum(x, self.weight, sparse=self.sparse_gradient) + self.bias
-
-    def scaled_weight(self) -> Tensor:
-        """Return s W, the weight of the same layer without a scale."""
-        return self.scale * self.weight
-
-
-class ScaledLinear(nn.Linear):
-    """s x W + b for dense x; s does for vectors what it does for rows in :class:`SparseLinear`."""
-
-    def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
-        super().__init__(inputs, outputs)
-        self.scale = scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return ``(N, outputs)``."""
-        return functional.linear(self.scale * x, self.weight, self.bias)
-
-    def scaled_weight(self) -> Tensor:
-        """Return s W, shape ``(inputs, outputs)``, the weight of the same layer without a scale."""
-        return self.scale * self.weight.T
+LINEAR_HIDDEN = 128
+"""Units of a linear network at least; four times as many cost twice the time and find no more."""
 
 
 @dataclass(frozen=True)
 class Shape:
     """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector.
 
-    `sparse_gradient` is that of the :class:`SparseLinear` which texts go into.
+    `sparse_gradient` is that of the :class:`SparseLinear` which texts go into; `content_bits` come
+    after the `n_bits`, from a linear network of their own.
     """
 
     inputs: int
@@ -76,6 +38,7 @@ class Shape:
     dropout: float = 0.0
     sparse_gradient: bool = True
     linear: bool = False
+    content_bits: int = 0
 
 
 class EncoderNetwork(nn.Module):
@@ -114,8 +77,9 @@ class LinearEncoderNetwork(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.first = _first_layer(shape)
-        self.logits = nn.Linear(shape.hidden, shape.n_bits)
+        narrow = replace(shape, hidden=max(LINEAR_HIDDEN, shape.n_bits))
+        self.first = _first_layer(narrow)
+        self.logits = nn.Linear(narrow.hidden, shape.n_bits)
 
     def forward(
         self, x: SparseBatch | Tensor, _generator: torch.Generator | None = None
@@ -165,8 +129,8 @@ class TextDecoder(nn.Module):
         are only ever touched where they are not zero. A row without terms gives 0.
         """
         log_partition_N = log_partition(b_NB, self.weight, self.bias)
-        mean_weight_NB = _weighted_sum(targets, self.weight, sparse=False)
-        mean_bias_N1 = _weighted_sum(targets, self.bias.unsqueeze(1), sparse=False)
+        mean_weight_NB = weighted_sum(targets, self.weight, sparse=False)
+        mean_bias_N1 = weighted_sum(targets, self.bias.unsqueeze(1), sparse=False)
         fit_N = (mean_weight_NB * b_NB).sum(dim=1) + mean_bias_N1.squeeze(1)
         return (log_partition_N - fit_N) * (targets.lengths > 0)
 
@@ -242,8 +206,11 @@ class BernoulliAutoencoder(nn.Module):
         self.encoder = (LinearEncoderNetwork if shape.linear else EncoderNetwork)(shape)
         self.latent = BernoulliLatent(temperature)
         self.decoder = _decoder(shape)
-        self.class_head = nn.Linear(shape.hidden, shape.classes)
+        self.class_head = nn.Linear(self.encoder.logits.in_features, shape.classes)
         self.code_head = nn.Linear(shape.n_bits, shape.classes)
+        self.content: LinearEncoderNetwork | None = None
+        if shape.content_bits:
+            self.content = LinearEncoderNetwork(replace(shape, n_bits=shape.content_bits))
 
     def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
         """Encode a batch and draw one relaxed code for each row."""
@@ -289,11 +256,3 @@ def relaxed_bernoulli(logits: Tensor, temperature: float, generator: torch.Gener
     # Away from 0 and 1, where the logistic noise would be infinite.
     uniform = uniform.clamp(1e-6, 1 - 1e-6)
     return torch.sigmoid((logits + torch.logit(uniform)) / temperature)
-
-
-def _weighted_sum(x: SparseBatch, weight: Tensor, *, sparse: bool) -> Tensor:
-    """Return x W, ``(N, outputs)``, with a sparse gradient for W or a dense one."""
-    product: Tensor = functional.embedding_bag(
-        x.columns, weight, x.starts, mode="sum", sparse=sparse, per_sample_weights=x.values
-    )
-    return product

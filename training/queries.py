@@ -123,39 +123,26 @@ class ClozeTask:
         self._similarities = Similarities(rows, recipe.seed)
 
     def loss(
-        self,
-        encoder: nn.Module,
-        logits_NB: Tensor,
-        rows: Rows,
-        generator: torch.Generator,
-        alike_NN: Tensor | None = None,
+        self, network: nn.Module, logits_NB: Tensor, rows: Rows, generator: torch.Generator
     ) -> Tensor:
         """Return the loss of one query drawn from each of the texts `rows`; a scalar.
 
-        `logits_NB` are what `encoder` gave for these texts. One of which no term is known gives no
-        query and is left out. `alike_NN` is how probable it is that two of them are of one class:
-        the less so, the less they compete, since the pair loss parts them.
+        `logits_NB` are what `network` gave for the texts. A text of which no term is known gives no
+        query and is left out.
         """
         drawn = self._queries.draw(rows, generator)
         taken = np.flatnonzero(np.diff(drawn.indptr))
         if len(taken) < 2:
             return logits_NB.new_zeros(())
-        drawn, device = drawn[taken], logits_NB.device
-        batch = SparseBatch.of_rows(drawn, np.arange(len(taken)))
-        _, query_logits_NB = encoder(batch.to(device), generator)
-        recipe = self._recipe
-        kept = torch.from_numpy(taken).to(device)
-        least = recipe.cloze_other_classes
+        drawn, device, recipe = drawn[taken], logits_NB.device, self._recipe
+        batch = SparseBatch.of_rows(drawn, np.arange(len(taken))).to(device)
         return inverse_cloze_loss(
-            query_logits_NB.float(),
-            logits_NB[kept].float(),
+            network(batch)[1].float(),
+            logits_NB[torch.from_numpy(taken).to(device)].float(),
             self._similarities.of(drawn, rows[taken]).to(device),
             scale=recipe.cloze_scale,
             shared=recipe.cloze_shared,
             temperature=recipe.cloze_temperature,
-            weight_NN=(
-                None if alike_NN is None else least + (1 - least) * alike_NN[kept][:, kept].float()
-            ),
         )
 
 

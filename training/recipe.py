@@ -33,7 +33,9 @@ class Method:
 
 
 METHODS: Mapping[str, Method] = {
-    "ssb-vae": Method("the self-supervised Bernoulli autoencoder", pairs="all"),
+    "ssb-vae": Method(
+        "the self-supervised Bernoulli autoencoder", pairs="all", finds_documents=True
+    ),
     "ict": Method(
         "codes of texts that a few of their words find, without labels (inverse cloze task)",
         uses_labels=False,
@@ -135,9 +137,8 @@ class Recipe:
         0.9, "share of its target that goes to all texts by similarity, not to the one alone"
     )
     cloze_temperature: float = setting(0.05, "temperature of those similarities")
-    cloze_other_classes: float = setting(
-        0.05,
-        "how much texts of surely another class count in it, beside those of the same (ssb-vae)",
+    content_share: float = setting(
+        0.0, "share of the bits that find a text by its words; the others tell classes (ssb-vae)"
     )
     word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
     vector_noise: float = setting(1.0, "mean length of the noise on a vector, beside its own")
@@ -172,7 +173,7 @@ class Recipe:
             batch_norm=True,
             guesses="none",
             code_class_weight=0.0,
-            cloze_weight=0.0,
+            content_share=0.0,
             epochs=30,
             batch_size=100,
             learning_rate=1e-3,
@@ -181,6 +182,18 @@ class Recipe:
             pairwise_warmup=0.0,
             likeness="predicted",
         )
+
+    @property
+    def content_bits(self) -> int:
+        """Bits that find a text by its words, beside those that tell its class."""
+        method = METHODS[self.method]
+        both = method.finds_documents and method.uses_labels
+        return int(self.n_bits * self.content_share) if both else 0
+
+    @property
+    def finds_documents(self) -> bool:
+        """Whether texts are found by a few of their words."""
+        return self.method == "ict" or self.content_bits > 0
 
     def epochs_for(self, documents: int) -> int:
         """Return how many passes over so many documents are made."""
@@ -203,7 +216,7 @@ class Recipe:
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "cloze_scale": (0 < self.cloze_scale <= 1000, "above 0 and at most 1,000"),
             "cloze_shared": (0 <= self.cloze_shared <= 1, "from 0 to 1"),
-            "cloze_other_classes": (0 < self.cloze_other_classes <= 1, "above 0 and at most 1"),
+            "content_share": (0 <= self.content_share < 1, "at least 0 and below 1"),
             "cloze_temperature": (0 < self.cloze_temperature <= 100, "above 0 and at most 100"),
             "pairwise_warmup": (0 <= self.pairwise_warmup <= 1, "from 0 to 1"),
             "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),

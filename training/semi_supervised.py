@@ -17,7 +17,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,9 +26,9 @@ from encoder.features import Features, Floats, TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.device import choose_device
-from training.export import to_encoder
+from training.export import autoencoder_to_encoder
 from training.guided_features import choose_and_guess
-from training.inputs import TrainingInputs
+from training.inputs import TrainingInputs, vector_scale
 from training.loop import Schedule, fit
 from training.models import Autoencoder, BernoulliAutoencoder, GaussianAutoencoder, Shape
 from training.objectives.pairwise import (
@@ -112,7 +111,7 @@ def train(
     history = fit(
         model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
     )
-    encoder = to_encoder(model.encoder, features, metadata={})
+    encoder = autoencoder_to_encoder(model, features, inputs)
     if recipe.threshold == "median":
         encoder = with_median_thresholds(encoder, inputs)
     trained = write_encoder(
@@ -127,14 +126,6 @@ def train(
     )
     checkpoint.remove()
     return trained
-
-
-def vector_scale(features: Features, inputs: Inputs) -> float:
-    """Return what brings the entries of vectors to a mean square of 1; 1 for texts."""
-    if isinstance(features, TextFeatures):
-        return 1.0
-    rows = features.transform(np.asarray(inputs))
-    return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0
 
 
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:
@@ -177,10 +168,11 @@ def build_model(
     hidden units left out; `sparse_gradient` is the first layer's for texts.
     """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
+    content_bits = recipe.content_bits if isinstance(features, TextFeatures) else 0
     shape = Shape(
         inputs=features.dimension,
         hidden=recipe.hidden,
-        n_bits=recipe.n_bits,
+        n_bits=recipe.n_bits - content_bits,
         # A head without classes would be a layer without weights; one stays unused instead.
         classes=max(1, classes),
         text=isinstance(features, TextFeatures),
@@ -189,6 +181,7 @@ def build_model(
         input_scale=UNIT_ROW_SCALE if unit_rows else vector_scale,
         sparse_gradient=sparse_gradient,
         linear=METHODS[recipe.method].is_linear,
+        content_bits=content_bits,
     )
     torch.manual_seed(recipe.seed)
     if METHODS[recipe.method].latent == "gaussian":
@@ -229,12 +222,10 @@ class AutoencoderLoss:
             scale_target=recipe.scale_vectors,
         )
         self._guesses = guesses
-        wanted = self._method.finds_documents and recipe.cloze_weight > 0
-        self._cloze = (
-            ClozeTask(recipe, features, [str(text) for text in inputs], self._inputs.x)
-            if wanted and isinstance(features, TextFeatures)
-            else None
-        )
+        self._cloze: ClozeTask | None = None
+        if recipe.finds_documents and isinstance(features, TextFeatures):
+            texts = [str(text) for text in inputs]
+            self._cloze = ClozeTask(recipe, features, texts, self._inputs.x)
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
@@ -251,10 +242,10 @@ class AutoencoderLoss:
                 terms["reconstruction_loss"] = recipe.reconstruction_weight * reconstruction
                 terms["kl_loss"] = recipe.kl_weight * out.kl_loss
             if self._cloze is not None:
-                alike = self._alike(out.class_logits_NC, rows) if self._method.uses_labels else None
-                cloze = self._cloze.loss(
-                    self._model.encoder, out.logits_NB, rows, generator, alike_NN=alike
-                )
+                network, logits_NB = self._model.encoder, out.logits_NB
+                if isinstance(self._model, BernoulliAutoencoder) and self._model.content:
+                    network, logits_NB = self._model.content, self._model.content(x)[1]
+                cloze = self._cloze.loss(network, logits_NB, rows, generator)
                 terms["cloze_loss"] = recipe.cloze_weight * cloze
         if self._method.uses_labels:
             terms["pointwise_loss"] = recipe.pointwise_weight * self._class_loss(
@@ -279,7 +270,7 @@ class AutoencoderLoss:
         return torch.from_numpy(array).to(self._device)
 
     def _pairwise_loss(self, b_NB: Tensor, class_logits_NC: Tensor, rows: Rows) -> Tensor:
-        margin = self._recipe.n_bits / 3
+        margin = b_NB.shape[1] / 3
         if self._method.pairs == "labelled":
             tags_NC = self._on_device(self._tags[rows])
             labelled_N = tags_NC.any(dim=1)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from training.batches import SparseBatch
 from training.checkpoint import Checkpoint, CheckpointError
+from training.layers import SparseLinear
 from training.loop import DivergedError, Schedule, fit
-from training.models import SparseLinear
 
 SCHEDULE = Schedule(epochs=6, batch_size=4, learning_rate=0.05, seed=3)
 

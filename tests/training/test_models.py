@@ -9,11 +9,11 @@ from scipy import sparse
 
 from tests.support.rounding import assert_within_rounding
 from training.batches import SparseBatch, word_distribution
+from training.layers import ScaledLinear
 from training.models import (
     BernoulliAutoencoder,
     EncoderNetwork,
     GaussianAutoencoder,
-    ScaledLinear,
     Shape,
     TextDecoder,
     VectorDecoder,

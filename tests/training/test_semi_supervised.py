@@ -17,14 +17,15 @@ from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 from training.batches import SparseBatch
 from training.data import TrainingDataError, gather
-from training.export import to_encoder
+from training.export import autoencoder_to_encoder, to_encoder
+from training.inputs import vector_scale
+from training.models import BernoulliAutoencoder
 from training.recipe import Recipe
 from training.semi_supervised import (
     build_model,
     hidden_dropout,
     touches_few_terms,
     train,
-    vector_scale,
 )
 
 RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
@@ -311,3 +312,37 @@ def test_few_documents_are_passed_over_more_often() -> None:
     assert recipe.epochs_for(1_001) == 100
     assert recipe.epochs_for(10) == 600
     assert replace(recipe, method="ssb-vae").epochs_for(10) == 15
+
+
+def test_content_bits_stand_after_those_of_classes_in_the_export() -> None:
+    features = text_encoder().features
+    recipe = replace(RECIPE, n_bits=16, content_share=0.5)
+    model = build_model(recipe, features, classes=2).eval()
+    assert isinstance(model, BernoulliAutoencoder)
+    assert model.content is not None
+    with torch.no_grad():
+        x = SparseBatch.of_rows(features.transform(random_texts(50)), np.arange(50))  # type: ignore[arg-type]
+        classes, content = model.encoder(x)[1].numpy(), model.content(x)[1].numpy()
+    encoder = autoencoder_to_encoder(model, features, random_texts(50))
+    assert encoder.n_bits == 16
+    found = encoder.logits(random_texts(50))
+    np.testing.assert_allclose(found[:, 8:], content, atol=1e-5)
+    scaled = classes * np.abs(content).mean() / np.abs(classes).mean()
+    np.testing.assert_allclose(found[:, :8], scaled, atol=1e-5)
+
+
+def test_a_code_tells_the_class_and_finds_the_text(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, n_bits=32, content_share=0.5, epochs=20)
+    encoder = train(gather(topic_documents(200)), recipe, tmp_path / "e", progress=False).encoder
+    assert encoder.n_bits == 32
+    assert p_at_10(tmp_path / "e", topic_documents(200), topic_documents(100, seed=1)) > 0.9
+    epochs = json.loads((tmp_path / "e" / "metrics.json").read_text())["epochs"]
+    assert epochs[-1]["cloze_loss"] < epochs[0]["cloze_loss"]
+
+
+def test_a_code_has_content_bits_where_classes_are_told_besides() -> None:
+    assert Recipe(n_bits=32).content_bits == 0
+    assert Recipe(n_bits=32, content_share=0.25).content_bits == 8
+    assert Recipe(n_bits=32, content_share=0.25, method="ict").content_bits == 0
+    assert Recipe(n_bits=32, content_share=0.25, method="b-vae").content_bits == 0
+    assert Recipe(n_bits=32, content_share=0.25).as_in_the_paper().content_bits == 0

@@ -33,7 +33,6 @@ def inverse_cloze_loss(
     scale: float,
     shared: float,
     temperature: float,
-    weight_NN: Tensor | None = None,
 ) -> Tensor:
     """Return the cross-entropy of finding documents by queries and queries by documents; a scalar.
 
@@ -45,18 +44,13 @@ def inverse_cloze_loss(
         t_ij = (1 − λ) [i = j] + λ softmax_j(s_ij / τ)
         L    = −(1/N) Σ_ij t_ij ln softmax_j(z_ij) + the same of z and s transposed.
 
-    With `weight_NN`, w_ij > 0, document j takes part in both softmaxes of query i with that weight:
-    ln w_ij is added to z_ij and to s_ij / τ. The query stays real, as the asymmetric ranking takes
-    it.
+    The query stays real, as the asymmetric ranking takes it.
     """
     documents_NB = straight_through_signs(document_logits_NB)
     z_NN = torch.tanh(query_logits_NB) @ documents_NB.T * (scale / documents_NB.shape[1])
     exact_NN = torch.eye(len(z_NN), dtype=z_NN.dtype, device=z_NN.device)
-    alike_NN = similarity_NN / temperature
-    if weight_NN is not None:
-        z_NN, alike_NN = z_NN + weight_NN.log(), alike_NN + weight_NN.log()
     total = z_NN.new_zeros(())
-    for scores_NN, alike in ((z_NN, alike_NN), (z_NN.T, alike_NN.T)):
-        target_NN = (1 - shared) * exact_NN + shared * alike.softmax(dim=1)
+    for scores_NN, s_NN in ((z_NN, similarity_NN), (z_NN.T, similarity_NN.T)):
+        target_NN = (1 - shared) * exact_NN + shared * (s_NN / temperature).softmax(dim=1)
         total = total + functional.cross_entropy(scores_NN, target_NN)
     return total
