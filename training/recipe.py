@@ -99,7 +99,7 @@ class Recipe:
     batch_size: int = setting(200, "documents in a batch")
     learning_rate: float = setting(4e-3, "step size of Adam")
     learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
-    hidden: int = setting(500, "units in each of the two hidden layers")
+    hidden: int = setting(500, "units in each of the two hidden layers, which ict has not")
     hidden_dropout: float = setting(
         0.5, "share of hidden units left out where all labels are shown (ssb-vae, texts)"
     )
