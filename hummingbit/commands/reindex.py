@@ -10,7 +10,6 @@ from hummingbit.commands.opening import add_folder, add_url, open_folder, servic
 from index.aliases import AddAlias
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
-from index.errors import CollectionExists
 from index.names import check_name
 from index.reindex import copy_following
 
@@ -49,18 +48,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     source = folder.collection(args.collection)
-    if args.into in {*folder.collections(), *folder.unavailable()}:
-        raise CollectionExists(f"collection {args.into!a} exists already")
     if args.alias is not None:
         check_name(args.alias, "--alias")
     engine = args.search_by or source.engine_setting
-    target = folder.create_collection(args.into, encoder=args.encoder, engine=engine)
+    draft = folder.draft_collection(args.into, encoder=args.encoder, engine=engine)
     try:
         with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
-            copy_following(source, target, 0, bar.update)
-        if args.alias is not None:
+            copy_following(source, draft.collection, 0, bar.update)
+        target = draft.publish()
+    finally:
+        draft.discard()  # unless it was published
+    if args.alias is not None:
+        try:
             folder.change_aliases([AddAlias(args.alias, args.into)])
-    except BaseException:
-        folder.drop_collection(args.into)
-        raise
+        except BaseException:
+            folder.drop_collection(args.into)
+            raise
     return len(target)
