@@ -367,6 +367,7 @@ class Collection(CollectionBase):
         if self._store.replaced():
             return False
         self._publication.follow()
+        self.ranking = self._store.default_ranking() or HAMMING
         return True
 
     def compact(self) -> None:

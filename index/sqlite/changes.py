@@ -24,7 +24,7 @@ from index.schema import (
     payload_to_json,
 )
 from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
-from index.sqlite.database import in_chunks
+from index.sqlite.connections import in_chunks
 from index.sqlite.filter_sql import matching_rows
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -7,15 +7,19 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from index.errors import StoreClosed, StoreError, StoreFull
+from index.slices import checkpoint
 from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
 ROOM_FOR_A_WRITE = 1 << 20
+# SQLite takes a limited number of parameters in one statement.
+PARAMETERS = 500
 
 
 class Connections:
@@ -144,6 +148,18 @@ def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
         disk = os.statvfs(path.parent)
         return disk.f_bavail * disk.f_frsize < ROOM_FOR_A_WRITE
     return False
+
+
+def in_chunks(
+    connection: sqlite3.Connection, query: str, values: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Run `query`, which ends in ``IN``, for all of `values` and return what is found."""
+    found: list[tuple[Any, ...]] = []
+    for start in range(0, len(values), PARAMETERS):
+        checkpoint()
+        chunk = values[start : start + PARAMETERS]
+        found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
+    return found
 
 
 def _close_all(connections: deque[sqlite3.Connection]) -> None:

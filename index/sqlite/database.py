@@ -8,10 +8,9 @@ afterwards is noticed, :mod:`index.sqlite.open_files` how files that were delete
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from index.errors import StoreClosed, StoreError, StoreReplaced, WritesLost
 from index.schema import (
@@ -24,7 +23,6 @@ from index.schema import (
     number_in_meta,
     read_description,
 )
-from index.slices import checkpoint
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
 from index.sqlite.connections import BUSY_SECONDS, Connections, errors_of, store_error
 from index.sqlite.open_files import OpenFiles
@@ -33,8 +31,6 @@ from index.sqlite.open_files import OpenFiles
 # many pages are moved at a time: a page that many commits write is then moved once.
 LOG_BYTES_KEPT = 32 << 20
 LOG_PAGES = 4096
-# SQLite takes a limited number of parameters in one statement.
-PARAMETERS = 500
 # How long a write waits for readers to leave a log that is twice as long as what is kept of it.
 RESTART_MILLISECONDS = 200
 # Where nobody knows how many writes were lost, more than these cannot have been.
@@ -292,15 +288,3 @@ class Database:
             message = f"it is at generation {found}; {generation} was written"
             raise StoreReplaced(f"{self.path}: was replaced while it was open: {message}")
         self._files.note()
-
-
-def in_chunks(
-    connection: sqlite3.Connection, query: str, values: Sequence[Any]
-) -> list[tuple[Any, ...]]:
-    """Run `query`, which ends in ``IN``, for all of `values` and return what is found."""
-    found: list[tuple[Any, ...]] = []
-    for start in range(0, len(values), PARAMETERS):
-        checkpoint()
-        chunk = values[start : start + PARAMETERS]
-        found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
-    return found

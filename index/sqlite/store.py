@@ -29,7 +29,8 @@ from index.schema import BOOKMARK, Description, checksum, last_row, number_in_me
 from index.slices import checkpoint
 from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts, storable
-from index.sqlite.database import Database, in_chunks
+from index.sqlite.connections import in_chunks
+from index.sqlite.database import Database
 from index.sqlite.filter_sql import matching_between, matching_rows, where
 
 TEXTS_AT_ONCE = 1000

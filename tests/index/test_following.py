@@ -62,8 +62,10 @@ def test_documents_collections_and_aliases_are_followed(
     reader.follow()
     assert ids_of(reader, "mine") == ["d0", "d1"]
     collection.delete(["d0"])
+    collection.set_ranking("asymmetric")
     reader.follow()
     assert ids_of(reader, "c") == ["d1"]
+    assert reader.collection("c").ranking == "asymmetric"
     writer.drop_collection("c")
     reader.follow()
     assert not reader.collections()
