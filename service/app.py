@@ -24,7 +24,6 @@ from service.http.body import HeldBytes
 from service.http.keyring import Keyring
 from service.http.middleware import BodyLimit, RequestId
 from service.http.monitoring import Metrics, Observe
-from service.http.openapi import describe
 from service.http.origins import CheckOrigin
 from service.http.tracing import Trace, exporting_provider
 from service.jobs.kinds import explain, kinds_of_jobs
@@ -45,6 +44,7 @@ from service.routes import (
     snapshots,
 )
 from service.routes.error_handlers import add_handlers
+from service.routes.openapi import describe
 from service.settings import Settings
 from service.write_gate import WriteGate
 

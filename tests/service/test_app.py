@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
 from service.app import create_app
-from service.http.openapi import EXAMPLES
+from service.routes.openapi import EXAMPLES
 from service.schemas import (
     aliases,
     collections,

@@ -158,7 +158,12 @@ def fill(client: httpx.Client) -> None:
     client.put(CODES, json={"n_bits": 16}).raise_for_status()
     rng = random.Random(0)  # noqa: S311
     documents = [
-        {"id": str(i), "code": f"{rng.getrandbits(16):04x}", "payload": {"a": i, "x": "x" * 50}}
+        {
+            "id": str(i),
+            "code": f"{rng.getrandbits(16):04x}",
+            "label": "ab"[i % 2],
+            "payload": {"a": i},
+        }
         for i in range(10_000)
     ]
     client.put(f"{CODES}/documents", json={"documents": documents}).raise_for_status()
