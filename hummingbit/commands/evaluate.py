@@ -14,9 +14,12 @@ from evaluation.reports.formats import write_folder
 from evaluation.reports.gate import Rule, read_gate
 from evaluation.reports.job import Job
 from evaluation.reports.report import MetricFigures, Report, read_report
+from evaluation.significance.systems import compare_systems
+from hummingbit.commands.evaluate_compare import comparison_to_json, print_comparison
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics
 from hummingbit.commands.options import OptionError
-from hummingbit.commands.tables import print_report
+from hummingbit.commands.tables import print_figures, print_report
+from index.rankings.protocol import RANKINGS
 
 EPILOG = (
     "Two more commands: evaluate compare, evaluate curve. A collection of one of these names is"
@@ -55,6 +58,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write report.json, report.md, junit.xml, index.html and run.trec to this folder",
     )
+    parser.add_argument(
+        "--rankings",
+        nargs="+",
+        choices=RANKINGS,
+        metavar="NAME",
+        help="compare these rankings of the collection side by side, with significance:"
+        f" {', '.join(RANKINGS)}",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.set_defaults(run=run)
 
@@ -62,6 +73,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the figures; return 1 if the gate fails."""
     name = _collection(args)
+    if args.rankings is not None:
+        return _compare_rankings(args, name)
     rules = _rules(args)
     metrics = list(dict.fromkeys([*chosen_metrics(args), *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
@@ -78,6 +91,22 @@ def run(args: argparse.Namespace) -> int:
             kind = "gate" if one.status == "failed" else "gate, warning only"
             print(f"{kind}: {one.sentence}", file=sys.stderr)
     return 0 if report.passed else 1
+
+
+def _compare_rankings(args: argparse.Namespace, name: str) -> int:
+    """Print the figures of each ranking, and which differences are more than chance."""
+    for option in ("gate", "baseline", "out", "min_p100"):
+        if getattr(args, option) is not None:
+            raise OptionError(f"--rankings: goes without --{option.replace('_', '-')}")
+    found = Measuring(args, chosen_metrics(args)).measure_rankings(name, args.rankings)
+    compared = compare_systems(found) if len(found) > 1 else {}
+    if args.json:
+        print(json.dumps(comparison_to_json(found, compared), indent=2))
+        return 0
+    print_figures(found)
+    for one in compared.values():
+        print_comparison(one)
+    return 0
 
 
 def _collection(args: argparse.Namespace) -> str:

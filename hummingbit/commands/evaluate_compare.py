@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
     compared = compare_systems(systems)
     print_figures(systems)
     for one in compared.values():
-        _print_comparison(one)
+        print_comparison(one)
     if args.json is not None:
-        write_text(args.json, json.dumps(_to_json(systems, compared), indent=2) + "\n")
+        write_text(args.json, json.dumps(comparison_to_json(systems, compared), indent=2) + "\n")
     return 0
 
 
@@ -105,7 +105,8 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
     }
 
 
-def _print_comparison(found: SystemComparison) -> None:
+def print_comparison(found: SystemComparison) -> None:
+    """Print the differences of one metric, and whether they are more than chance."""
     print(f"\n{found.metric}, over ties:")
     for one in found.pairs:
         chance = f"{format_probability(one.adjusted)} (permutation test, Holm)"
@@ -122,9 +123,10 @@ def _print_comparison(found: SystemComparison) -> None:
         print(f"  {a} and {b}: {format_probability(p_value)} (Nemenyi)")
 
 
-def _to_json(
+def comparison_to_json(
     systems: Mapping[str, Evaluation], compared: Mapping[str, SystemComparison]
 ) -> dict[str, object]:
+    """Return the figures of all systems and their differences, ready to be written as JSON."""
     return {
         "schema_version": 1,
         "systems": {name: one.to_dict() for name, one in systems.items()},

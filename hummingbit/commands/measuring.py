@@ -11,7 +11,9 @@ from corpus.document import Document
 from evaluation.collection import RelevanceSettings
 from evaluation.evaluate import query_labels
 from evaluation.metrics.names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
+from evaluation.rankings import evaluate_rankings
 from evaluation.reports.job import Job, read_shown, run_job
+from evaluation.result import Evaluation
 from evaluation.trec import Qrels, read_qrels
 from hummingbit.commands.opening import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
@@ -95,6 +97,17 @@ class Measuring:
                 )
                 for name, collection in collections.items()
             }
+
+    def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
+        """Evaluate rankings of one collection of the data folder and return what was found."""
+        if self._args.url is not None:
+            raise OptionError("--rankings: is for a data folder; leave --url out")
+        if self._args.exclude_self:
+            raise OptionError("--rankings: goes without --exclude-self")
+        settings = RelevanceSettings(qrels=self._qrels, **self._choices())
+        with open_folder(self._args, writable=False) as folder:
+            collection = folder.collection(name)
+            return evaluate_rankings(collection, self._queries, rankings, self._metrics, settings)
 
     def _choices(self) -> dict[str, Any]:
         names = ("label_field", "hierarchy", "relevant_from", "exclude_self")

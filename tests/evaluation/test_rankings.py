@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.document import Document
+from encoder.artifact import write_artifact
+from encoder.codes import unpack_codes
+from evaluation.collection import RelevanceSettings
+from evaluation.evaluate import evaluate_collection
+from evaluation.rankings import evaluate_rankings
+from evaluation.result import EvaluationError
+from hummingbit.cli import main
+from index.backend import CollectionBackend
+from index.data_folder import DataFolder
+from index.errors import InputError
+from index.rankings.asymmetric import whole_weights
+from index.records import Query
+from tests.support.encoders import random_texts, text_encoder
+
+TEXTS = random_texts(120, seed=4)
+QUERIES = [
+    Document(id=f"q{i}", text=text, payload={"label": text.split()[0]})
+    for i, text in enumerate(random_texts(15, seed=6))
+]
+METRICS = ["P@10", "mAP@20", "nDCG@10"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("data")
+    write_artifact(path / "encoders" / "words", text_encoder(), random_texts(40))
+    with DataFolder(path, writable=True) as data:
+        documents = [
+            Document(id=f"d{i}", text=text, payload={"label": text.split()[-1]})
+            for i, text in enumerate(TEXTS)
+        ]
+        data.create_collection("c", encoder="words").upsert(documents)
+    return path
+
+
+@pytest.fixture
+def collection(folder: Path) -> Iterator[CollectionBackend]:
+    with DataFolder(folder, writable=False) as data:
+        yield data.collection("c")
+
+
+def test_by_hamming_the_figures_are_those_of_the_collection(collection: CollectionBackend) -> None:
+    (found,) = evaluate_rankings(collection, QUERIES, ["hamming"], METRICS).values()
+    expected = evaluate_collection(collection, QUERIES, METRICS)
+    for kind in ("metrics", "expected", "best", "worst"):
+        assert getattr(found, kind) == pytest.approx(getattr(expected, kind), abs=1e-12)
+
+
+def test_by_other_rankings_they_are_those_of_searches(collection: CollectionBackend) -> None:
+    names = ["asymmetric", "bm25"]
+    found = evaluate_rankings(collection, QUERIES, names, METRICS)
+    labels = {one.id: one.payload["label"] for one in collection.contents()}
+    for name in names:
+        for place, query in enumerate(QUERIES):
+            (hits,) = collection.search([Query(text=query.text)], 10, ranking=name).hits
+            right = sum(labels[hit.id] == query.payload["label"] for hit in hits)
+            if len(hits) == 10:
+                assert found[name].per_query["P@10"][place] == pytest.approx(right / 10)
+
+
+def test_ties_of_the_asymmetric_ranking_are_averaged(collection: CollectionBackend) -> None:
+    (found,) = evaluate_rankings(collection, QUERIES, ["asymmetric"], ["P@10"]).values()
+    stored = collection.contents()
+    codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
+    signs = unpack_codes(codes).astype(np.int64) * 2 - 1
+    encoded = collection.encode_queries([Query(text=query.text) for query in QUERIES])
+    for place, weights in enumerate(whole_weights(encoded.weights)):
+        scores = signs @ weights
+        relevant = np.array(
+            [one.payload["label"] == QUERIES[place].payload["label"] for one in stored]
+        )
+        last = np.sort(scores)[-10]
+        above, level = scores > last, scores == last
+        share = (10 - above.sum()) / level.sum()
+        expected = (relevant[above].sum() + share * relevant[level].sum()) / 10
+        assert found.expected_per_query["P@10"][place] == pytest.approx(expected)
+
+
+def test_what_cannot_be_compared_is_refused(collection: CollectionBackend) -> None:
+    with pytest.raises(InputError, match="ranking: is 'cosine'"):
+        evaluate_rankings(collection, QUERIES, ["cosine"])
+    how = RelevanceSettings(exclude_self=True)
+    with pytest.raises(EvaluationError, match="the query itself included"):
+        evaluate_rankings(collection, QUERIES, ["hamming"], settings=how)
+
+
+def test_the_command_compares_rankings(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "queries.jsonl"
+    lines = [{"id": one.id, "text": one.text, **one.payload} for one in QUERIES]
+    source.write_text("\n".join(map(json.dumps, lines)))
+    command = ["evaluate", "c", "--queries", str(source), "--data-dir", str(folder)]
+    command += ["--metrics", "P@10", "--rankings", "hamming", "asymmetric", "bm25"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0].split()[:2] == ["method", "P@10"]
+    assert [line.split()[0] for line in shown.splitlines()[1:4]] == [
+        "hamming",
+        "asymmetric",
+        "bm25",
+    ]
+    assert "hamming − asymmetric:" in shown
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["systems"]) == {"hamming", "asymmetric", "bm25"}
+    assert main([*command, "--min-p100", "0.5"]) != 0
+    assert "--rankings: goes without --min-p100" in capsys.readouterr().err
