@@ -49,6 +49,9 @@ eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the commi
 	$(BIN)/hummingbit evaluate docstrings --data-dir demo-data --queries docstrings:test \
 	  --exclude-self --common-queries --baseline evaluation-baseline/report.json \
 	  --gate evaluation-baseline/gate.toml --out build/evaluation
+	$(BIN)/hummingbit evaluate docstrings --data-dir demo-data --queries docstrings:queries \
+	  --metrics Success@10 MRR nDCG@10 --baseline evaluation-baseline/known-items.json \
+	  --gate evaluation-baseline/known-items.toml --out build/known-items
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Time encoding, search and training side by side with their alternatives

@@ -100,17 +100,6 @@ def parse_run(lines: Iterable[str], source: str = "run") -> Run:
     return run
 
 
-def format_qrels(qrels: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Give the lines of `qrels`, without their ends; what :func:`parse_qrels` reads back.
-
-    Raises:
-        TrecError: if an id is empty or has white space in it, which the format cannot hold.
-    """
-    for query, judged in qrels.items():
-        for document, grade in judged.items():
-            yield f"{_id(query, 'query')} 0 {_id(document, 'document')} {grade}"
-
-
 def format_run(
     results: Mapping[str, Sequence[tuple[str, float]]], tag: str = "hummingbit"
 ) -> Iterator[str]:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from evaluation.trec import (
     TrecError,
-    format_qrels,
     format_run,
     parse_qrels,
     parse_run,
@@ -36,7 +35,12 @@ def test_files_by_hand(tmp_path: Path) -> None:
     )
 )
 def test_qrels_are_read_as_they_were_written(qrels: dict[str, dict[str, int]]) -> None:
-    assert parse_qrels(format_qrels(qrels)) == qrels
+    lines = [
+        f"{query} 0 {document} {grade}"
+        for query, judged in qrels.items()
+        for document, grade in judged.items()
+    ]
+    assert parse_qrels(lines) == qrels
 
 
 @given(
@@ -86,7 +90,7 @@ def test_runs_that_are_not_right(lines: list[str], reason: str) -> None:
 
 def test_what_the_format_cannot_hold_is_not_written() -> None:
     with pytest.raises(TrecError, match="query 'a b' cannot stand in TREC's format"):
-        list(format_qrels({"a b": {"d": 1}}))
+        list(format_run({"a b": [("d", 1.0)]}))
     with pytest.raises(TrecError, match="document '' cannot stand"):
         list(format_run({"q": [("", 1.0)]}))
     with pytest.raises(TrecError, match=r"score of document 'd' for query 'q' is nan"):
