@@ -13,6 +13,7 @@ import numpy as np
 from encoder.analyzers import Analyzer
 from encoder.artifact import write_artifact
 from encoder.classifier import CLASSIFIER, Classifier, write_classifier
+from encoder.codes import Codes
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
@@ -24,6 +25,8 @@ from training.vocabulary import fit_text_features
 
 # Golden inputs are chosen among the first so many documents trained on.
 _EXAMPLES = 1000
+# With so many documents or more for each distinct code, codes have collapsed.
+_DOCUMENTS_A_CODE = 50
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Trained:
     labelled_ids: tuple[str, ...]
     validation: Mapping[str, Any]
     classifier: Classifier | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class SplitSettings(Protocol):
@@ -172,7 +176,17 @@ def write_encoder(
         },
         overwrite=overwrite,
     )
-    return Trained(written, labelled_ids, figures, classifier)
+    warnings = collapse_warnings(written.encode(data.take(parts.training[:_EXAMPLES])))
+    return Trained(written, labelled_ids, figures, classifier, warnings)
+
+
+def collapse_warnings(codes: Codes) -> tuple[str, ...]:
+    """Return a warning if there is at most one distinct code for fifty documents, else nothing."""
+    distinct = len(np.unique(codes, axis=0))
+    if len(codes) < _DOCUMENTS_A_CODE or distinct * _DOCUMENTS_A_CODE > len(codes):
+        return ()
+    found = f"{len(codes):,} documents have {distinct:,} distinct code{'s'[: distinct != 1]}"
+    return (f"{found}; a search cannot tell them apart. For texts, ict may do better",)
 
 
 def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:

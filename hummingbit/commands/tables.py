@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def print_trained(out: Path, trained: Trained) -> None:
     """Print where an encoder was written and how it did on the documents held out."""
     encoder, figures = trained.encoder, trained.validation
     print(f"{out}: {encoder.n_bits} bits, fingerprint {encoder.fingerprint}")
+    for warning in trained.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     if not figures:
         print("no labelled documents were held out to judge it by")
         return
