@@ -127,6 +127,14 @@ class BulkAnswer(TypedDict):
     errors_left_out: int
 
 
+class Highlight(TypedDict):
+    """A passage of a text; `marks` are the characters of it that are terms of the query."""
+
+    passage: str
+    start: int
+    marks: list[list[int]]
+
+
 class Hit(TypedDict):
     """A document found; `payload` is there where it was asked for."""
 
@@ -137,6 +145,7 @@ class Hit(TypedDict):
     text: NotRequired[str | None]
     code: NotRequired[str]
     rerank_score: NotRequired[float]
+    highlight: NotRequired[Highlight | None]
     differing_bits: NotRequired[list[int]]
 
 
@@ -156,6 +165,7 @@ class SearchResponse(TypedDict):
     corrected: NotRequired[list[tuple[str, str]]]
     """Unknown words of the text, and the known ones searched for in their place."""
     reranked: NotRequired[bool]
+    rescored_by: NotRequired[str]
     next_cursor: NotRequired[str | None]
     query_code: NotRequired[str]
     query_terms: NotRequired[list[dict[str, Any]]]

@@ -208,6 +208,9 @@ class Client(Operations):
         with_text: bool | None = None,
         with_code: bool | None = None,
         rerank: bool | None = None,
+        hybrid: Mapping[str, float] | None = None,
+        rescore: Mapping[str, Any] | None = None,
+        highlight: bool | None = None,
         explain: bool | None = None,
         encoder_fingerprint: str | None = None,
     ) -> answers.SearchResponse:

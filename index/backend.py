@@ -21,7 +21,9 @@ from index.filters import Filter
 from index.records import (
     DeleteResult,
     EncodedQueries,
+    Hybrid,
     Query,
+    Rescore,
     ScrollPage,
     SearchResult,
     StoredDocument,
@@ -201,6 +203,9 @@ class CollectionBackend(Protocol):
         with_code: bool = False,
         with_cursor: bool = True,
         rerank: bool = False,
+        hybrid: Hybrid | None = None,
+        rescore: Rescore | None = None,
+        highlight: bool = False,
     ) -> SearchResult:
         """Return the `k` best documents of each query, in the order of a ranking.
 
@@ -211,6 +216,10 @@ class CollectionBackend(Protocol):
         for a single query: documents added since the first page do not appear, deleted ones
         vanish, none comes twice and none is skipped. With `rerank`, the hits that would be returned
         are re-ordered by (rerank_score, distance, row).
+
+        `hybrid` says how the hybrid ranking puts codes and words together. With `rescore`, more
+        candidates than are wanted are found and ordered by (its score descending, row); no cursor
+        follows them. `highlight` adds a passage of the text to each hit.
 
         Raises:
             InputError: if `k` is not from 1 to :data:`MAX_K`, or `radius`, `ranking`, `offset`,

@@ -41,11 +41,13 @@ from index.inputs import batches, encode_documents, encode_queries, last_of_each
 from index.labels import labels_of
 from index.publication import Publication, Searched
 from index.rankings.choice import ranking_of
-from index.rankings.protocol import HAMMING
+from index.rankings.protocol import BM25, HAMMING, HYBRID
 from index.records import (
     DeleteResult,
     EncodedQueries,
+    Hybrid,
     Query,
+    Rescore,
     ScrollPage,
     SearchResult,
     StoredDocument,
@@ -97,7 +99,9 @@ class Collection(CollectionBase):
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
-        if indexed:
+        if indexed and self.ranking in (BM25, HYBRID):
+            self._publication.with_lexical()
+        elif indexed:
             self._publication.current()
 
     @property
@@ -254,6 +258,9 @@ class Collection(CollectionBase):
         with_code: bool = False,
         with_cursor: bool = True,
         rerank: bool = False,
+        hybrid: Hybrid | None = None,
+        rescore: Rescore | None = None,
+        highlight: bool = False,
     ) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.search`.
 
@@ -272,6 +279,9 @@ class Collection(CollectionBase):
             with_code=with_code,
             with_cursor=with_cursor,
             rerank=rerank,
+            hybrid=hybrid,
+            rescore=rescore,
+            highlight=highlight,
         )
         wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
@@ -295,7 +305,7 @@ class Collection(CollectionBase):
         known = self._store.read_rows(
             rows,
             with_payload=wanted.with_payload,
-            with_text=wanted.with_text,
+            with_text=wanted.with_text or wanted.highlight,
             with_code=search.needs_codes,
         )
         if len(known) < len(rows):
@@ -307,6 +317,7 @@ class Collection(CollectionBase):
             generation=generation.number,
             last_row=published.last_row,
             engine=generation.engine,
+            lexical=published.lexical,
         )
 
     def set_ranking(self, ranking: str) -> None:

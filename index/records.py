@@ -12,6 +12,7 @@ import numpy.typing as npt
 from corpus.document import Vector
 from encoder.codes import Codes, unpack_codes
 from encoder.features import Floats, QueryTerms
+from index.lexical.highlights import Highlight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,11 +75,32 @@ class EncodedQueries:
 
 
 @dataclass(frozen=True, slots=True)
+class Hybrid:
+    """How a hybrid ranking puts codes and words together; at most one of the two is given."""
+
+    codes: float | None = None
+    """What the standardised scores by codes weigh, those by words weighing 1."""
+    rrf: int | None = None
+    """The constant of reciprocal rank fusion, which takes the place of scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescore:
+    """More candidates than are wanted, by a search's ranking, and another order of them."""
+
+    by: str
+    """One of :data:`index.search.RESCORERS`."""
+    oversample: float = 4.0
+    """How many times as many candidates are rescored as hits are wanted, offset included."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One document found. `payload`, `text` and `code` are None where they were not asked for.
 
     `distance` is the Hamming distance from the query's code. `score` is the ranking's, the higher
     the better; see :meth:`index.rankings.protocol.Ranking.shown`. `code` is hexadecimal.
+    `highlight` is a passage of the text, if it was asked for and there is a text on both sides.
     `rerank_score` is None but in a re-ranked search, where it is the sum over the bits of
     |alpha_b - c_b|: the query's probability of a 1 against the stored bit.
     """
@@ -91,6 +113,7 @@ class Hit:
     text: str | None = None
     code: str | None = None
     rerank_score: float | None = None
+    highlight: Highlight | None = None
 
 
 StoredRow = tuple[str, dict[str, Any] | None, str | None, bytes | None]
@@ -105,7 +128,8 @@ class SearchResult:
     (rerank_score, distance, row). `next_cursors` continue the search of a single query, and are
     None where nothing is left or there are several queries. `ties_cut` tells whether documents
     with the score of the last hit were left out. `engine` names what searched, and `rankings`
-    what ordered the hits of each query. `queries` are the queries as they were encoded.
+    what ordered the hits of each query; where `rescored_by` is not None, more candidates than hits
+    came in that order and were put in another by it. `queries` are as they were encoded.
     """
 
     generation: int
@@ -116,6 +140,7 @@ class SearchResult:
     rankings: list[str]
     queries: EncodedQueries
     reranked: bool = False
+    rescored_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

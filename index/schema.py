@@ -57,9 +57,11 @@ class Description:
     """What :func:`index.engines.choice.build` is told, whoever opens the collection."""
 
 
-def first_meta(description: Description) -> dict[str, Any]:
-    """Return the entries of ``meta`` of an empty store."""
+def first_meta(description: Description, ranking: str | None = None) -> dict[str, Any]:
+    """Return the entries of ``meta`` of an empty store, with a default ranking if one is given."""
+    chosen = {} if ranking is None else {"default_ranking": ranking}
     return {
+        **chosen,
         "format_version": FORMAT_VERSION,
         "name": description.name,
         "n_bits": check_n_bits(description.n_bits),

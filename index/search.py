@@ -12,6 +12,7 @@ search may ask for any page anyway.
 from __future__ import annotations
 
 import binascii
+import math
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
@@ -27,20 +28,37 @@ from index.backend import MAX_K
 from index.engines.protocol import Rows
 from index.errors import InputError
 from index.filters import Filter, filter_to_json
+from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.highlights import highlight
+from index.lexical.index import LexicalIndex
 from index.rankings.protocol import (
     BM25,
     BY_CODES,
     HAMMING,
     HYBRID,
+    MAX_WEIGHT,
+    MIN_WEIGHT,
     RANKINGS,
     Ranked,
     Ranking,
     StatisticalRanking,
 )
-from index.records import EncodedQueries, Hit, SearchResult, StoredRow
+from index.records import (
+    EncodedQueries,
+    Hit,
+    Hybrid,
+    Rescore,
+    SearchResult,
+    StoredRow,
+)
 from index.slices import checkpoint
 
 MAX_OFFSET = 100_000
+MAX_OVERSAMPLE = 100
+MAX_RRF = 10_000
+LOGITS = "logits"
+RESCORERS = (BM25, LOGITS)
+"""What can rescore candidates: their words, or the real values of the query's bits."""
 # Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
@@ -64,6 +82,9 @@ class Wanted:
     with_code: bool = False
     with_cursor: bool = True
     rerank: bool = False
+    hybrid: Hybrid | None = None
+    rescore: Rescore | None = None
+    highlight: bool = False
 
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless a search of `n_queries` queries takes all of this."""
@@ -80,6 +101,34 @@ class Wanted:
             raise InputError("cursor", f"continues one query; there are {n_queries}")
         if self.cursor is not None and self.offset:
             raise InputError("offset", f"is {self.offset}; beside a cursor it must be left out")
+        if self.hybrid is not None:
+            check_hybrid(self.hybrid)
+        if self.rescore is not None:
+            self._check_rescore(self.rescore)
+
+    @property
+    def n_candidates(self) -> int:
+        """How many documents are rescored for each query."""
+        oversample = 1.0 if self.rescore is None else self.rescore.oversample
+        return math.ceil(oversample * (self.offset + self.k))
+
+    @property
+    def has_cursors(self) -> bool:
+        """Whether pages can be followed by cursors: whether a document's score is its own."""
+        return self.rescore is None and (self.hybrid is None or self.hybrid.rrf is None)
+
+    def _check_rescore(self, rescore: Rescore) -> None:
+        if rescore.by not in RESCORERS:
+            known = ", ".join(RESCORERS)
+            raise InputError("rescore", f"by is {rescore.by[:40]!a}; it must be one of {known}")
+        if not 1 <= rescore.oversample <= MAX_OVERSAMPLE:
+            given = f"oversample is {rescore.oversample:g}"
+            raise InputError("rescore", f"{given}; it must be from 1 to {MAX_OVERSAMPLE}")
+        if self.n_candidates > MAX_OFFSET:
+            most = f"oversample times offset and limit is {self.n_candidates:,}"
+            raise InputError("rescore", f"{most}; it must be at most {MAX_OFFSET:,}")
+        if self.rerank:
+            raise InputError("rerank", "cannot be asked for beside rescore")
 
     def _check_radius(self, radius: int, n_bits: int) -> None:
         if not 0 <= radius <= n_bits:
@@ -94,6 +143,17 @@ def check_ranking(ranking: str) -> None:
     if ranking not in RANKINGS:
         known = ", ".join(RANKINGS)
         raise InputError("ranking", f"is {ranking[:40]!a}; it must be one of {known}")
+
+
+def check_hybrid(hybrid: Hybrid) -> None:
+    """Raise InputError unless a hybrid ranking can be put together so."""
+    if hybrid.codes is not None and hybrid.rrf is not None:
+        raise InputError("hybrid", "has codes and rrf; it must have one of them")
+    if hybrid.codes is not None and not MIN_WEIGHT <= hybrid.codes <= MAX_WEIGHT:
+        bounds = f"it must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}"
+        raise InputError("hybrid", f"codes is {hybrid.codes:g}; {bounds}")
+    if hybrid.rrf is not None and not 1 <= hybrid.rrf <= MAX_RRF:
+        raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
 
 
 class Position(NamedTuple):
@@ -144,6 +204,7 @@ class Search:
         self._incarnation = incarnation
         bits_only = wanted.radius is not None or wanted.rerank or not queries.weighted.any()
         self.ranking: str = wanted.ranking or (HAMMING if bits_only else default)
+        self._check_ranking()
         self._after: Position | None = None
         if wanted.cursor is not None:
             self._after = read_cursor(wanted.cursor, *self._identity())
@@ -152,9 +213,15 @@ class Search:
             raise InputError("rerank", message, int(queries.weighted.argmin()))
 
     @property
+    def needs_words_to_rank(self) -> bool:
+        """Whether the documents are ranked by their words, alone or with their codes."""
+        return self.ranking in (BM25, HYBRID)
+
+    @property
     def needs_words(self) -> bool:
         """Whether the lexical index is needed."""
-        return self.ranking in (BM25, HYBRID)
+        rescore = self.wanted.rescore
+        return self.needs_words_to_rank or (rescore is not None and rescore.by == BM25)
 
     @property
     def statistics(self) -> tuple[float, ...] | None:
@@ -164,7 +231,11 @@ class Search:
     @property
     def needs_codes(self) -> bool:
         """Whether the codes of the hits are needed."""
-        return self.wanted.with_code or self.wanted.rerank or self.ranking != HAMMING
+        return self.wanted.with_code or self.wanted.rerank or not self._scores_are_distances
+
+    @property
+    def _scores_are_distances(self) -> bool:
+        return self.ranking == HAMMING and self.wanted.rescore is None
 
     def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
         """Return the page of each query; where `allowed` is given, only these rows are found."""
@@ -190,23 +261,49 @@ class Search:
         generation: int,
         last_row: int,
         engine: str,
+        lexical: LexicalIndex | None = None,
     ) -> SearchResult:
-        """Return the hits of the pages; `known` is what is stored of their rows."""
+        """Return the hits of the pages; `known` is what is stored of their rows.
+
+        `lexical` knows which words are rare, for highlights.
+        """
         found = [page.found for page in pages]
         shown = ranking.shown(self.queries, found)
         cursors: list[str | None] = [None] * len(pages)
-        if len(pages) == 1 and self.wanted.with_cursor:
+        if len(pages) == 1 and self.wanted.with_cursor and self.wanted.has_cursors:
             cursors = [self._next_cursor(pages[0], last_row, ranking)]
         return SearchResult(
             generation=generation,
-            hits=[self._in_turn(place, found, shown, known) for place in range(len(pages))],
+            hits=self._highlighted(
+                [self._in_turn(place, found, shown, known) for place in range(len(pages))], lexical
+            ),
             next_cursors=cursors,
             ties_cut=[page.tie_cut for page in pages],
             engine=engine,
             rankings=[self._ranking_of(place) for place in range(len(pages))],
             queries=self.queries,
             reranked=self.wanted.rerank,
+            rescored_by=None if self.wanted.rescore is None else self.wanted.rescore.by,
         )
+
+    def _check_ranking(self) -> None:
+        """Raise InputError unless the queries and all else that is wanted suit the ranking."""
+        wanted = self.wanted
+        if wanted.hybrid is not None and self.ranking != HYBRID:
+            message = f"is for the ranking {HYBRID!r}; this search is ranked by {self.ranking!r}"
+            raise InputError("hybrid", message)
+        if wanted.cursor is not None and not wanted.has_cursors:
+            what = "rescore" if wanted.rescore is not None else "rrf"
+            raise InputError("cursor", f"cannot be followed beside {what}; use offset")
+        explicit = wanted.ranking in (BM25, HYBRID)
+        by_words = wanted.rescore is not None and wanted.rescore.by == BM25
+        for position, text in enumerate(self.queries.texts):
+            if text is None and explicit:
+                message = f"is {wanted.ranking!r}, which needs a query that is a text"
+                raise InputError("ranking", message, position)
+            if text is None and by_words:
+                message = f"by is {BM25!r}, which needs a query that is a text"
+                raise InputError("rescore", message, position)
 
     def _ranking_of(self, place: int) -> str:
         """Return what orders the hits of a query: of a code nothing is known but its bits."""
@@ -253,7 +350,7 @@ class Search:
         rows = found.rows.tolist()
         stored = [known[row] for row in rows]
         codes = _stacked(stored, self.queries) if self.needs_codes else None
-        if codes is None or self.ranking == HAMMING:
+        if codes is None or self._scores_are_distances:
             distances: list[int] = (-found.scores).tolist()
         else:
             distances = hamming_distance(codes, self.queries.codes[place]).tolist()
@@ -269,6 +366,27 @@ class Search:
         if codes is None or not self.wanted.rerank:
             return hits
         return _reranked(hits, codes, self.queries.weights[place].astype(np.float64))
+
+    def _highlighted(self, hits: list[list[Hit]], lexical: LexicalIndex | None) -> list[list[Hit]]:
+        """Add passages to hits where they are wanted, and take texts away that are not."""
+        if not self.wanted.highlight:
+            return hits
+        analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
+        for place, text in enumerate(self.queries.texts):
+            if text is None:
+                continue
+            weights = dict.fromkeys(analyzer.terms(text), 1.0)
+            if lexical is not None:
+                weights = {one.term: one.idf for one in lexical.weigh(text).terms if one.idf}
+            hits[place] = [
+                replace(hit, highlight=highlight(hit.text, weights, analyzer))
+                if hit.text is not None
+                else hit
+                for hit in hits[place]
+            ]
+        if self.wanted.with_text:
+            return hits
+        return [[replace(hit, text=None) for hit in some] for some in hits]
 
     def _next_cursor(self, page: Page, last_row: int, ranking: Ranking) -> str | None:
         """Return the cursor of the page after this one, or None if this is the last."""
@@ -288,7 +406,8 @@ class Search:
         queries, wanted = self.queries, self.wanted
         shown = None if wanted.filter is None else filter_to_json(wanted.filter)
         asked = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
-        return (self.name, self._incarnation, self.ranking, *asked, wanted.radius, shown)
+        ranking = (self.ranking, wanted.hybrid)
+        return (self.name, self._incarnation, *ranking, *asked, wanted.radius, shown)
 
 
 def rows_of(pages: Sequence[Page]) -> list[int]:

@@ -53,6 +53,7 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     engine = args.search_by or source.engine_setting
     draft = folder.draft_collection(args.into, encoder=args.encoder, engine=engine)
     try:
+        draft.collection.set_ranking(source.ranking)
         with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
             copy_following(source, draft.collection, 0, bar.update)
         target = draft.publish()

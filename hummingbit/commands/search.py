@@ -22,7 +22,8 @@ from hummingbit.commands.opening import (
 )
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING, RANKINGS
-from index.records import Hit, Query, SearchResult
+from index.records import Hit, Hybrid, Query, Rescore, SearchResult
+from index.search import RESCORERS
 from service.schemas.results import add_codes, search_answer
 
 # Under the id of a hit.
@@ -42,6 +43,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--ranking",
         choices=RANKINGS,
         help="what orders the hits (default: the collection's own; for --code and --id, hamming)",
+    )
+    parser.add_argument(
+        "--codes-weight",
+        type=float,
+        metavar="W",
+        help="of the codes in the ranking hybrid, words weighing 1",
+    )
+    parser.add_argument(
+        "--rescore",
+        choices=RESCORERS,
+        help="put four times as many candidates in the order of another score",
     )
     add_filter(parser)
     parser.add_argument(
@@ -94,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
             offset=args.offset,
             cursor=args.cursor,
             rerank=args.rerank,
+            hybrid=None if args.codes_weight is None else Hybrid(codes=args.codes_weight),
+            rescore=None if args.rescore is None else Rescore(args.rescore),
         )
         if args.json:
             answer = _as_object(args, collection, found, time.perf_counter() - began)
@@ -105,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     if terms is not None:
         _tell(terms.recognized_terms, terms.corrected, hits=len(found.hits[0]))
     for hit in found.hits[0]:
-        _print_hit(hit, found.rankings[0])
+        _print_hit(hit, found.rescored_by or found.rankings[0])
     return 0
 
 
@@ -137,6 +151,8 @@ def _search_remotely(args: argparse.Namespace) -> int:
             with_text=args.with_text or None,
             with_code=args.with_code or None,
             rerank=args.rerank or None,
+            hybrid=None if args.codes_weight is None else {"codes": args.codes_weight},
+            rescore=None if args.rescore is None else {"by": args.rescore},
         )
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
@@ -144,7 +160,7 @@ def _search_remotely(args: argparse.Namespace) -> int:
     if "recognized_terms" in found:
         _tell(found["recognized_terms"], found["corrected"], hits=len(found["hits"]))
     for hit in found["hits"]:
-        _print_hit(_as_hit(hit), found["ranking"])
+        _print_hit(_as_hit(hit), found.get("rescored_by") or found["ranking"])
     return 0
 
 
@@ -195,4 +211,6 @@ def _as_object(
     )
     if args.rerank:
         answer["reranked"] = True
+    if found.rescored_by is not None:
+        answer["rescored_by"] = found.rescored_by
     return {**answer, "next_cursor": found.next_cursors[0]}

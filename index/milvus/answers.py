@@ -26,11 +26,13 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     """Return the answer of a search; `now` is where the collection stands.
 
     Raises:
-        InputError: if the ranking is one that Milvus does not have.
+        InputError: if the ranking is one that Milvus does not have, or hits are to be rescored.
         StoreError: if Milvus cannot be reached or refuses.
     """
     wanted = search.wanted
     check_on_milvus(search.ranking)
+    if wanted.rescore is not None:
+        raise InputError("rescore", "cannot be had of a collection on Milvus")
     condition = store.condition(wanted.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, wanted.radius)
@@ -89,7 +91,7 @@ class _HammingOnMilvus:
         wanted = search.wanted
         fields = ["row"]
         fields += ["payload", "original"] if wanted.with_payload else []
-        fields += ["content"] if wanted.with_text else []
+        fields += ["content"] if wanted.with_text or wanted.highlight else []
         fields += ["code"] if search.needs_codes else []
         if fields == ["row"]:
             return {row: (self._ids[row], None, None, None) for row in rows}
@@ -98,7 +100,7 @@ class _HammingOnMilvus:
             entity["row"]: (
                 id_,
                 to_payload(entity) if wanted.with_payload else None,
-                to_text(entity) if wanted.with_text else None,
+                to_text(entity) if wanted.with_text or wanted.highlight else None,
                 to_code(entity) if search.needs_codes else None,
             )
             for id_, entity in found.items()

@@ -53,7 +53,9 @@ from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
 from index.records import (
     DeleteResult,
     EncodedQueries,
+    Hybrid,
     Query,
+    Rescore,
     ScrollPage,
     SearchResult,
     StoredDocument,
@@ -254,6 +256,9 @@ class MilvusCollection(CollectionBase):
         with_code: bool = False,
         with_cursor: bool = True,
         rerank: bool = False,
+        hybrid: Hybrid | None = None,
+        rescore: Rescore | None = None,
+        highlight: bool = False,
     ) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.search`; the head of this module says more."""
         wanted = Wanted(
@@ -268,6 +273,9 @@ class MilvusCollection(CollectionBase):
             with_code=with_code,
             with_cursor=with_cursor,
             rerank=rerank,
+            hybrid=hybrid,
+            rescore=rescore,
+            highlight=highlight,
         )
         wanted.check(self.n_bits, len(queries))
         now = self._progress.now()

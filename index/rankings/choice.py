@@ -2,22 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from index.engines.protocol import Rows
 from index.publication import Published
 from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.bm25 import Bm25Ranking
 from index.rankings.hamming import HammingRanking
-from index.rankings.hybrid import HybridRanking
-from index.rankings.protocol import ASYMMETRIC, BM25, HYBRID, Ranking
+from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
+from index.rankings.protocol import ASYMMETRIC, BM25, Ranked, Ranking
+from index.rankings.reciprocal import ReciprocalRanking
+from index.rankings.rescored import RescoredRanking, Scorer
+from index.records import EncodedQueries
 from index.search import Search
 
 
 def ranking_of(search: Search, published: Published) -> Ranking:
     """Return the ranking that a search wants, of the documents that are published."""
-    lexical, moments = published.lexical, published.moments
+    ranking, rescore = _first_ranking(search, published), search.wanted.rescore
+    if rescore is None:
+        return ranking
+    scorer: Scorer = AsymmetricRanking(published.generation)
+    if rescore.by == BM25 and published.lexical is not None:
+        scorer = Bm25Ranking(published.lexical)
+    return RescoredRanking(ranking, scorer, search.wanted.n_candidates)
+
+
+def _first_ranking(search: Search, published: Published) -> Ranking:
+    if not search.needs_words_to_rank:
+        return _by_codes(search, published)
+    if all(text is not None for text in search.queries.texts):
+        return _by_words(search, published)
+    return _TextsByWords(_by_words(search, published), AsymmetricRanking(published.generation))
+
+
+def _by_codes(search: Search, published: Published) -> Ranking:
     if search.ranking == ASYMMETRIC:
         return AsymmetricRanking(published.generation)
-    if search.ranking == BM25 and lexical is not None:
-        return Bm25Ranking(lexical, search.statistics)
-    if search.ranking == HYBRID and lexical is not None and moments is not None:
-        return HybridRanking(published.generation, moments, lexical, statistics=search.statistics)
     return HammingRanking(published.generation, search.wanted.radius)
+
+
+def _by_words(search: Search, published: Published) -> Ranking:
+    lexical, moments = published.lexical, published.moments
+    if lexical is None or moments is None:
+        raise RuntimeError("a ranking by words is asked for where no lexical index is published")
+    if search.ranking == BM25:
+        return Bm25Ranking(lexical, search.statistics)
+    hybrid = search.wanted.hybrid
+    if hybrid is not None and hybrid.rrf is not None:
+        return ReciprocalRanking(published.generation, lexical, hybrid.rrf)
+    weight = DEFAULT_WEIGHT if hybrid is None or hybrid.codes is None else hybrid.codes
+    return HybridRanking(published.generation, moments, lexical, weight, search.statistics)
+
+
+class _TextsByWords:
+    """Ranks queries that are texts by one ranking, and others by their codes."""
+
+    def __init__(self, words: Ranking, codes: Ranking) -> None:
+        self._words = words
+        self._codes = codes
+        self.name = words.name
+
+    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+        return [
+            self._of(query).rank(query, k, allowed)[0]
+            for query in (queries[place : place + 1] for place in range(len(queries)))
+        ]
+
+    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        return [self._of(query).shown(query, [some])[0] for query, some in pairs]
+
+    def _of(self, query: EncodedQueries) -> Ranking:
+        return self._codes if query.texts[0] is None else self._words

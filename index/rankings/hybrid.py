@@ -29,8 +29,6 @@ from index.rankings.protocol import HYBRID, Ranked, Scores
 from index.records import EncodedQueries
 
 DEFAULT_WEIGHT = 0.3
-# Within these a difference in either score is never lost in the sum of the two.
-MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 
 
 class HybridRanking:
@@ -48,8 +46,8 @@ class HybridRanking:
     ) -> None:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
-        The codes count with a `weight` from :data:`MIN_WEIGHT` to :data:`MAX_WEIGHT`. With the
-        :meth:`statistics` of an earlier ranking, its query scores as it did then.
+        The codes count with a `weight` within the bounds of :mod:`index.rankings.protocol`. With
+        the :meth:`statistics` of an earlier ranking, its query scores as it did then.
         """
         self._codes = AsymmetricRanking(generation)
         self._n_documents = len(generation)

@@ -23,6 +23,10 @@ BY_CODES = frozenset({HAMMING, ASYMMETRIC})
 """Those that know no more of a text than its encoder does."""
 
 
+MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
+"""What the codes may weigh in a hybrid ranking; a difference in either score is not lost then."""
+
+
 class Ranked(NamedTuple):
     """What one query found, best first; rows with the same score in ascending order."""
 

@@ -72,8 +72,8 @@ class Database:
             raise
 
     @staticmethod
-    def create(path: Path, description: Description) -> None:
-        """Write an empty store to `path`, where there is none.
+    def create(path: Path, description: Description, ranking: str | None = None) -> None:
+        """Write an empty store to `path`, where there is none; `ranking` is its default one.
 
         Raises:
             StoreError: if it cannot be written.
@@ -85,7 +85,7 @@ class Database:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.executescript(f"BEGIN; {SCHEMA}")
-                entries = first_meta(description).items()
+                entries = first_meta(description, ranking).items()
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", entries)
                 connection.execute("COMMIT")
             Acknowledged(path, 0).close()

@@ -103,13 +103,13 @@ class Store:
         self.problems: list[str] = []
 
     @staticmethod
-    def create(path: Path, description: Description) -> None:
-        """Write an empty store to `path`, where there is none.
+    def create(path: Path, description: Description, ranking: str | None = None) -> None:
+        """Write an empty store to `path`, where there is none; `ranking` is its default one.
 
         Raises:
             StoreError: if it cannot be written.
         """
-        Database.create(path, description)
+        Database.create(path, description, ranking)
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading with, as soon as it is done."""

@@ -47,6 +47,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
     source = folder.collection(spec["source"])
     draft = folder.draft_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
     try:
+        draft.collection.set_ranking(source.ranking)
         row = _copy(source, draft.collection, progress)
         with gate.closed():
             copy_following(source, draft.collection, row)

@@ -20,7 +20,7 @@ from index.backend import CollectionBackend
 from index.errors import InputError
 from index.filters import Filter
 from index.rankings.protocol import HAMMING
-from index.records import Query, SearchResult
+from index.records import Hybrid, Query, Rescore, SearchResult
 from index.slices import checkpoint
 from service.batching import Asked, Batcher
 from service.http.field_errors import show
@@ -157,6 +157,11 @@ def _search_alone(
             offset=body.offset,
             cursor=body.cursor,
             rerank=body.rerank,
+            hybrid=None if body.hybrid is None else Hybrid(body.hybrid.codes, body.hybrid.rrf),
+            rescore=None
+            if body.rescore is None
+            else Rescore(body.rescore.by, body.rescore.oversample),
+            highlight=body.highlight,
         )
     answer = search_answer(
         collection,
@@ -170,6 +175,8 @@ def _search_alone(
     )
     if body.rerank:
         answer["reranked"] = True
+    if result.rescored_by is not None:
+        answer["rescored_by"] = result.rescored_by
     if body.with_cursor or body.cursor is not None:
         answer["next_cursor"] = result.next_cursors[0]
     if body.with_code:

@@ -51,6 +51,9 @@ def search_answer(
     if with_text:
         for one, hit in zip(written, hits, strict=True):
             one["text"] = hit.text
+    if any(hit.highlight is not None for hit in hits):
+        for one, hit in zip(written, hits, strict=True):
+            one["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
     if result.reranked:
         for one, hit in zip(written, hits, strict=True):
             one["rerank_score"] = hit.rerank_score

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from index.rankings.protocol import RANKINGS
+from index.rankings.protocol import MAX_WEIGHT, MIN_WEIGHT, RANKINGS
+from index.search import MAX_OVERSAMPLE, MAX_RRF, RESCORERS
 from service.schemas.common import (
     Code,
     Cursor,
@@ -25,11 +26,41 @@ RankingName = Annotated[
     str | None,
     Field(
         description="What orders the hits: hamming, by the distance of codes; asymmetric, by the"
-        " probability of a document's bits given the query's real values. Left out, the"
+        " probability of a document's bits given the query's real values; bm25, by the words that"
+        " they share with a text; hybrid, by both together. Left out, the"
         " collection's own; queries by code or id are ranked by hamming then.",
         json_schema_extra={"enum": [*RANKINGS, None]},
     ),
 ]
+
+
+class HybridOptions(RequestModel):
+    """How the hybrid ranking puts codes and words together: by one of the two."""
+
+    codes: float | None = Field(
+        None,
+        ge=MIN_WEIGHT,
+        le=MAX_WEIGHT,
+        description="The weight of the standardised scores by codes; those by words weigh 1.",
+    )
+    rrf: int | None = Field(
+        None, ge=1, le=MAX_RRF, description="The constant of reciprocal rank fusion, 60 as a rule."
+    )
+
+
+class RescoreOptions(RequestModel):
+    """More candidates than are wanted, by the ranking, and another order of them."""
+
+    by: str = Field(
+        description="What scores the candidates: their words, or the real values of the query.",
+        json_schema_extra={"enum": [*RESCORERS]},
+    )
+    oversample: float = Field(
+        4.0,
+        ge=1,
+        le=MAX_OVERSAMPLE,
+        description="How many times as many candidates as hits are wanted, `offset` included.",
+    )
 
 
 class BatchedSearch(RequestModel):
@@ -54,6 +85,11 @@ class SearchRequest(BatchedSearch):
     cursor: Cursor = None
     with_cursor: bool = Field(False, description="Answer with a `next_cursor`, if there is more.")
     with_code: bool = Field(False, description="Answer with the codes of the query and the hits.")
+    hybrid: HybridOptions | None = None
+    rescore: RescoreOptions | None = None
+    highlight: bool = Field(
+        False, description="Answer with a passage of each hit's text and the query's terms in it."
+    )
     rerank: bool = Field(
         False,
         description="Re-order the hits, and only them, by the query's probability of each bit"
@@ -90,6 +126,18 @@ class SearchBatch(RequestModel):
     encoder_fingerprint: Fingerprint = None
 
 
+class Highlight(ResponseModel):
+    """A passage of a text, never markup; characters are counted as Unicode code points.
+
+    `start` is where in the text it begins; `marks` are the characters of the passage that are terms
+    of the query, from and up to.
+    """
+
+    passage: str
+    start: int
+    marks: list[tuple[int, int]]
+
+
 class SearchHit(ResponseModel):
     """A document found, and what is below `score` if it was asked for.
 
@@ -105,6 +153,7 @@ class SearchHit(ResponseModel):
     score: float
     payload: dict[str, Any] = Field(default_factory=dict)
     text: str | None = None
+    highlight: Highlight | None = None
     code: str = ""
     rerank_score: float = 0
     differing_bits: list[int] = Field(default_factory=list)
@@ -127,11 +176,11 @@ class SearchResponse(ResponseModel):
 
     `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
     `ties_cut` tells whether documents with the score of the last hit were left out. With `rerank`
-    the same hits come by `rerank_score`, and `reranked` is true. Where the query is a text,
-    `recognized_terms` counts the distinct terms of it that the encoder knows; if it is 0, there are
-    no hits by codes. `corrected` lists the unknown words and the known ones, one edit away, that
-    were searched for in their place. `next_cursor` is there if it was asked for, and null on the
-    last page.
+    the same hits come by `rerank_score`, and `reranked` is true. With `rescore`, scores are those
+    of `rescored_by`, and there is no cursor. Where the query is a text, `recognized_terms` counts
+    the distinct terms of it that the encoder knows; if it is 0, there are no hits by codes.
+    `corrected` lists the unknown words and the known ones, one edit away, that were searched for in
+    their place. `next_cursor` is there if it was asked for, and null on the last page.
     """
 
     hits: list[SearchHit]
@@ -145,6 +194,7 @@ class SearchResponse(ResponseModel):
     recognized_terms: int | None = None
     corrected: list[tuple[str, str]] = Field(default_factory=list)
     reranked: bool = False
+    rescored_by: str = ""
     next_cursor: str | None = None
     query_code: str = ""
     query_terms: list[QueryTerm] = Field(default_factory=list)
