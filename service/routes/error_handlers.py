@@ -146,10 +146,11 @@ def _storage_problem(request: Request, error: Exception) -> ProblemError:
     if isinstance(error, StoreClosed) and name is not None and not _is_there(request, name):
         # It was dropped while this request was under way.
         return ProblemError(404, "unknown_collection", f"there is no collection {name!a}")
-    _log.error("storage failed", exc_info=error)
     for kind, message in _STORAGE_MESSAGES.items():
         if isinstance(error, kind):
+            _log.error("storage failed: %s", error)
             return ProblemError(503, "storage_failed", message)
+    _log.error("storage failed", exc_info=error)
     message = "the collection could not be read or written; the service's log says why"
     return ProblemError(503, "storage_failed", message)
 

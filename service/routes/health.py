@@ -67,9 +67,9 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
         "collections": collections,
         "encoders": {one.name: one.reason for one in bad_encoders},
     }
-    count = len(collections) + len(bad_encoders)
-    message = f"{count} in the data folder cannot be opened, {len(unwritable)} not be written"
-    problem = ProblemError(503, "not_ready", message)
+    counts = {"opened": len(collections) + len(bad_encoders), "written": len(unwritable)}
+    said = [f"{count} cannot be {what}" for what, count in counts.items() if count]
+    problem = ProblemError(503, "not_ready", f"in the data folder, {' and '.join(said)}")
     return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
 
 
