@@ -34,6 +34,7 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import BATCH_SIZE
 from index.base import CollectionBase
+from index.cursors import Position, read_cursor, write_cursor
 from index.engines.segments import Generation
 from index.errors import StoreError
 from index.filters import Filter
@@ -54,15 +55,7 @@ from index.records import (
     UpsertResult,
     Verification,
 )
-from index.search import (
-    Position,
-    Search,
-    Wanted,
-    check_ranking,
-    read_cursor,
-    rows_of,
-    write_cursor,
-)
+from index.search import Search, Wanted, check_ranking, rows_of
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store

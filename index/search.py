@@ -1,23 +1,10 @@
-"""A search: a page of what a ranking finds, its hits, and the cursor of the next page.
-
-A cursor holds the (score, row) of the last hit of a page, how many hits came before the next page,
-the last row that had been given when the first page was made, and what scores depended on then
-besides the documents themselves. Documents added later have higher
-rows and are left out; a document that was there keeps its place in the order, so none comes twice
-and none is skipped. A digest of the search and of the cursor itself refuses a cursor that belongs
-to another search or was altered; it guards against mistakes, not against forgery, for whoever can
-search may ask for any page anyway.
-"""
+"""A search: a page of what a ranking finds, its hits, and the cursor of the next page."""
 
 from __future__ import annotations
 
-import binascii
 import math
-import struct
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +12,7 @@ import numpy.typing as npt
 
 from encoder.codes import Codes, hamming_distance, unpack_codes
 from index.backend import MAX_K
+from index.cursors import Position, read_cursor, write_cursor
 from index.engines.protocol import Rows
 from index.errors import InputError
 from index.filters import Filter, filter_to_json
@@ -62,9 +50,6 @@ RESCORERS = (BM25, LOGITS)
 # Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
-
-_NUMBERS = struct.Struct(">dqqq")
-_DIGEST_SIZE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +139,6 @@ def check_hybrid(hybrid: Hybrid) -> None:
         raise InputError("hybrid", f"codes is {hybrid.codes:g}; {bounds}")
     if hybrid.rrf is not None and not 1 <= hybrid.rrf <= MAX_RRF:
         raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
-
-
-class Position(NamedTuple):
-    """Where a page ended: after the hit with `score` and `row`, the `passed`-th of them all."""
-
-    score: float
-    row: int
-    last_row: int
-    """The last row that had been given when the first page was made."""
-    passed: int
-    statistics: tuple[float, ...] = ()
-    """What scores depended on then; see :class:`index.rankings.protocol.StatisticalRanking`."""
 
 
 class Page(NamedTuple):
@@ -418,35 +391,6 @@ def rows_of(pages: Sequence[Page]) -> list[int]:
     return list({row for page in pages for row in page.found.rows.tolist()})
 
 
-def write_cursor(position: Position, *search: object) -> str:
-    """Return an opaque cursor for the search that `search` describes."""
-    numbers, statistics = position[:4], np.array(position.statistics, dtype=">f8")
-    packed = _NUMBERS.pack(*numbers) + statistics.tobytes()
-    return _encode(packed + _digest(packed, search))
-
-
-def read_cursor(cursor: str, *search: object) -> Position:
-    """Return the position that :func:`write_cursor` was given with the same `search`.
-
-    Raises:
-        InputError: if the cursor is of another search, or was altered.
-    """
-    try:
-        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-    except (UnicodeEncodeError, binascii.Error):
-        raw = b""
-    packed, digest = raw[:-_DIGEST_SIZE], raw[-_DIGEST_SIZE:]
-    known, rest = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
-    whole = len(known) == _NUMBERS.size and len(rest) % 8 == 0
-    if digest != _digest(packed, search) or _encode(raw) != cursor or not whole:
-        shown = ascii(cursor[:60])
-        message = f"is {shown}; it must be the next_cursor of a page of this same search"
-        raise InputError("cursor", message)
-    score, row, last_row, passed = _NUMBERS.unpack(known)
-    statistics = tuple(np.frombuffer(rest, dtype=">f8").tolist())
-    return Position(score, row, last_row, passed, statistics)
-
-
 def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
     rows, scores = found
     hits = Ranked(rows[start : start + k], scores[start : start + k])
@@ -473,12 +417,3 @@ def _reranked(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -
     scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
     scored = [replace(hit, rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
-
-
-def _encode(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
-    described = "\0".join(repr(one) for one in search).encode("utf-8", "surrogatepass")
-    return blake2b(packed + described, digest_size=_DIGEST_SIZE).digest()

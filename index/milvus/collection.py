@@ -31,6 +31,7 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import BATCH_SIZE
 from index.base import CollectionBase
+from index.cursors import Position, read_cursor, write_cursor
 from index.errors import StoreError
 from index.filters import Filter
 from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
@@ -63,7 +64,7 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
-from index.search import Position, Search, Wanted, check_ranking, read_cursor, write_cursor
+from index.search import Search, Wanted, check_ranking
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from index.backend import MAX_K
 from index.collection import Collection
+from index.cursors import Position, read_cursor, write_cursor
 from index.data_folder import DataFolder
 from index.errors import InputError
 from index.filters import parse_filter
 from index.records import Query
-from index.search import MAX_OFFSET, Position, read_cursor, write_cursor
+from index.search import MAX_OFFSET
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 
