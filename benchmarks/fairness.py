@@ -162,12 +162,12 @@ def measure(address: str, folder: Path, kind: Kind | None, seconds: float) -> di
     """Return what the cheap searches took, beside `kind` or alone."""
     cheap = _load(address, CHEAP, folder / "cheap.jsonl", seconds)
     if kind is None:
-        return _result(cheap)
+        return _cheap(cheap)
     bodies = folder / "expensive.jsonl"
     _write_bodies(bodies, kind)
     # Longer than the cheap ones, so that there is no moment without it.
     expensive = _load(address, kind, bodies, seconds + 1)
-    found = _result(cheap)
+    found = _cheap(cheap)
     beside = _result(expensive)
     found |= {"answered": beside["requests"], "refused": beside["failures"]}
     return {**found, "expensive_s": beside["p50_ms"] / 1000}
@@ -184,6 +184,13 @@ def _result(load: subprocess.Popen[str]) -> dict[str, float]:
     if load.returncode:
         raise SystemExit("a client failed; what it wrote is above")
     found: dict[str, float] = json.loads(output)
+    return found
+
+
+def _cheap(load: subprocess.Popen[str]) -> dict[str, float]:
+    found = _result(load)
+    if found["failures"]:
+        raise SystemExit(f"{found['failures']:.0f} cheap searches were not answered 200")
     return found
 
 

@@ -111,10 +111,11 @@ def summarize(latencies: list[list[float]], seconds: float, failures: int) -> di
 def main() -> None:
     address, method, path, bodies, clients, seconds = sys.argv[1:]
     lines = Path(bodies).read_bytes().splitlines()
+    host = f"Host: {urlsplit(address).netloc}\r\n"
     if method == "GET":
-        requests = [b"GET " + line + b" HTTP/1.1\r\nHost: x\r\n\r\n" for line in lines]
+        requests = [f"GET {line.decode()} HTTP/1.1\r\n{host}\r\n".encode() for line in lines]
     else:
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\n{host}Content-Type: application/json\r\n"
         requests = [f"{head}Content-Length: {len(line)}\r\n\r\n".encode() + line for line in lines]
     print(json.dumps(asyncio.run(_run(address, requests, int(clients), float(seconds)))))
 
