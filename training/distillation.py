@@ -71,7 +71,7 @@ def distill(
     check_place(out, overwrite=overwrite)
     check_directions(teacher, data)
     parts = split_documents(data, recipe)
-    features = choose_features(data, parts.training, recipe.max_terms)
+    features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     loss = DistillationLoss(data, teacher, recipe, features, parts)
     schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
     run = {"recipe": asdict(recipe), "data": data.sha256, "teacher": teacher.about()}
@@ -236,6 +236,7 @@ def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
         seed=recipe.seed,
         hidden=recipe.hidden,
         max_terms=recipe.max_terms,
+        analyzer=recipe.analyzer,
         word_dropout=recipe.word_dropout,
         # The objective sees vectors as they are.
         vector_noise=0.0,

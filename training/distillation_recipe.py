@@ -32,6 +32,11 @@ class DistillationRecipe:
     learning_rate: float = setting(3e-3, "step size of Adam")
     hidden: int = setting(256, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
+    analyzer: str = setting(
+        "unicode",
+        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
+        " runs of characters besides, such as unicode+english",
+    )
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",

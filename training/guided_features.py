@@ -29,11 +29,15 @@ def choose_and_guess(
     Raises:
         TrainingDataError: if no term occurs in two texts.
     """
+
+    def choose(max_terms: int) -> Features:
+        return choose_features(data, parts.training, max_terms, recipe.features, recipe.analyzer)
+
     wanted = METHODS[recipe.method].pairs == "all" and recipe.guesses == "linear"
     if not wanted or data.is_multi_label:
-        return choose_features(data, parts.training, recipe.max_terms, recipe.features), None
+        return choose(recipe.max_terms), None
     candidates = recipe.max_terms * (_CANDIDATES if recipe.terms == "telling" else 1)
-    features = choose_features(data, parts.training, candidates, recipe.features)
+    features = choose(candidates)
     rows = features.transform(data.take(parts.training))  # type: ignore[arg-type]
     guesses = guess_classes(rows, parts.shown[parts.training], recipe.seed)
     if isinstance(features, TextFeatures) and features.dimension > recipe.max_terms:

@@ -33,7 +33,7 @@ def train_linear(
     """
     check_place(out, overwrite=overwrite)
     parts = split(data, recipe)
-    features = choose_features(data, parts.training, recipe.max_terms)
+    features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
     if min(rows.shape) < recipe.n_bits:
         found = f"{rows.shape[0]:,} documents with {rows.shape[1]:,} features"

@@ -85,7 +85,7 @@ def train_metric(
     torch.manual_seed(recipe.seed)
     spd = build_spd_network(data, parts.training, recipe) if data.are_matrices else None
     features = (
-        choose_features(data, parts.training, recipe.max_terms, recipe.features)
+        choose_features(data, parts.training, recipe.max_terms, recipe.features, recipe.analyzer)
         if spd is None
         else spd.features()
     )

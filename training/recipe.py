@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from encoder.analyzers import Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
 
 
@@ -55,6 +56,14 @@ def setting(default: Any, help_text: str, *choices: str) -> Any:
     return field(default=default, metadata={"help": help_text, "choices": choices or None})
 
 
+def check_analyzer(name: str) -> None:
+    """Raise RecipeError if no analyzer has this name."""
+    try:
+        Analyzer.named(name)
+    except AnalyzerError as error:
+        raise RecipeError(f"analyzer: {error}") from None
+
+
 def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
     """Check the settings of a recipe, a dataclass whose fields :func:`setting` made.
 
@@ -71,6 +80,7 @@ def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
         value, choices = getattr(recipe, one.name), one.metadata["choices"]
         if choices and value not in choices:
             raise RecipeError(f"{one.name} is {value!r}; it must be one of {', '.join(choices)}")
+    check_analyzer(recipe.analyzer)
     for name, (is_right, expected) in ranges.items():
         if not is_right:
             raise RecipeError(f"{name} is {getattr(recipe, name):g}; it must be {expected}")
@@ -104,6 +114,11 @@ class Recipe:
         0.5, "share of hidden units left out where all labels are shown (ssb-vae, texts)"
     )
     max_terms: int = setting(10_000, "terms in the vocabulary")
+    analyzer: str = setting(
+        "unicode",
+        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
+        " runs of characters besides, such as unicode+english",
+    )
     terms: str = setting(
         "telling",
         "which terms (ssb-vae): those that tell most about guessed classes, or the most frequent",
@@ -242,4 +257,8 @@ class LinearRecipe:
     supervision: float = 1.0
     seed: int = 0
     max_terms: int = 10_000
+    analyzer: str = "unicode"
     validation_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_analyzer(self.analyzer)

@@ -26,7 +26,10 @@ from training.metric_recipe import MetricRecipe
 from training.recipe import METHODS, LinearRecipe, Recipe
 
 # The settings that are asked for where no method is named.
-COMMON = ("n_bits", "supervision", "seed", "epochs", "least_batches", "hidden", "max_terms")
+COMMON = (
+    *("n_bits", "supervision", "seed", "epochs", "least_batches", "hidden", "max_terms"),
+    "analyzer",
+)
 LINEAR = {
     "itq": "PCA, turned to lose least in rounding (iterative quantization)",
     "pca-sign": "the signs of the first principal components",

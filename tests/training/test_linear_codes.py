@@ -9,6 +9,7 @@ from sklearn.decomposition import PCA
 
 from encoder.artifact import load_encoder
 from encoder.codes import unpack_codes
+from encoder.features import TextFeatures
 from evaluation.evaluate import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from training.data import TrainingDataError, gather
@@ -94,3 +95,13 @@ def test_more_bits_than_features_are_refused(tmp_path: Path) -> None:
 def test_labels_are_not_needed(tmp_path: Path) -> None:
     bare = gather([replace(d, labels=()) for d in topic_documents(100)])
     assert train_linear(bare, LinearRecipe("lsh", n_bits=16), tmp_path / "e").validation == {}
+
+
+def test_texts_are_split_as_the_recipe_says(tmp_path: Path) -> None:
+    data = gather(topic_documents(200))
+    recipe = LinearRecipe("lsh", n_bits=16, analyzer="unicode+english+3-4grams")
+    train_linear(data, recipe, tmp_path / "e")
+    features = load_encoder(tmp_path / "e").features
+    assert isinstance(features, TextFeatures)
+    assert features.analyzer.name == recipe.analyzer
+    assert any(term.startswith("~") for term in features.vocabulary)

@@ -6,7 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from training.recipe import Recipe, RecipeError
+from training.distillation_recipe import DistillationRecipe
+from training.metric_recipe import MetricRecipe
+from training.recipe import LinearRecipe, Recipe, RecipeError
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,16 @@ from training.recipe import Recipe, RecipeError
 def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
     with pytest.raises(RecipeError, match=f"{setting} is "):
         replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "recipe", [Recipe, LinearRecipe, MetricRecipe, DistillationRecipe], ids=lambda one: one.__name__
+)
+def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
+    method = {"method": "itq"} if recipe is LinearRecipe else {}
+    assert recipe(**method, analyzer="unicode+german+3-4grams").analyzer.endswith("grams")
+    with pytest.raises(RecipeError, match=r"analyzer: .* has no stemmer of"):
+        recipe(**method, analyzer="unicode+klingon")
 
 
 @pytest.mark.parametrize("setting", ["method", "features", "terms", "threshold", "likeness"])
