@@ -189,3 +189,35 @@ def test_a_build_that_fails_late_is_gone_on_with(
     assert said[1].startswith("hummingbit: bad.jsonl.gz:61: is not valid JSON")
     assert hummingbit("index", "add", "late", "corpus.jsonl") == 0
     assert "50 of them unchanged, 60 in all" in capsys.readouterr().out
+
+
+def test_what_a_search_did_not_recognise_is_said(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert hummingbit("search", "c", "aple jam", "--ranking", "hamming") == 0
+    assert capsys.readouterr().err == "'aple' is unknown; searched for 'apple'\n"
+    assert hummingbit("search", "c", "zzqx", "--ranking", "hamming") == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "the encoder knows no word of the query, and finds nothing\n")
+
+
+def test_near_duplicates_are_listed_and_deleted(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [*random_texts(3), random_texts(1)[0]]
+    lines = [json.dumps({"id": f"n{i}", "text": text}) + "\n" for i, text in enumerate(texts)]
+    Path("near.jsonl").write_text("".join(lines))
+    assert hummingbit("index", "build", "n", "near.jsonl", "--encoder", "plain") == 0
+    capsys.readouterr()
+    options = ("--radius", 0, "--confirm", 0.9)
+    for delete in ((), ("--delete",)):
+        assert hummingbit("index", "duplicates", "n", *options, *delete) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out) == {"ids": ["n0", "n3"]}
+        assert "1 clusters; 1 documents have an older near-duplicate" in err
+    assert "1 deleted, 3 left" in err
+    assert hummingbit("index", "duplicates", "n", *options) == 0
+    assert capsys.readouterr().out == ""
+    assert hummingbit("index", "duplicates", "n", "--radius", 33) == 2
+    assert "radius: is 33; it must be from 0 to 32" in capsys.readouterr().err
