@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from hummingbit import answers
+from hummingbit.answers import Ranking
 from hummingbit.calls import ServiceError
+from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
 from index.transfer import Header, check_same_encoder, encoder_of_export
 
@@ -36,6 +38,7 @@ def header_of(client: Client, name: str) -> Header:
         encoder_fingerprint=None if encoder is None else encoder["fingerprint"],
         engine=found["engine_setting"],
         documents=found["documents"],
+        ranking=found["ranking"],
     )
 
 
@@ -93,6 +96,8 @@ def make_collection_for(client: Client, name: str, header: Header) -> bool:
         if [one["pointer"] for one in error.errors] != ["/engine"]:
             raise
         client.create_collection(name, encoder=encoder, n_bits=n_bits)
+    if header.ranking != HAMMING:
+        client.update_collection(name, ranking=cast(Ranking, header.ranking))
     return True
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
@@ -34,6 +34,7 @@ from index.engines.choice import ENGINES
 from index.errors import EncoderMismatch, InputError, UnknownCollection
 from index.ingest import COMMIT_SIZE, IngestReport
 from index.inputs import batches
+from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument
 from index.schema import AUTO
 
@@ -53,6 +54,8 @@ class Header:
     engine: str
     """What it was to be searched by; exports had none before collections could ask for one."""
     documents: int
+    ranking: str = HAMMING
+    """What ordered the hits of searches that named no ranking."""
 
 
 def export_collection(
@@ -76,6 +79,7 @@ def export_collection(
             encoder_fingerprint=collection.encoder_fingerprint,
             engine=collection.engine_setting,
             documents=len(collection),
+            ranking=collection.ranking,
         )
         return write_export(header, _pages(collection), stream, progress)
 
@@ -177,7 +181,8 @@ class Export:
 def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
     """Return the collection to import into; it is made like the one exported if there is none.
 
-    It is then searched by the same engine, where collections of the folder can be.
+    It is then searched by the same engine and ranked by the same ranking, where collections of the
+    folder can be.
 
     Raises:
         EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
@@ -191,7 +196,10 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
         encoder = _encoder_for(folder, header)
         n_bits = header.n_bits if encoder is None else None
         engine = _engine_for(folder, header)
-        return folder.create_collection(name, encoder=encoder, n_bits=n_bits, engine=engine)
+        created = folder.create_collection(name, encoder=encoder, n_bits=n_bits, engine=engine)
+        with suppress(InputError):  # Milvus ranks by one only
+            created.set_ranking(header.ranking)
+        return created
     check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
     return collection
 
@@ -282,6 +290,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         encoder_fingerprint=record["encoder_fingerprint"],
         engine=record.get("engine", AUTO),
         documents=record["documents"],
+        ranking=record.get("ranking", HAMMING),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)
@@ -291,6 +300,8 @@ def _parse_header(record: dict[str, Any]) -> Header:
         raise TypeError("n_bits and documents must be whole numbers")
     if header.engine not in ENGINES:
         raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
+    if header.ranking not in RANKINGS:
+        raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
     return header
 
 

@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
         odd = np.array([1.1, -0.0, 3e-40, 1e30, 1 / 3, 7], dtype=np.float32)
         numbers.upsert([Document(id="v", vector=odd, payload={"a": [1, {"b": None}]})])
         plain = data.create_collection("plain", n_bits=24, engine="distinct")
+        plain.set_ranking("asymmetric")
         plain.upsert([Document(id="p", code="00ff00")])
     return tmp_path
 
@@ -74,6 +75,7 @@ def test_what_is_exported_is_imported(folder: Path, name: str) -> None:
         again, before = data.collection("again"), data.collection(name)
         assert again.encoder_fingerprint == before.encoder_fingerprint
         assert again.engine_setting == before.engine_setting
+        assert again.ranking == before.ranking
         assert again.verify().problems == []
     assert exported(folder, "again").splitlines()[1:] == content.splitlines()[1:]
 
