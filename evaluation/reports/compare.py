@@ -14,7 +14,7 @@ from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.significance.resampling import compare, pair_queries
 
 
-def judge(
+def compare_reports(
     report: Report,
     rules: Sequence[Rule] = (),
     baseline: Report | None = None,

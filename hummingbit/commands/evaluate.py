@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.reports.compare import judge
+from evaluation.reports.compare import compare_reports
 from evaluation.reports.formats import write_folder
 from evaluation.reports.gate import Rule, read_gate
 from evaluation.reports.job import Job
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys([*chosen_metrics(args), *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
     job = Measuring(args, metrics).measure([name])[name]
-    report = judge(job.report, rules, baseline, common_queries=args.common_queries)
+    report = compare_reports(job.report, rules, baseline, common_queries=args.common_queries)
     if args.out is not None:
         _write(Job(report, job.run), args.out, baseline)
     if args.json:

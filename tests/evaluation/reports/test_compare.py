@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation.reports.compare import judge
+from evaluation.reports.compare import compare_reports
 from evaluation.reports.gate import GateError, parse_gate
 from evaluation.reports.job import run_job
 from evaluation.reports.report import Report
@@ -32,7 +32,7 @@ def report_of(folder: DataFolder, name: str, queries: int = 200) -> Report:
 
 def test_a_run_against_itself_passes(folder: DataFolder) -> None:
     report = report_of(folder, "good")
-    judged = judge(report, GATE, report)
+    judged = compare_reports(report, GATE, report)
     assert judged.passed
     assert judged.gate is not None
     assert [one.status for one in judged.gate] == ["passed", "passed"]
@@ -41,7 +41,7 @@ def test_a_run_against_itself_passes(folder: DataFolder) -> None:
 
 
 def test_shuffled_codes_fail(folder: DataFolder) -> None:
-    judged = judge(report_of(folder, "shuffled"), GATE, report_of(folder, "good"))
+    judged = compare_reports(report_of(folder, "shuffled"), GATE, report_of(folder, "good"))
     assert not judged.passed
     assert judged.gate is not None
     assert [one.status for one in judged.gate] == ["failed", "failed"]
@@ -53,7 +53,7 @@ def test_shuffled_codes_fail(folder: DataFolder) -> None:
 
 
 def test_a_warning_does_not_fail(folder: DataFolder) -> None:
-    judged = judge(report_of(folder, "shuffled"), WARN)
+    judged = compare_reports(report_of(folder, "shuffled"), WARN)
     assert judged.gate is not None
     assert [one.status for one in judged.gate] == ["warned"]
     assert judged.passed
@@ -62,14 +62,14 @@ def test_a_warning_does_not_fail(folder: DataFolder) -> None:
 
 def test_without_rules_or_baseline_nothing_is_added(folder: DataFolder) -> None:
     report = report_of(folder, "good")
-    assert judge(report) == report
+    assert compare_reports(report) == report
 
 
 def test_the_order_of_the_baselines_queries_does_not_matter(folder: DataFolder) -> None:
     queries = labelled_codes(50, 1, "q")
     there = run_job(folder.collection("good"), queries).report
     back = run_job(folder.collection("good"), queries[::-1]).report
-    changes = judge(there, baseline=back).changes
+    changes = compare_reports(there, baseline=back).changes
     assert changes is not None
     assert all(one.p_value == 1 for one in changes)
 
@@ -77,21 +77,21 @@ def test_the_order_of_the_baselines_queries_does_not_matter(folder: DataFolder) 
 def test_what_cannot_be_compared_is_refused(folder: DataFolder) -> None:
     report = report_of(folder, "good")
     with pytest.raises(EvaluationError, match="not answered the same queries"):
-        judge(report, baseline=report_of(folder, "good", queries=199))
+        compare_reports(report, baseline=report_of(folder, "good", queries=199))
     with pytest.raises(GateError, match="there is no baseline"):
-        judge(report, GATE)
+        compare_reports(report, GATE)
     with pytest.raises(GateError, match="was not measured"):
-        judge(report, parse_gate('[metrics."P@5"]\nmin = 0.1\n'))
+        compare_reports(report, parse_gate('[metrics."P@5"]\nmin = 0.1\n'))
 
 
 def test_on_the_common_queries_the_others_are_left_out_and_told_of(folder: DataFolder) -> None:
     queries = labelled_codes(200, 1, "q")
     ours = run_job(folder.collection("shuffled"), queries[:150]).report
     theirs = run_job(folder.collection("good"), queries[:49:-1]).report
-    judged = judge(ours, GATE, theirs, common_queries=True)
+    judged = compare_reports(ours, GATE, theirs, common_queries=True)
     note = "leave out 50 queries that the baseline lacks and 50 that only it has"
     assert any(note in one for one in judged.notes)
-    same = judge(
+    same = compare_reports(
         run_job(folder.collection("shuffled"), queries[50:150]).report,
         GATE,
         run_job(folder.collection("good"), queries[50:150]).report,
@@ -102,4 +102,4 @@ def test_on_the_common_queries_the_others_are_left_out_and_told_of(folder: DataF
     assert judged.gate == same.gate
     other = run_job(folder.collection("good"), labelled_codes(5, 2, "other")).report
     with pytest.raises(EvaluationError, match="none of the queries"):
-        judge(ours, baseline=other, common_queries=True)
+        compare_reports(ours, baseline=other, common_queries=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.reports.compare import judge
+from evaluation.reports.compare import compare_reports
 from evaluation.reports.formats import FORMATS, write_folder
 from evaluation.reports.gate import parse_gate
 from evaluation.reports.job import Job, run_job
@@ -33,7 +33,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     path = make_collections(tmp_path_factory.mktemp("data"), codes=documents)
     with DataFolder(path, writable=False) as folder:
         done = run_job(folder.collection("codes"), odd, ["P@100", "mAP@100", "P@10"])
-    return replace(done, report=judge(done.report, GATE, done.report))
+    return replace(done, report=compare_reports(done.report, GATE, done.report))
 
 
 def test_junit_has_a_test_case_for_each_metric_of_the_gate(job: Job) -> None:

@@ -6,7 +6,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from evaluation.reports.compare import judge
+from evaluation.reports.compare import compare_reports
 from evaluation.reports.gate import parse_gate
 from evaluation.reports.html import PLOTS, to_html
 from evaluation.reports.job import run_job
@@ -27,7 +27,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Report]:
     path = make_collections(tmp_path_factory.mktemp("data"), **contents)
     with DataFolder(path, writable=False) as folder:
         good, bad = (run_job(folder.collection(name), queries).report for name in contents)
-    return judge(bad, GATE, good), good
+    return compare_reports(bad, GATE, good), good
 
 
 @pytest.fixture(scope="module")
