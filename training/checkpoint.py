@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -23,10 +24,15 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run keeps its state; `run` identifies its settings and data."""
+    """Where a run keeps its state; `run`, a JSON object, identifies its settings and data.
+
+    An earlier version may have written the state, before there were all of today's settings.
+    `absent` holds what such a setting amounted to then.
+    """
 
     path: Path
     run: str
+    absent: Mapping[str, Any] = field(default_factory=dict)
 
     def save(
         self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], history: History
@@ -55,12 +61,31 @@ class Checkpoint:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
             raise CheckpointError(f"{self.path}: {error}; delete it to start afresh") from error
-        if metadata.get("run") != self.run:
+        if not self._is_of_this_run(metadata.get("run", "")):
             problem = "was written by a run with other settings or data"
             raise CheckpointError(f"{self.path}: {problem}; delete it to start afresh")
-        _unflatten(tensors, model, optimizers)
+        try:
+            _unflatten(tensors, model, optimizers)
+        except (RuntimeError, ValueError) as error:
+            problem = f"does not fit the network: {error}"
+            raise CheckpointError(f"{self.path}: {problem}; delete it to start afresh") from error
         history: History = json.loads(metadata["history"])
         return history
+
+    def _is_of_this_run(self, written: str) -> bool:
+        if written == self.run:
+            return True
+        try:
+            before, now = json.loads(written), json.loads(self.run)
+            known, settings = before.pop("recipe"), now.pop("recipe")
+        except (ValueError, AttributeError, KeyError):
+            return False
+        added = settings.keys() - known.keys()
+        return bool(
+            before == now
+            and known.items() <= settings.items()
+            and all(name in self.absent and settings[name] == self.absent[name] for name in added)
+        )
 
     def remove(self) -> None:
         """Delete the state of a run that has ended."""

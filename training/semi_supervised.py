@@ -49,6 +49,9 @@ from training.pipeline import (
 from training.queries import ClozeTask
 from training.recipe import METHODS, Recipe
 
+# What the settings that 0.1.0 did not have amounted to in it.
+BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words"}
+
 # What unit-length rows are multiplied by on their way into the first layer; see SparseLinear.
 UNIT_ROW_SCALE = 5.0
 
@@ -107,7 +110,7 @@ def train(
     )
     about = {"recipe": asdict(recipe), "data": data.sha256, "device": device, "amp": amp}
     run = json.dumps(about, sort_keys=True)
-    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
+    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS)
     history = fit(
         model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
     )

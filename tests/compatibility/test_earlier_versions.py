@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from corpus.document import Document
 from corpus.readers import read_documents
@@ -157,6 +158,10 @@ def test_an_interrupted_run_is_resumed(
     monkeypatch.chdir(written)
     out = "interrupted/topics"
     arguments = ["train", "ssb-vae", "--data", f"corpora/{TEXTS}", "--out", out, *SMALL]
-    assert main([*arguments, "--epochs", "5"]) == 0
+    with safe_open("interrupted/topics.checkpoint", framework="np") as file:
+        recipe = json.loads(file.metadata()["run"])["recipe"]
+    # The first version had one analyzer and did not name it.
+    analyzer = recipe.get("analyzer", "words")
+    assert main([*arguments, "--epochs", "5", "--analyzer", analyzer]) == 0
     assert "16 bits" in capsys.readouterr().out
     assert load_encoder(Path(out)).n_bits == 16

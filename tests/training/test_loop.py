@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -121,3 +122,19 @@ def test_a_loss_that_is_not_a_number_stops_the_run() -> None:
 
     with pytest.raises(DivergedError, match="diverged in epoch 1: fit_loss nan"):
         fit(model, loss, 10, SCHEDULE, progress=False)
+
+
+def test_a_checkpoint_from_before_a_setting_is_of_a_run_that_does_as_it_did(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run.checkpoint"
+    before = json.dumps({"recipe": {"epochs": 3}, "data": "d"})
+    Checkpoint(path, before).save(Regression(), [], [{"loss": 1.0}])
+    for pace, fits in (("slow", True), ("fast", False)):
+        now = json.dumps({"recipe": {"epochs": 3, "pace": pace}, "data": "d"})
+        checkpoint = Checkpoint(path, now, {"pace": "slow"})
+        if fits:
+            assert checkpoint.restore(Regression(), []) == [{"loss": 1.0}]
+        else:
+            with pytest.raises(CheckpointError, match="other settings or data"):
+                checkpoint.restore(Regression(), [])
