@@ -42,7 +42,7 @@ class Lane:
             ProblemError: 429 if too many wait already.
         """
         if self._places.locked() and self._waiting >= self._most:
-            message = f"{self._waiting} expensive requests are waiting already; try again later"
+            message = f"{self._waiting} expensive requests are already waiting; try again later"
             raise ProblemError(429, "too_many_requests", message)
         if give_back := state.get("give_back_turn"):
             give_back()

@@ -33,13 +33,13 @@ def _check_pattern(pattern: str) -> str:
 
 def _check_uri(uri: str | None) -> str | None:
     if uri is not None and ("://" not in uri or "@" in uri):
-        raise ValueError("must be like http://HOST:19530, and the token be given apart from it")
+        raise ValueError("must look like http://HOST:19530; give the token as milvus_token")
     return uri
 
 
 def _check_key(key: SecretStr | None) -> SecretStr | None:
     if key is not None and len(key.get_secret_value()) < MIN_KEY_LENGTH:
-        raise ValueError(f"must have {MIN_KEY_LENGTH} characters or more, drawn at random")
+        raise ValueError(f"must have {MIN_KEY_LENGTH} random characters or more")
     return key
 
 
@@ -57,75 +57,76 @@ class Settings(BaseSettings):
         default=Path(), description="the folder that holds encoders/ and collections/"
     )
     host: str = Field(default="127.0.0.1", description="the address to listen on")
-    port: int = Field(
-        default=8000, ge=0, le=65_535, description="the port; 0 takes any that is free"
-    )
+    port: int = Field(default=8000, ge=0, le=65_535, description="the port; 0 for any free one")
 
     read_only: bool = Field(
         default=False,
-        description="serve what the data folder holds at the start, change nothing, lock nothing",
+        description="serve without writing or locking; follow the service that writes",
     )
 
     engine: Engine = Field(
-        default="local", description="where collections lie: local, in data_dir, or milvus"
+        default="local", description="where collections are stored: local, in data_dir, or milvus"
     )
     milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(
-        default=None, description="of Milvus, http://HOST:PORT; a token is a setting of its own"
+        default=None, description="the address of Milvus, http://HOST:PORT, without the token"
     )
     milvus_token: SecretStr | None = Field(
-        default=None, description="what Milvus takes for a user and password, USER:PASSWORD"
+        default=None, description="the token for Milvus, such as USER:PASSWORD"
     )
 
     keys_file: Path | None = Field(
         default=None,
-        description="where the hashes of the keys are (default: keys.json in data_dir)",
+        description="the file with the hashes of the keys (default: keys.json in data_dir)",
     )
-    admin_key: Key = Field(default=None, description="a key that may do anything")
-    write_key: Key = Field(default=None, description="a key that may read and write documents")
-    read_key: Key = Field(default=None, description="a key that may only read")
+    admin_key: Key = Field(default=None, description="a key with the role admin")
+    write_key: Key = Field(default=None, description="a key with the role write")
+    read_key: Key = Field(default=None, description="a key with the role read")
 
-    max_body_bytes: Count = Field(default=1 << 20, description="of a body, but for bulk requests")
+    max_body_bytes: Count = Field(
+        default=1 << 20, description="largest body, except of bulk requests"
+    )
     max_bulk_body_bytes: Count = Field(
-        default=16 << 20, description="of a body that carries documents or labelled queries"
+        default=16 << 20, description="largest body with documents or labelled queries"
     )
     max_snapshot_bytes: Count = Field(
-        default=16 << 30, description="of a snapshot that is uploaded"
+        default=16 << 30, description="largest snapshot that can be uploaded"
     )
     max_response_bytes: Count = Field(
-        default=64 << 20, description="of an answer; what would have more is refused"
+        default=64 << 20, description="largest response; a larger one is refused"
     )
     max_json_depth: int = Field(
-        default=96, ge=1, le=MAX_JSON_DEPTH, description="levels of objects and lists in a body"
+        default=96,
+        ge=1,
+        le=MAX_JSON_DEPTH,
+        description="nested levels of objects and lists in a body",
     )
-    max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters of a text")
+    max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters in a text")
     max_id_length: int = Field(
-        default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH, description="characters of a document's id"
+        default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH, description="characters in a document's id"
     )
     id_pattern: Annotated[str, AfterValidator(_check_pattern)] = Field(
         default=r"[^\x00]+",
-        description="a regular expression that the whole of every id must match",
+        description="a regular expression that every id must match as a whole",
     )
-    max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K, description="hits of a search")
+    max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K, description="hits in a search")
     max_hits: Count = Field(
-        default=100_000, description="searches of a batch times the largest limit"
+        default=100_000, description="searches in a batch times the largest limit"
     )
-    max_documents: Count = Field(default=10_000, description="documents of an upsert")
-    max_searches: Count = Field(default=1_000, description="searches of a batch")
-    max_inputs: Count = Field(default=1_000, description="inputs to encode at once")
-    max_queries: Count = Field(default=10_000, description="queries of an evaluation")
+    max_documents: Count = Field(default=10_000, description="documents in an upsert")
+    max_searches: Count = Field(default=1_000, description="searches in a batch")
+    max_inputs: Count = Field(default=1_000, description="inputs in a request to encode")
+    max_queries: Count = Field(default=10_000, description="queries in an evaluation")
 
-    concurrent_requests: Count = Field(
-        default=64, description="requests that are worked on at a time"
-    )
+    concurrent_requests: Count = Field(default=64, description="requests that run at a time")
     queued_requests: int = Field(
-        default=256, ge=0, description="requests that wait for their turn; the next is answered 429"
+        default=256, ge=0, description="requests that wait for their turn; one more returns 429"
     )
     concurrent_large_requests: Count = Field(
         default=4,
-        description="of them, those with a body of more than 1 MiB",
+        description="requests with a body of more than 1 MiB that run at a time",
     )
     max_held_bytes: Count = Field(
-        default=256 << 20, description="of large bodies that are being received, all together"
+        default=256 << 20, description="large bodies being received, all together"
     )
     concurrent_writes: Count = Field(default=8, description="requests that write at a time")
     concurrent_long_reads: Count = Field(
@@ -140,56 +141,54 @@ class Settings(BaseSettings):
         default=1, description="short jobs at a time: evaluations, verifications, small bulks"
     )
     jobs_per_key: Count = Field(
-        default=32, description="unfinished jobs of one key; the next is answered 429"
+        default=32, description="unfinished jobs of one key; one more returns 429"
     )
     job_bytes_per_key: Count = Field(
         default=512 << 20,
-        description="of the files of one key's jobs; for a job, the oldest finished ones go",
+        description="files of one key's jobs; the oldest finished jobs make room",
     )
     kept_jobs: Count = Field(
         default=1000, description="finished jobs of one key that are remembered"
     )
     allowed_hosts: str = Field(
         default="",
-        description="names that clients may ask for in the header Host, separated by commas; * for"
-        " any (default: any where there are keys, or else this machine's own)",
+        description="names that the header Host may have, separated by commas; * for"
+        " any (default: any if there are keys, otherwise the names of this machine)",
     )
     cors_origin: str = Field(
         default="",
         description="origins whose web pages may use the service, separated by commas, such as"
-        " https://console.example (default: none but its own)",
+        " https://console.example (default: only its own)",
     )
     max_connections: Count = Field(default=1024, description="open connections")
     max_connections_per_address: Count = Field(
-        default=256, description="open connections from one address, which may be a proxy's"
+        default=256, description="open connections from one address; raise it behind a proxy"
     )
     idle_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=30.0, description="seconds that a connection may take to send a request's headers"
+        default=30.0, description="seconds in which a client must send the headers of a request"
     )
     write_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=30.0, description="seconds in which a client must take 64 KiB of an answer"
+        default=30.0, description="seconds in which a client must receive 64 KiB of a response"
     )
     request_timeout: Seconds = Field(
-        default=60.0, description="seconds until an answer; 0 waits for ever"
+        default=60.0, description="seconds until a response; 0 for no timeout"
     )
     shutdown_delay: Seconds = Field(
         default=0.0,
-        description="seconds between a signal, when /readyz turns, and the closing of the port",
+        description="seconds from a stop signal, when /readyz turns 503, until the port closes",
     )
     shutdown_grace: Seconds = Field(
-        default=25.0, description="seconds that requests under way have to finish at the end"
+        default=25.0, description="seconds that running requests have to finish on shutdown"
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="the least that is logged"
+        default="info", description="the lowest level that is logged"
     )
-    log_format: Literal["json", "text"] = Field(
-        default="json", description="of the lines of the log"
-    )
+    log_format: Literal["json", "text"] = Field(default="json", description="format of log lines")
     access_log: bool = Field(default=True, description="log a line for every request")
     traces_endpoint: str | None = Field(
         default=None,
-        description="where OpenTelemetry traces go, an OTLP/HTTP address ending in /v1/traces",
+        description="the OTLP/HTTP address for OpenTelemetry traces, ending in /v1/traces",
     )
 
     @property

@@ -72,9 +72,9 @@ def given_key(headers: Headers) -> str | None:
 
 
 def _unauthorized(key: str | None) -> ProblemError:
-    message = "the key is not known here, or was revoked"
+    message = "the key is unknown or was revoked"
     if key is None:
-        message = "a key is needed: send Authorization: Bearer KEY, or X-API-Key: KEY"
+        message = "a key is required: send Authorization: Bearer KEY, or X-API-Key: KEY"
     problem = ProblemError(401, "unauthorized", message)
     problem.headers = {"WWW-Authenticate": CHALLENGE}
     return problem
@@ -125,7 +125,7 @@ class Turns:
         must_wait = self._turns.locked() or (is_large and self._large.locked())
         if must_wait and metrics.waiting >= self._most:
             metrics.refused.inc()
-            message = f"{metrics.waiting} requests are waiting already; try again later"
+            message = f"{metrics.waiting} requests are already waiting; try again later"
             raise ProblemError(429, "too_many_requests", message)
         metrics.waiting += 1
         held = contextlib.AsyncExitStack()
@@ -238,7 +238,7 @@ class _Timed:
     async def _answer_late(self) -> None:
         limit = f"within {self._seconds:g} s"
         if self._body_is_in or self._has_no_body():
-            message = f"there was no answer {limit}; a write may still be done later"
+            message = f"there was no response {limit}; a write may still complete"
             problem = ProblemError(503, "timed_out", message)
         else:
             problem = ProblemError(408, "body_too_slow", f"the body was not sent {limit}")

@@ -130,6 +130,6 @@ async def keep_body(request: Request, path: Path, about: bytes = b"") -> str:
             file.flush()
             await run_in_threadpool(os.fsync, file.fileno())
     except OSError as error:
-        message = f"the body cannot be kept: {error.strerror}"
+        message = f"the body cannot be saved: {error.strerror}"
         raise ProblemError(503, "storage_failed", message) from error
     return digest.hexdigest()

@@ -73,7 +73,7 @@ class _Structure:
             levels = np.cumsum(steps[kinds], dtype=np.int32) + depth
             if levels.size:
                 if levels.max() > max_depth:
-                    raise _not_json(f"it is nested in more than {max_depth} levels")
+                    raise _not_json(f"it is nested more than {max_depth} levels deep")
                 depth = int(levels[-1])
             inside = int(quoted[-1])
             opened += int((kinds == OPEN).sum())
@@ -194,12 +194,12 @@ def _check_size(containers: int, values: int) -> None:
         (values, MAX_VALUES, "values"),
     ):
         if count > limit:
-            raise _not_json(f"it holds more than {limit:,} {what}, the limit")
+            raise _not_json(f"it has more than {limit:,} {what}, the limit")
 
 
 def too_many(count: int, most: int, *place: str | int) -> ProblemError:
     """Return the problem of a list that has more entries than are taken."""
-    return invalid_field(f"has {count:,} entries; at most {most:,} are taken", *place)
+    return invalid_field(f"has {count:,} entries; at most {most:,} are allowed", *place)
 
 
 def _parse(raw: bytes, start: int, end: int, text: bytes) -> Any:
@@ -214,7 +214,7 @@ def _parse(raw: bytes, start: int, end: int, text: bytes) -> Any:
     except RecursionError:
         raise _not_json("it is nested too deeply") from None
     except ValueError:
-        raise _not_json("it holds an integer of too many digits") from None
+        raise _not_json("it has an integer with too many digits") from None
 
 
 def _position(raw: bytes, offset: int) -> str:
@@ -236,7 +236,7 @@ def _given_twice(key: str) -> ProblemError:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _not_json(f"{name} is no JSON number; numbers must be finite")
+    raise _not_json(f"{name} is not a JSON number; numbers must be finite")
 
 
 def _not_json(reason: str) -> ProblemError:

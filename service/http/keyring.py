@@ -72,7 +72,7 @@ def read_keys(path: Path) -> list[StoredKey]:
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror or error}") from None
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        message = "others than its owner may write it, and so make keys; chmod 600 sets that right"
+        message = "users other than its owner can write it, and so create keys; run chmod 600 on it"
         raise KeysError(f"{path}: {message}")
     try:
         return _KeysFile.model_validate_json(raw).keys
@@ -171,7 +171,7 @@ class Keyring:
         try:
             self._of_file = self._read()
         except KeysError as error:
-            _log.error("%s; until it can be read, the keys in it open nothing", error)
+            _log.error("%s; its keys are not accepted until it can be read", error)
             self._of_file = []
             self._required = True
         self._required = self._required or bool(self._of_file)

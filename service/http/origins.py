@@ -57,7 +57,7 @@ class CheckOrigin:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_taken(host):
-            message = f"the host is {host[:80]!a}, which is not served here; set allowed_hosts"
+            message = f"this service does not serve the host {host[:80]!a}; set allowed_hosts"
             return ProblemError(421, "unknown_host", message)
         if scope["method"] in SAFE_METHODS:
             return None

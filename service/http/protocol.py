@@ -63,10 +63,10 @@ class Connections:
         """Count a connection; return why it is one too many, or None."""
         self.by_address[address] += 1
         if self.open > self.most:
-            return f"there are {self.most:,} connections already, the limit"
+            return f"the limit of {self.most:,} connections is reached"
         if self.by_address[address] > self.most_per_address:
             most = f"{self.most_per_address:,} connections from one address"
-            return f"there are {most} already, the limit"
+            return f"the limit of {most} is reached"
         return None
 
     def close(self, address: str) -> None:
@@ -197,7 +197,11 @@ class HTTP(HttpToolsProtocol):
             self._overhead += len(piece)
         super().data_received(piece)
         if self._overhead > MAX_HEADERS + READ_BYTES and not self._discards:
-            self._refusal = (431, "headers_too_large", "the body's chunks have too long a trailer")
+            self._refusal = (
+                431,
+                "headers_too_large",
+                "the trailer of the chunked body is too long",
+            )
             self.send_400_response("")
 
     def _is_head_too_long(self) -> bool:
@@ -213,7 +217,7 @@ class HTTP(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request, unless another is on its way."""
         if self._is_answering():
-            raise ValueError("another request follows before this one is answered")
+            raise ValueError("another request came before the response to this one")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -329,7 +333,7 @@ class HTTP(HttpToolsProtocol):
         if not left:
             return
         if self._unsent - left < LEAST_TAKEN:
-            _log.warning("a client took too little of an answer; its connection is closed")
+            _log.warning("a client read its response too slowly; its connection is closed")
             self.transport.abort()
         else:
             self._watch_writing()

@@ -40,7 +40,7 @@ class JSONRoute(APIRoute):
             check_role(request, needed)
             state = request.app.state
             if changes and needed > Role.READ and state.settings.read_only:
-                message = "this service only reads; send it to the one that writes"
+                message = "this service is read-only; send the request to the one that writes"
                 raise ProblemError(403, "read_only", message)
             if changes and not streams and model is None:
                 _check_no_other_type(request)
@@ -71,7 +71,7 @@ def check_role(request: Request, needed: Role) -> None:
     """Raise a ProblemError, 403, unless the request's key is of the role `needed` or a higher."""
     role: Role = request.scope["state"]["role"]
     if role < needed:
-        message = f"the key is one to {role.label}; this needs one for {needed.label}"
+        message = f"the key's role is {role.label}; this request requires {needed.label}"
         problem = ProblemError(403, "forbidden", message)
         challenge = 'Bearer realm="hummingbit", error="insufficient_scope"'
         problem.headers = {"WWW-Authenticate": f'{challenge}, scope="{needed.label}"'}

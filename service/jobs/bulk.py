@@ -180,7 +180,7 @@ class BulkWriter:
         for line in accepted:
             id_ = line.document.id
             if id_ in there:
-                message = f"there is a document {id_[:80]!a} already"
+                message = f"document {id_[:80]!a} already exists"
                 problem = ProblemError(412, "document_exists", message)
                 self.result.refuse(line.number, id_, problem)
             else:

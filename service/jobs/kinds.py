@@ -164,6 +164,6 @@ def local(collection: CollectionBackend) -> Collection:
         InputError: if it lies elsewhere.
     """
     if not isinstance(collection, Collection):
-        message = f"collection {collection.name!a} does not lie in the service's data folder"
+        message = f"collection {collection.name!a} is not in the service's data folder"
         raise InputError("collection", message)
     return collection

@@ -255,10 +255,10 @@ class Jobs:
         with self._lock:
             job = self.get(id_)
             if job.state in FINISHED:
-                raise ProblemError(409, "job_finished", f"job {id_} is {job.state} already")
+                raise ProblemError(409, "job_finished", f"job {id_} is already {job.state}")
             running = self._running.get(id_)
             if job.no_return or (running is not None and running.no_return):
-                message = f"job {id_} is past the point where it could be stopped, and nearly done"
+                message = f"job {id_} can no longer be stopped; it is almost done"
                 raise ProblemError(409, "job_finished", message)
             if running is not None:
                 running.cancelled.set()
@@ -286,7 +286,7 @@ class Jobs:
         key, digest = new.idempotency
         before = self._store.with_key(key)
         if before is not None and before.digest != digest:
-            message = "the Idempotency-Key was given before, for another request"
+            message = "the Idempotency-Key was already used for another request"
             raise ProblemError(422, "idempotency_key_reused", message)
         return before
 
@@ -337,7 +337,7 @@ class Jobs:
         try:
             progress = self._begin(id_)
         except JobStoreError as error:
-            _log.error("job %s cannot be begun, and goes on waiting: %s", id_, error)
+            _log.error("job %s cannot be started and stays queued: %s", id_, error)
             time.sleep(SECONDS_BETWEEN_ATTEMPTS)
             self._queue.put("long", "", id_)
             return
@@ -415,7 +415,9 @@ class Jobs:
         if problem is None:
             # Paths may be in it, so it is for the log only.
             _log.error("job %s failed", id_, exc_info=error)
-            problem = ProblemError(500, "internal_error", "the service failed; its log says why")
+            problem = ProblemError(
+                500, "internal_error", "internal error; the log of the service says why"
+            )
         return {"code": problem.code, "detail": problem.detail, "errors": list(problem.errors)}
 
     def _at_this_moment(self, job: JobRecord) -> JobRecord:
@@ -441,7 +443,7 @@ class Jobs:
             for id_ in self._store.forget(self._quota.finished):
                 self._remove(id_)
         except JobStoreError as error:
-            _log.warning("old jobs cannot be forgotten: %s", error)
+            _log.warning("old jobs cannot be deleted: %s", error)
 
     def _remove(self, id_: str) -> None:
         """Delete the folder of a job that has no record any more."""

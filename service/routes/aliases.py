@@ -47,7 +47,7 @@ def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     response_model=JobInfo,
     status_code=202,
     openapi_extra=ADMIN,
-    summary="Encode a collection again",
+    summary="Reindex a collection",
 )
 def post_reindex(
     collection: CollectionOf, body: Reindex, folder: Folder, submit: SubmitOf

@@ -200,7 +200,7 @@ async def post_bulk(
             shutil.rmtree(draft, ignore_errors=True)
         return accepted(job)
     if idempotency_key is not None:
-        message = "Idempotency-Key is for jobs: send Prefer: respond-async as well"
+        message = "Idempotency-Key works only for jobs; send Prefer: respond-async too"
         raise ProblemError(422, "invalid_request", message)
     writer = BulkWriter(folder, gate, name, limits, options)
     async for lines in _lines(request, BATCH_LINES):

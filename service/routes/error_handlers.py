@@ -42,7 +42,7 @@ _log = logging.getLogger("hummingbit.service")
 _STORAGE_MESSAGES = {
     StoreFull: "the disk is full; nothing was written",
     StoreReplaced: "files of the data folder were deleted or replaced under the running service, so"
-    " nothing is written to them; put them back and restart it, GET /readyz names them",
+    " nothing is written to them; put them back and restart the service, GET /readyz names them",
     WritesLost: "the collection lost writes that were acknowledged, so nothing more is written to"
     " it; GET /readyz says how many",
 }
@@ -69,7 +69,7 @@ def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
         StoreError: _storage_problem,
         DataFolderError: _storage_problem,
         # The answer has been given, see service.http.admission.Deadline.
-        Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no answer in time"),
+        Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no response in time"),
         Exception: _internal_problem,
     }
     for kind, translate in translations.items():
@@ -129,7 +129,7 @@ def _unknown_encoder_problem(_: Request, error: Exception) -> ProblemError:
 
 def _unavailable_problem(_: Request, error: Exception) -> ProblemError:
     _log.warning("%s", error)
-    message = "the collection is there but cannot be opened; GET /readyz says why"
+    message = "the collection exists but cannot be opened; GET /readyz says why"
     if isinstance(error, EncoderMismatch):
         return ProblemError(409, "encoder_mismatch", message)
     return ProblemError(503, "collection_unavailable", message)
@@ -137,7 +137,7 @@ def _unavailable_problem(_: Request, error: Exception) -> ProblemError:
 
 def _encoder_problem(_: Request, error: Exception) -> ProblemError:
     _log.warning("%s", error)
-    message = "the encoder is there but is not intact; GET /readyz says why"
+    message = "the encoder exists but is damaged; GET /readyz says why"
     return ProblemError(503, "encoder_unavailable", message)
 
 
@@ -162,6 +162,6 @@ def _is_there(request: Request, name: str) -> bool:
 
 def _internal_problem(_: Request, __: Exception) -> ProblemError:
     # Starlette raises the error again for the server to log.
-    problem = ProblemError(500, "internal_error", "the service failed; its log says why")
+    problem = ProblemError(500, "internal_error", "internal error; the log of the service says why")
     problem.headers = {"Connection": "close"}  # as the server will then do
     return problem

@@ -167,4 +167,4 @@ def _accepted(header: str) -> str:
         if rank < 0 and media_type in by_type:
             return by_type[media_type]
     known = ", ".join(one.media_type for one in FORMATS.values())
-    raise ProblemError(406, "not_acceptable", f"an evaluation can be had as {known}")
+    raise ProblemError(406, "not_acceptable", f"an evaluation is available as {known}")

@@ -19,22 +19,26 @@ _REFERENCE = "#/components/schemas/{model}"
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    "basic": {"type": "http", "scheme": "basic", "description": "Any user; the key as password."},
+    "basic": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "Any user name; the key is the password.",
+    },
 }
 """Where a service has keys; one without takes requests without."""
 
 REFUSALS = {
-    "400": "The body cannot be read, as JSON or at all.",
-    "401": "A key is needed, and there is none, or one that is not known.",
-    "403": "The key may not do this, or the service only reads.",
-    "404": "There is nothing of that name.",
+    "400": "The body is not valid JSON, or cannot be read at all.",
+    "401": "The key is missing, unknown or revoked.",
+    "403": "The key's role is too low, or the service is read-only.",
+    "404": "Nothing has that name.",
     "408": "The body was not sent in time.",
-    "409": "It is there already, as another one, or its state does not allow this.",
-    "413": "The body has more bytes than the limit.",
-    "415": "The body does not say that it is of the type that is taken.",
-    "422": "The body is not as it must be; in JSON, `errors` points to what is wrong.",
-    "429": "Too many requests are waiting; Retry-After says when to come back.",
-    "503": "It cannot be served now; Retry-After says when to come back.",
+    "409": "It conflicts with what exists, or with its state.",
+    "413": "The body is larger than the limit.",
+    "415": "The Content-Type is not supported.",
+    "422": "The request is invalid; `errors` points to what is wrong.",
+    "429": "Too many requests or jobs are waiting; try again after Retry-After seconds.",
+    "503": "Temporarily unavailable; try again after Retry-After seconds.",
 }
 EXAMPLES: dict[str, Any] = {
     "CreateCollection": {"encoder": "docstrings32"},
@@ -80,13 +84,11 @@ EXAMPLES: dict[str, Any] = {
 PREFER = {
     "name": "Prefer",
     "in": "header",
-    "description": "`respond-async`: answer 202 at once, and do it in the background; RFC 7240.",
+    "description": "`respond-async`: return 202 at once and run as a job; RFC 7240.",
     "schema": {"type": "string", "examples": ["respond-async"]},
 }
 HEADERS: dict[str, dict[str, Any]] = {
-    "202": {
-        "Location": {"description": "Where to ask how far it is.", "schema": {"type": "string"}}
-    },
+    "202": {"Location": {"description": "The address of the job.", "schema": {"type": "string"}}},
     "401": {"WWW-Authenticate": {"description": "How.", "schema": {"type": "string"}}},
     "429": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
     "503": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},

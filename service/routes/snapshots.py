@@ -186,7 +186,7 @@ class _WrongRangeError(Exception):
 
 _RANGE_PROBLEMS = {
     400: ("invalid_range", "the header Range must be like bytes=0-1023"),
-    416: ("range_not_satisfiable", "the header Range asks for what is beyond the end of the file"),
+    416: ("range_not_satisfiable", "the header Range starts beyond the end of the file"),
 }
 
 

@@ -43,14 +43,14 @@ def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
 def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
     """Raise a ProblemError if the text at `place` of the body is too long."""
     if text is not None and len(text) > limits.max_text_length:
-        limit = f"at most {limits.max_text_length:,} are taken"
+        limit = f"at most {limits.max_text_length:,} are allowed"
         raise invalid_field(f"has {len(text):,} characters; {limit}", *place, "text")
 
 
 def check_id(id_: str, limits: Settings, *place: str | int) -> None:
     """Raise a ProblemError if the id of the item at `place` of the body is not one that may be."""
     if len(id_) > limits.max_id_length:
-        limit = f"at most {limits.max_id_length:,} are taken"
+        limit = f"at most {limits.max_id_length:,} are allowed"
         raise invalid_field(f"has {len(id_):,} characters; {limit}", *place, "id")
     if not re.fullmatch(limits.id_pattern, id_):
         raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")

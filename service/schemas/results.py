@@ -126,7 +126,9 @@ def answer_to_json(answer: Mapping[str, Any], most: int) -> bytes:
     for piece in _pieces(answer):
         size += len(piece)
         if size > most:
-            message = f"the answer has more than {most:,} bytes, the limit; ask for less at a time"
+            message = (
+                f"the response has more than the limit of {most:,} bytes; ask for less at a time"
+            )
             raise ProblemError(422, "answer_too_large", message)
         pieces.append(piece)
     return b"".join(pieces)

@@ -97,7 +97,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 def test_errors_say_what_is_wrong(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client(url) as client, pytest.raises(ServiceError, match="a key is needed") as caught:
+    with Client(url) as client, pytest.raises(ServiceError, match="a key is required") as caught:
         client.collections()
     assert caught.value.status == 401
     with Client(url, KEY) as client:

@@ -302,4 +302,4 @@ def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["job", "show", job["id"], "--url", url]) == 0
         assert json.loads(capsys.readouterr().out) == job
         assert main(["job", "cancel", job["id"], "--url", url]) == 2
-        assert "is done already" in capsys.readouterr().err
+        assert "is already done" in capsys.readouterr().err

@@ -91,7 +91,7 @@ def test_lists_that_are_too_long_are_refused_before_they_are_parsed() -> None:
         parse_json(raw, 96, {"b": 1000}, size=10)
     assert raised.value.errors[0] == {
         "pointer": "/b",
-        "message": "has 1,001 entries; at most 1,000 are taken",
+        "message": "has 1,001 entries; at most 1,000 are allowed",
     }
     with pytest.raises(ProblemError, match="Expecting value"):
         parse_json(raw, 96, {"b": 1001}, size=10)

@@ -103,7 +103,7 @@ def test_a_job_that_fails_says_why_unless_it_is_the_services_own_fault(
         broken = wait(jobs, submit(jobs, "broken").id, finished)
         assert broken.error == {
             "code": "internal_error",
-            "detail": "the service failed; its log says why",
+            "detail": "internal error; the log of the service says why",
             "errors": [],
         }
         assert "/secret/path is broken" in caplog.text
@@ -134,7 +134,7 @@ def test_jobs_are_cancelled_while_they_wait_and_while_they_run(tmp_path: Path) -
         stopped = wait(jobs, running.id, finished)
         assert stopped.state == "cancelled"
         assert 0 < stopped.done < 1000
-        with pytest.raises(ProblemError, match="is cancelled already") as raised:
+        with pytest.raises(ProblemError, match="is already cancelled") as raised:
             jobs.cancel(running.id)
         assert raised.value.status_code == 409
         assert wait(jobs, submit(jobs, "a").id, finished).state == "done"
@@ -217,7 +217,7 @@ def test_a_job_whose_end_cannot_be_recorded_is_finished_all_the_same(
             again = submit(jobs, "a", ("key", "digest"))
             assert (again.id, again.state) == (job.id, "done")
             assert jobs.last(10, "running") == []
-            with pytest.raises(ProblemError, match="is done already"):
+            with pytest.raises(ProblemError, match="is already done"):
                 jobs.cancel(job.id)
         deadline = time.monotonic() + SECONDS
         while JobStore(tmp_path / "jobs.sqlite").get(job.id).state != "done":
@@ -285,7 +285,7 @@ def test_a_job_past_its_point_of_no_return_is_completed_and_cannot_be_stopped(
     with closing(Jobs(tmp_path, {"count": Kind(work)}, explain)) as jobs:
         job = submit(jobs, "a")
         assert began.wait(SECONDS)
-        with pytest.raises(ProblemError, match="past the point where it could be stopped"):
+        with pytest.raises(ProblemError, match="can no longer be stopped"):
             jobs.cancel(job.id)
         with closing(JobStore(tmp_path / "jobs.sqlite")) as store:
             assert store.get(job.id).recorded == {"left": "one step"}
