@@ -55,6 +55,7 @@ from index.errors import (
 from index.following import Follower
 from index.names import check_name
 from index.partial import begin, make_folder, remove, remove_partial, settle, settled
+from index.rankings.protocol import HYBRID
 from index.restoring import restore
 from index.schema import AUTO, Description
 from index.snapshots import Snapshot, Snapshots
@@ -517,7 +518,7 @@ class DataFolder:
         try:
             partial = begin(self.path / "collections")
             try:
-                Store.create(partial / STORE_FILE, description)
+                Store.create(partial / STORE_FILE, description, _first_ranking(encoder))
                 folder = settle(partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -530,7 +531,7 @@ class DataFolder:
     def _draft(self, description: Description, encoder: Encoder) -> Draft:
         partial = begin(self.path / "collections")
         try:
-            Store.create(partial / STORE_FILE, description)
+            Store.create(partial / STORE_FILE, description, _first_ranking(encoder))
             store = Store(partial / STORE_FILE, writable=True)
             # Nobody searches it, and without an index it is written in half the time.
             draft = Collection(store, encoder, indexed=False)
@@ -581,3 +582,11 @@ def _describe(
         return Description(name, check_n_bits(n_bits or 0))
     except ValueError as error:
         raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
+
+
+def _first_ranking(encoder: Encoder | None) -> str | None:
+    """Return what orders the hits of a collection that is made now; None is the distance of codes.
+
+    Texts are stored, so they are searched by their words as well.
+    """
+    return HYBRID if encoder is not None and encoder.kind == "text" else None

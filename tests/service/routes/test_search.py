@@ -69,7 +69,8 @@ def test_texts_are_found_as_the_oracle_finds_them(
     path = make_collection(documents, encoder="words")
     codes, ids = encoder.encode(texts), [f"t{i}" for i in range(len(texts))]
     for text in random_texts(20, seed=1):
-        result = client.post(f"{path}/search", json={"text": text, "limit": 15}).json()
+        body = {"text": text, "limit": 15, "ranking": "hamming"}
+        result = client.post(f"{path}/search", json=body).json()
         assert hits_of(result) == expected_hits(codes, ids, encoder.encode([text])[0], 15)
 
 
@@ -307,7 +308,7 @@ def test_hits_are_re_ranked_and_terms_explained(
     texts = random_texts(40, seed=5)
     documents = [{"id": f"d{at}", "text": text} for at, text in enumerate(texts)]
     path = make_collection(documents, encoder="words")
-    plain = asked(client, path, text=texts[0], limit=10)
+    plain = asked(client, path, text=texts[0], limit=10, ranking="hamming")
     ranked = asked(client, path, text=texts[0], limit=10, rerank=True, explain=True)
     assert {hit["id"] for hit in ranked["hits"]} == {hit["id"] for hit in plain["hits"]}
     scores = [hit["rerank_score"] for hit in ranked["hits"]]
@@ -325,7 +326,7 @@ def test_hits_are_ranked_by_what_the_query_knows(
     documents = [{"id": f"d{i}", "text": text} for i, text in enumerate(texts)]
     path = make_collection(documents, encoder="words")
     query = {"text": "apple vector garlic", "limit": 20}
-    plain = ok(client.post(f"{path}/search", json=query))
+    plain = ok(client.post(f"{path}/search", json={**query, "ranking": "hamming"}))
     found = ok(client.post(f"{path}/search", json={**query, "ranking": "asymmetric"}))
     assert (plain["ranking"], found["ranking"]) == ("hamming", "asymmetric")
     scores = [hit["score"] for hit in found["hits"]]
@@ -356,7 +357,7 @@ def test_a_collection_has_a_ranking_of_its_own(
 ) -> None:
     documents = [{"id": f"d{i}", "text": text} for i, text in enumerate(random_texts(30, seed=8))]
     path = make_collection(documents, encoder="words")
-    assert ok(client.get(path))["ranking"] == "hamming"
+    assert ok(client.get(path))["ranking"] == "hybrid"
     changed = ok(client.patch(path, json={"ranking": "asymmetric"}))
     assert changed["ranking"] == ok(client.get(f"{path}/stats"))["ranking"] == "asymmetric"
     by_text, by_id, radius = (
