@@ -91,6 +91,8 @@ class Layout:
             record["labels" if isinstance(value, list) else "label"] = value
         elif field is None:
             record.update({name: _as_strings(value) for name, value in own.items()})
+            if isinstance(record.get("label"), list) and "labels" not in own:
+                record["labels"] = record.pop("label")
 
 
 class Numbering:

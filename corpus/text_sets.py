@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corpus.docstrings import read_docstrings
 from corpus.document import Document, DocumentError, parse_document
+from corpus.layout import Layout
 from corpus.lines import open_bytes, read_json_lines
 from corpus.rows import BadLine, ReadError
 
@@ -129,8 +130,8 @@ def _read_lines(path: Path, parse: Callable[[object], Document]) -> Iterator[Doc
 
 
 def _parse_labelled(record: object) -> Document:
-    if isinstance(record, Mapping) and isinstance(record.get("label"), list):
-        record = {**record, "label": None, "labels": record["label"]}
+    if isinstance(record, Mapping):
+        record = Layout().document_record(record, None)
     return parse_document(record)
 
 

@@ -5,11 +5,19 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.milvus import milvus_server, why_not
 
 if TYPE_CHECKING:
     from index.milvus.folder import MilvusFolder
+
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

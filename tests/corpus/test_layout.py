@@ -54,6 +54,12 @@ def test_integers_are_ids_and_labels(tmp_path: Path) -> None:
     assert [(one.id, one.labels) for one in documents] == [("7", ("3",)), ("8", ("1", "2"))]
 
 
+def test_a_label_that_is_a_list_is_several(tmp_path: Path) -> None:
+    path = write(tmp_path, "d.jsonl", '{"id": "a", "text": "t", "label": ["x", 2]}')
+    (document,) = read_documents(path)
+    assert document.labels == ("x", "2")
+
+
 def test_text_fields_are_joined_and_payload_fields_kept(tmp_path: Path) -> None:
     record = {"uid": 1, "title": "Tides", "body": "The moon pulls.", "year": 1999, "note": None}
     layout = Layout(
