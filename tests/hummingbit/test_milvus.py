@@ -54,7 +54,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
     said("index", "export", "moving", data / "moving.jsonl.gz", *here)
     assert "80 documents" in said("index", "import", "moving", data / "moving.jsonl.gz", *there)
     for command in (
-        ["search", "moving", topic_documents(3)[2].text, "--limit", "20"],
+        ["search", "moving", topic_documents(3)[2].text, "--limit", "20", "--ranking", "hamming"],
         ["search", "moving", "--id", topic_documents(3)[1].id, "--filter", FILTER, "--with-code"],
         ["search", "moving", topic_documents(3)[0].text, "--rerank", "--radius", "9"],
         ["index", "get", "moving", topic_documents(3)[0].id],

@@ -30,7 +30,7 @@ def test_reranking_reorders_the_hits_by_the_probabilities_of_the_query(folder: P
         texts = random_texts(80, seed=3)
         collection.upsert([Document(id=f"d{i}", text=text) for i, text in enumerate(texts)])
         query = Query(text="apple matrix honey")
-        plain = collection.search([query], 30)
+        plain = collection.search([query], 30, ranking="hamming")
         result = collection.search([query], 30, rerank=True, with_code=True)
         encoder = data.encoder("words")
     assert (plain.reranked, result.reranked) == (False, True)
@@ -55,7 +55,7 @@ def test_reranked_pages_hold_what_plain_pages_hold(folder: Path) -> None:
         query = Query(text="vector jam")
         cursor = None
         for _ in range(5):
-            plain = collection.search([query], 7, cursor=cursor)
+            plain = collection.search([query], 7, cursor=cursor, ranking="hamming")
             ranked = collection.search([query], 7, cursor=cursor, rerank=True)
             assert {one.id for one in plain.hits[0]} == {one.id for one in ranked.hits[0]}
             assert plain.next_cursors == ranked.next_cursors

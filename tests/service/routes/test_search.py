@@ -88,7 +88,11 @@ def test_what_is_known_of_a_text_is_said(
     unknown, typo = search(text="zzqx blorp"), search(text="aple honey", with_code=True)
     assert (unknown["recognized_terms"], unknown["corrected"], unknown["hits"]) == (0, [], [])
     assert (typo["recognized_terms"], typo["corrected"]) == (2, [["aple", "apple"]])
-    assert hits_of(typo) == hits_of(search(text="apple honey"))
+    for ranking in ("hamming", "asymmetric", "bm25", "hybrid"):
+        typed, meant = (
+            search(text=text, ranking=ranking) for text in ("aple honey", "apple honey")
+        )
+        assert hits_of(typed) == hits_of(meant)
     assert "recognized_terms" not in search(id="t3")
     batch = client.post(f"{path}/search/batch", json={"searches": [{"text": "zzqx"}, {"id": "t1"}]})
     assert [len(one["hits"]) for one in batch.json()["results"]] == [0, 10]
