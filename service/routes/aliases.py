@@ -21,16 +21,16 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 @router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")
 def get_aliases(folder: Folder) -> Response:
-    """List which collection each alias means."""
+    """List the aliases and the collection of each."""
     return _rendered(folder)
 
 
 @router.post("/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases")
 def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
-    """Add, move and remove aliases in one step: all actions are taken, or none.
+    """Add, move and remove aliases in one step: all actions apply, or none.
 
-    Writes that go on meanwhile are done before, for the collection that was meant then; every
-    later request finds the one that is meant now.
+    Writes already in progress finish on the collection that the alias meant before; every later
+    request goes to the one it means now.
     """
     actions = [_action(one) for one in body.actions]
     try:
@@ -54,8 +54,8 @@ def post_reindex(
 ) -> Response:
     """Encode the stored texts or vectors with another encoder into a new collection, as a job.
 
-    Searches and writes go on meanwhile; what is written until the end is in the new collection,
-    too. When it is complete, the alias means it, in one step; the old collection stays as it is.
+    Searches and writes continue, and the new collection receives the writes too. When it is
+    complete, the alias moves to it in one step; the old collection stays.
     """
     encoder = folder.encoder(body.encoder)
     engine = body.engine or collection.engine_setting

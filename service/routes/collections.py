@@ -67,7 +67,7 @@ MAX_ERRORS = 100
     "", response_model=Collections, openapi_extra=roles.READ, summary="List the collections"
 )
 def get_collections(folder: Folder) -> Response:
-    """List the collections, those that cannot be opened apart."""
+    """List the collections; those that cannot be opened are listed separately."""
     summaries = [CollectionSummary(**_summary(one)) for one in folder.collections().values()]
     unavailable = unavailable_collections(folder)
     return render(Collections(collections=summaries, unavailable=unavailable))
@@ -92,7 +92,7 @@ def get_collection(collection: CollectionOf) -> Response:
     summary="Get a collection's statistics",
 )
 def get_stats(collection: CollectionOf) -> Response:
-    """Tell how large a collection is, what it is searched by and why, and how good its codes are.
+    """Describe a collection's size, its search engine and why it was chosen, and its codes.
 
     Few distinct codes, dead bits or crowded buckets are signs of an encoder that has collapsed.
     """
@@ -109,7 +109,7 @@ def get_stats(collection: CollectionOf) -> Response:
     summary="Create a collection",
 )
 def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
-    """Create a collection with an encoder, or for codes of a given length that documents bring."""
+    """Create a collection with an encoder, or for documents that bring codes of a given length."""
     there = name in folder.collections()
     collection = folder.create_collection(
         name, encoder=body.encoder, n_bits=body.n_bits, engine=body.engine
@@ -125,7 +125,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     summary="Change a collection's default ranking",
 )
 def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
-    """Choose what orders the hits of searches that name no ranking."""
+    """Set the ranking of searches that name none."""
     with located():
         collection.set_ranking(body.ranking)
     return render(CollectionSummary(**_summary(collection)))
@@ -167,10 +167,10 @@ def put_documents(
     limits: Limits,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Insert documents and replace those whose id is there: all of them, or none on an error.
+    """Insert documents and replace those with the same id: all of them, or none on an error.
 
-    They are on disk when this answers. With ``If-None-Match: *`` none is replaced: if one is there,
-    nothing is written.
+    They are on disk when the response arrives. With ``If-None-Match: *`` nothing is replaced: if
+    any of the ids exists, nothing is written.
     """
     create_only = creates_only(if_none_match)
     check_fingerprint(folder.collection(name), body.encoder_fingerprint)
@@ -202,7 +202,7 @@ def get_document(
     collection: CollectionOf,
     id: str,  # noqa: A002 - as in the path
 ) -> Response:
-    """Get a document as it is stored. Its id may hold any characters, percent-encoded."""
+    """Get a document as it is stored. Percent-encode the id; it may contain any characters."""
     with stage(request, "store"):
         stored = collection.get(id)
     if stored is None:

@@ -86,7 +86,7 @@ WRITE = [Depends(_write_slot, scope="function")]
 WRITE_SLOT = [Depends(_write_slot_only, scope="function")]
 LONG_READ = [Depends(_long_read, scope="function")]
 
-IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; what is there stays.")]
+IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; replace nothing.")]
 
 
 def render(

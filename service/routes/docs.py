@@ -55,19 +55,19 @@ BUNDLED = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/cs
 
 @router.get("/openapi.json", openapi_extra=READ)
 async def get_openapi(request: Request) -> Response:
-    """Describe every request and answer."""
+    """Describe every request and response."""
     return Response(request.app.state.description(), media_type="application/json")
 
 
 @router.get("/docs", openapi_extra=READ)
 async def get_docs() -> Response:
-    """Show the description as a page to read and to try."""
+    """Show the description as a page where requests can be tried."""
     return Response(PAGE, media_type="text/html", headers=HEADERS)
 
 
 @router.get("/docs/{file}", openapi_extra=READ)
 def get_docs_file(file: str) -> Response:
-    """Give a file of the page: one of a fixed list."""
+    """Return a file of the page, from a fixed list."""
     if file in OWN:
         text, media_type = OWN[file]
         return Response(text, media_type=media_type, headers=CACHED)

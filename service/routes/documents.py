@@ -72,7 +72,7 @@ _BULK_BODY = {
     summary="Get documents",
 )
 def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
-    """Get documents by their ids, each as it is stored; an id that comes twice is answered once."""
+    """Get documents by their ids, as they are stored; a repeated id is returned once."""
     found, missing, size = [], [], 0
     for id_ in dict.fromkeys(body.ids):
         stored = collection.get(id_)
@@ -97,8 +97,8 @@ def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Resp
 def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
     """Get a page of documents in the order of insertion.
 
-    Documents added after the first page do not appear, deleted ones vanish, none comes twice. A
-    page ends early where the documents are large.
+    Documents added after the first page do not appear, deleted ones disappear, and none is
+    repeated. A page ends early if its documents are large.
     """
     filter_ = checked_filter(body.filter)
     documents: list[dict[str, Any]] = []
@@ -125,7 +125,7 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
     summary="Count documents",
 )
 def post_count(collection: CollectionOf, body: CountRequest) -> Response:
-    """Count all documents, or those for which a filter holds."""
+    """Count all documents, or those that match a filter."""
     return render(Count(count=collection.count(checked_filter(body.filter))))
 
 
@@ -137,7 +137,7 @@ def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     summary="Delete documents",
 )
 def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
-    """Delete documents by their ids, of which some may not be there, or by a filter."""
+    """Delete documents by ids, where unknown ones do no harm, or by a filter."""
     if (body.ids is None) == (body.filter is None):
         raise invalid_field("must have exactly one of ids and filter")
     filter_ = checked_filter(body.filter)
@@ -175,15 +175,16 @@ async def post_bulk(
     ] = None,
     skip_unchanged: Annotated[
         bool,
-        QueryParameter(description="Pass over documents that are there just as they are given."),
+        QueryParameter(description="Skip documents that are already stored exactly as given."),
     ] = False,
 ) -> Response:
-    """Upsert a document a line. Lines are written as they come, a thousand at a time, each batch
-    whole; a line that is not right is refused by itself, and the answer says why.
+    """Upsert one document for each line. Lines are written as they arrive, a thousand at a time,
+    each batch completely or not at all. An invalid line is refused and reported; the others are
+    written.
 
-    With ``If-None-Match: *`` a document that is there already is refused. With ``Prefer:
-    respond-async`` the lines are kept and written in the background, as a job; a request that
-    comes again with the same ``Idempotency-Key`` gets the same job.
+    With ``If-None-Match: *`` a document that exists is refused. With ``Prefer: respond-async`` a
+    job writes the lines in the background; repeating the request with the same ``Idempotency-Key``
+    returns the same job.
     """
     check_media_type(request, NDJSON)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)

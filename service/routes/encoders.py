@@ -53,7 +53,7 @@ EncoderOf = Annotated[Encoder, Depends(_encoder)]
 
 @router.get("", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
 def get_encoders(folder: Folder) -> Response:
-    """List the encoders in the data folder, those that cannot be loaded apart."""
+    """List the encoders of the data folder; those that cannot be loaded are listed separately."""
     encoders, unavailable = summarize_encoders(folder)
     return render(Encoders(encoders=encoders, unavailable=unavailable))
 
@@ -62,7 +62,7 @@ def get_encoders(folder: Folder) -> Response:
     "/{name}", response_model=EncoderDetail, openapi_extra=READ, summary="Describe an encoder"
 )
 def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
-    """Tell what an encoder was trained on and how, and what was measured of it then."""
+    """Describe what an encoder was trained on, how, and the figures that training measured."""
     features = encoder.features
     return render(
         EncoderDetail(

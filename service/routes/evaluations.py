@@ -51,8 +51,8 @@ def post_evaluate(
 ) -> Response:
     """Measure how well the collection finds documents with the labels of the queries.
 
-    With the header ``Prefer: respond-async`` it is done in the background, and the answer says
-    where the report will be.
+    With the header ``Prefer: respond-async`` it runs as a job, and the response says where the
+    report will be.
     """
     queries, settings = parse_evaluation(body, limits)
     if wants_async(request):
@@ -93,7 +93,7 @@ def get_evaluation(
 ) -> Response:
     """Get an evaluation's status and, once it is done, its report.
 
-    The format is that of the query, or else the one that the header ``Accept`` prefers.
+    The query parameter ``format`` chooses the format, otherwise the header ``Accept``.
     """
     chosen = _check_format(format) if format else _accepted(request.headers.get("accept", "*/*"))
     job = _evaluation(jobs, id)

@@ -22,7 +22,7 @@ router = APIRouter(route_class=JSONRoute)
 
 @router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
 async def get_root() -> Root:
-    """Name the service and the addresses of its description and its collections."""
+    """Return the addresses of the API description and of the collections."""
     return Root(
         service="hummingbit", openapi="/openapi.json", docs="/docs", collections="/v1/collections"
     )
@@ -32,7 +32,7 @@ async def get_root() -> Root:
     "/livez", response_model=Status, openapi_extra=EVERYBODY, summary="Is the process alive?"
 )
 async def get_livez() -> Status:
-    """Answer, which is all there is to it."""
+    """Respond as long as the process runs."""
     return Status(status="alive")
 
 
@@ -40,11 +40,10 @@ async def get_livez() -> Status:
     "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
 )
 async def get_readyz(request: Request, folder: Folder) -> Response:
-    """Name the collections and encoders, or answer 503 with what is wrong with which of them.
+    """List the collections and encoders, or return 503 with what is wrong with which of them.
 
-    `unavailable` are those that cannot be opened; `unwritable` are collections that are searched
-    but not written to. The others are served all the same. A service that is about to stop is not
-    ready.
+    `unavailable` lists those that cannot be opened; `unwritable` lists collections that can be
+    searched but not written to. All others are served. A service that is stopping is not ready.
     """
     if request.app.state.draining:
         problem = ProblemError(503, "not_ready", "the service is about to stop")
@@ -75,7 +74,7 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
 
 @router.get("/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics")
 async def get_metrics(request: Request) -> Response:
-    """Give the metrics in Prometheus' text format."""
+    """Return the metrics in Prometheus' text format."""
     metrics: Metrics = request.app.state.metrics
     loop = asyncio.get_running_loop()
     text = await loop.run_in_executor(request.app.state.health_thread, metrics.exposition)

@@ -63,13 +63,13 @@ def get_jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     state: State | None = None,
 ) -> Response:
-    """List the last jobs, the newest first, of all states or of one."""
+    """List the latest jobs, newest first, in all states or in one."""
     return render(JobList(jobs=[job_info(job) for job in jobs.last(limit, state)]))
 
 
 @router.get("/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
 def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
-    """Tell a job's state, how far it is and, once it is done, its result."""
+    """Return a job's state, its progress and, once it is done, its result."""
     return render(job_info(jobs.get(id)))
 
 
@@ -81,7 +81,7 @@ def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     summary="Cancel a job",
 )
 def post_cancel(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
-    """Stop a job that waits or runs. What it has written stays; a reindexing takes it back."""
+    """Cancel a waiting or running job. What it has written stays; a reindexing is undone."""
     return accepted(jobs.cancel(id))
 
 

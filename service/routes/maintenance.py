@@ -23,11 +23,11 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
     summary="Verify a collection",
 )
 def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
-    """Hold every document against its checksum, and codes and index against the documents.
+    """Check every document against its checksum, and codes and index against the documents.
 
-    It is checked as of one moment, while searches and writes go on. What is wrong is in the
-    answer, which is 200 all the same. With the header ``Prefer: respond-async`` it is done in the
-    background, as a job, which needs a key to write.
+    The check sees one moment, while searches and writes continue. The response lists the problems
+    and has the status 200 all the same. With the header ``Prefer: respond-async`` it runs as a job,
+    which requires a write key.
     """
     if wants_async(request):
         # Its record stays, which is more than a key that may only read is for.
@@ -45,10 +45,10 @@ def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) ->
     summary="Compact a collection",
 )
 def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
-    """Give back the room of what was deleted; searches go on meanwhile, writes wait.
+    """Free the space of deleted documents; searches continue, writes wait.
 
-    It takes as much room again as the collection while it runs. With the header ``Prefer:
-    respond-async`` it is done in the background, as a job.
+    It needs as much space again as the collection while it runs. With the header ``Prefer:
+    respond-async`` it runs as a job.
     """
     if wants_async(request):
         return accepted(submit("compact", collection.name))

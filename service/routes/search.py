@@ -216,7 +216,7 @@ def write_search(
     summary="Search many times",
 )
 def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
-    """Answer searches as of one generation of the collection."""
+    """Run several searches on one generation of the collection."""
     check_fingerprint(collection, body.encoder_fingerprint)
     # A limit beyond what any search may have is refused below, and pointed to.
     largest = min(max(search.limit for search in body.searches), limits.max_limit)

@@ -59,9 +59,9 @@ _FILE = {
 def post_snapshot(
     request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
 ) -> Response:
-    """Copy the collection and its encoder, as of one moment, while searches and writes go on.
+    """Copy the collection and its encoder as of one moment; searches and writes continue.
 
-    With the header ``Prefer: respond-async`` it is made in the background, as a job.
+    With the header ``Prefer: respond-async`` it runs as a job.
     """
     name = local(collection).name
     if wants_async(request):
@@ -90,14 +90,14 @@ async def post_upload(
         str | None,
         Query(
             pattern="^[0-9a-f]{64}$",
-            description="Of the file, in hexadecimal; a body that has another is refused.",
+            description="The sha256 of the file, in hexadecimal; any other body is refused.",
         ),
     ] = None,
 ) -> Response:
-    """Take in the file of a snapshot that was downloaded, from this service or from another.
+    """Upload the file of a snapshot that was downloaded from this service or from another.
 
-    All of it is checked before it is accepted, as it is before it is restored. With the header
-    ``Prefer: respond-async`` that is done in the background, as a job.
+    The whole file is checked before it is accepted, as strictly as before a restore. With the
+    header ``Prefer: respond-async`` it runs as a job.
     """
     check_media_type(request, [TAR])
     draft = await run_in_threadpool(submit.draft)
@@ -118,7 +118,7 @@ async def post_upload(
     "/snapshots", response_model=SnapshotList, openapi_extra=ADMIN, summary="List the snapshots"
 )
 def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
-    """List the snapshots of all collections or of one, which need not be there any more."""
+    """List the snapshots of all collections or of one, even if it no longer exists."""
     found = folder.snapshots().all(collection)
     unavailable = [
         UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
@@ -135,7 +135,7 @@ def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
     summary="Describe a snapshot",
 )
 def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
-    """Tell what a snapshot holds, and the size and sha256 of its file."""
+    """Describe a snapshot, with the size and sha256 of its file."""
     return render(SnapshotInfo(**snapshot_record(folder.snapshots().get(id))))
 
 
@@ -151,7 +151,7 @@ def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the
     summary="Download a snapshot",
 )
 def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
-    """Send the snapshot's file, all that another machine needs to restore it."""
+    """Download the snapshot's file, all that another machine needs to restore it."""
     snapshot = folder.snapshots().get(id)
     name = f"{snapshot.contents.collection}-{id}.tar"
     headers = {"ETag": f'"{snapshot.sha256}"'}
@@ -203,7 +203,7 @@ def post_restore(
     folder: Folder,
     submit: SubmitOf,
 ) -> Response:
-    """Make a new collection of a snapshot, as a job; an alias can then be moved to it."""
+    """Create a collection from a snapshot, as a job; an alias can then be moved to it."""
     folder.snapshots().get(id)
     with located():
         check_name(body.collection, "collection")

@@ -9,20 +9,20 @@ from service.schemas.common import RequestModel, ResponseModel
 
 
 class AliasToAdd(RequestModel):
-    """Let `alias` mean `collection`, whatever it meant before."""
+    """Point `alias` to `collection`, wherever it pointed before."""
 
     alias: str
     collection: str
 
 
 class AliasToRemove(RequestModel):
-    """Forget `alias`."""
+    """Remove `alias`."""
 
     alias: str
 
 
 class AliasAction(RequestModel):
-    """Exactly one of the two."""
+    """Exactly one of `add` and `remove`."""
 
     add: AliasToAdd | None = None
     remove: AliasToRemove | None = None
@@ -35,7 +35,7 @@ class AliasAction(RequestModel):
 
 
 class ChangeAliases(RequestModel):
-    """Actions that are taken in their order, all of them or none."""
+    """Actions that apply in order, all of them or none."""
 
     actions: list[AliasAction] = Field(
         min_length=1,
@@ -52,19 +52,17 @@ class Alias(ResponseModel):
 
 
 class Aliases(ResponseModel):
-    """All aliases, in order."""
+    """All aliases, sorted."""
 
     aliases: list[Alias]
 
 
 class Reindex(RequestModel):
-    """Where the documents go, encoded by another encoder, and which alias then means it."""
+    """The encoder, the collection to make, and the alias that moves to it."""
 
     encoder: str
-    into: str = Field(description="The name of the collection to make.", examples=["books-2"])
-    alias: str | None = Field(
-        None, description="Means the collection from the moment it is complete."
-    )
+    into: str = Field(description="The name of the collection to create.", examples=["books-2"])
+    alias: str | None = Field(None, description="Moves to the collection once it is complete.")
     engine: str | None = Field(
         None,
         description="What the collection is searched by; without one, what the old one was made"

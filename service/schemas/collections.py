@@ -11,7 +11,7 @@ from service.schemas.common import EncoderName, RequestModel, ResponseModel
 
 
 class CreateCollection(RequestModel):
-    """Exactly one of the encoder that makes the codes and the length of codes that are brought."""
+    """Exactly one of `encoder`, which makes the codes, and `n_bits`, for codes that are sent."""
 
     encoder: str | None = None
     n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
@@ -24,26 +24,25 @@ class CreateCollection(RequestModel):
 
 
 class UpdateCollection(RequestModel):
-    """What of a collection can be changed."""
+    """What can be changed of a collection."""
 
     ranking: str = Field(
-        description="What orders the hits of searches that name no ranking, from now on.",
+        description="The ranking of searches that name none.",
         json_schema_extra={"enum": [*RANKINGS]},
     )
 
 
 class Unavailable(ResponseModel):
-    """Something that is there but cannot be opened."""
+    """Something that exists but cannot be opened."""
 
     name: str
     reason: str
 
 
 class CollectionSummary(ResponseModel):
-    """A collection; `encoder` is null where documents bring their own codes.
+    """A collection; `encoder` is null if its documents bring their own codes.
 
-    `engine_setting` is the engine that it was made with; `ranking` orders the hits of searches that
-    name none.
+    `engine_setting` is the engine it was made with; `ranking` applies to searches that name none.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Collections(ResponseModel):
 
 
 class BitBalance(ResponseModel):
-    """Over the bits: of the shares of documents in which a bit is 1, or of the bits' entropies."""
+    """Over the bits: the share of documents in which a bit is 1, or the entropy of a bit."""
 
     least: float
     mean: float
@@ -71,7 +70,7 @@ class BitBalance(ResponseModel):
 
 
 class CollectionDetail(CollectionSummary):
-    """A collection and what its codes look like; a collapsed code has few distinct ones."""
+    """A collection and its codes; collapsed codes have few distinct values."""
 
     distinct_codes: int
     largest_share: float | None
@@ -81,18 +80,18 @@ class CollectionDetail(CollectionSummary):
 
 
 class BitCorrelation(ResponseModel):
-    """Pearson's |r| over the pairs of bits that are not dead."""
+    """Pearson's |r| over all pairs of bits that are not dead."""
 
     mean: float
     most: float
 
 
 class CollectionStats(CollectionDetail):
-    """A collection's sizes, what it is searched by and why, and how diverse its codes are.
+    """A collection's sizes, its search engine and why it was chosen, and its codes' diversity.
 
-    `entropy` is that of the distribution of documents over codes, in bits; `bit_entropy` is of each
-    bit. `dead_bits` never change; bit 0 is the first of the code. `occupancy` tells how many codes
-    are held by 1, by 2 to 3, by 4 to 7, … documents, by the least of them.
+    `entropy` is that of the distribution of documents over codes, in bits; `bit_entropy` is that of
+    each bit. `dead_bits` never change; bit 0 is the first of the code. `occupancy` is the number of
+    codes that belong to 1, to 2–3, to 4–7, … documents, by the lower bound.
     """
 
     engine_reason: str

@@ -57,10 +57,8 @@ Code = Annotated[
     str | None,
     Field(description="A packed code in hexadecimal, n_bits / 4 digits.", examples=["0f3a9c77"]),
 ]
-Limit = Annotated[int, Field(ge=1, description="How many hits are wanted.")]
-Radius = Annotated[
-    int | None, Field(ge=0, description="The greatest distance of a hit, inclusive.")
-]
+Limit = Annotated[int, Field(ge=1, description="The number of hits to return.")]
+Radius = Annotated[int | None, Field(ge=0, description="The largest distance of a hit, inclusive.")]
 
 
 Fingerprint = Annotated[
@@ -83,7 +81,7 @@ Filter = Annotated[
     ),
 ]
 Cursor = Annotated[
-    str | None, Field(description="The `next_cursor` of the page before; without one, the first.")
+    str | None, Field(description="The `next_cursor` of the previous page; omit it for the first.")
 ]
 
 
@@ -95,7 +93,7 @@ class EncoderName(ResponseModel):
 
 
 class Root(ResponseModel):
-    """Where to begin."""
+    """Where to start."""
 
     service: str
     openapi: str
@@ -104,7 +102,7 @@ class Root(ResponseModel):
 
 
 class Status(ResponseModel):
-    """The service answers."""
+    """The service responds."""
 
     status: str
 
@@ -117,7 +115,7 @@ class Ready(Status):
 
 
 class ProblemField(ResponseModel):
-    """What is wrong with one part of the body, which a JSON pointer (RFC 6901) names."""
+    """What is wrong with one part of the body; `pointer` is a JSON pointer (RFC 6901)."""
 
     pointer: str
     message: str

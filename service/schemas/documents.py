@@ -26,20 +26,20 @@ class NewDocument(RequestModel):
     text: Text = None
     vector: Vector = None
     code: Code = None
-    label: str | None = Field(None, description="Kept in the payload, as `label`.")
-    labels: Strings | None = Field(None, description="Kept in the payload, as `labels`.")
+    label: str | None = Field(None, description="Stored in the payload as `label`.")
+    labels: Strings | None = Field(None, description="Stored in the payload as `labels`.")
     payload: dict[str, Any] | None = None
 
 
 class UpsertDocuments(RequestModel):
-    """Documents to insert, or to put in the place of those with their ids: all of them or none."""
+    """Documents to insert, or to replace those with the same id: all of them or none."""
 
     documents: list[NewDocument] = Field(min_length=1)
     encoder_fingerprint: Fingerprint = None
 
 
 class Upserted(ResponseModel):
-    """How many documents were written, an id given twice counting once; they are on disk."""
+    """The number of documents written to disk; a repeated id counts once."""
 
     upserted: int
     generation: int
@@ -77,40 +77,40 @@ class GetRequest(RequestModel):
 
 
 class FoundDocuments(ResponseModel):
-    """Those of the documents that are there, in the order asked for, and the ids of the others."""
+    """The documents found, in the order of the request, and the ids that do not exist."""
 
     documents: list[StoredDocument]
     missing: list[str]
 
 
 class CountRequest(RequestModel):
-    """Which documents to count: all, or those for which a filter holds."""
+    """Which documents to count: all, or those that match a filter."""
 
     filter: Filter = None
 
 
 class Count(ResponseModel):
-    """How many documents there are."""
+    """The number of documents."""
 
     count: int
 
 
 class DeleteRequest(RequestModel):
-    """Which documents to delete: exactly one of their ids and a filter."""
+    """Exactly one of `ids` and `filter`."""
 
     ids: Strings | None = Field(None, max_length=10_000)
     filter: Filter = None
 
 
 class Deleted(ResponseModel):
-    """How many documents there were to delete; they are gone from disk."""
+    """The number of documents deleted; the deletion is on disk."""
 
     deleted: int
     generation: int
 
 
 class LineError(ResponseModel):
-    """A line that was refused; `line` counts from 1, `id` is null where the line has none."""
+    """A line that was refused; `line` counts from 1, `id` is null if the line has none."""
 
     line: int
     id: str | None
@@ -121,10 +121,10 @@ class LineError(ResponseModel):
 
 
 class BulkAnswer(ResponseModel):
-    """What has become of the lines; what was written is on disk.
+    """What was done with the lines; what was written is on disk.
 
-    `unchanged` counts those that were passed over, where that was asked for. Of many errors the
-    first thousand are listed, and `errors_left_out` counts the others.
+    `unchanged` counts the lines that were skipped, if that was requested. The first thousand errors
+    are listed, and `errors_left_out` counts the others.
     """
 
     received: int

@@ -20,7 +20,7 @@ class EncodeInput(RequestModel):
 
 
 class EncodeRequest(RequestModel):
-    """What to encode with the collection's encoder; nothing is stored."""
+    """Inputs for the collection's encoder; nothing is stored."""
 
     inputs: list[EncodeInput] = Field(min_length=1)
 
@@ -34,17 +34,17 @@ class EncodeResponse(ResponseModel):
 
 
 class EncoderInputs(RequestModel):
-    """What to encode, and how the codes are to be written."""
+    """Inputs, and the format of the codes."""
 
     inputs: list[EncodeInput] = Field(min_length=1)
     format: CodeFormat = Field(
         "hex",
-        description="Packed bytes as hexadecimal digits or in base64 (RFC 4648), or a digit a bit.",
+        description="Packed bytes in hexadecimal or base64 (RFC 4648), or one digit for each bit.",
     )
 
 
 class EncoderSummary(ResponseModel):
-    """An encoder; `dimension` is the length of the vectors it takes, `trained_on` what it says."""
+    """An encoder; `dimension` is the length of its input vectors, `trained_on` its description."""
 
     name: str
     fingerprint: str
@@ -55,10 +55,10 @@ class EncoderSummary(ResponseModel):
 
 
 class EncoderDetail(EncoderSummary):
-    """An encoder, all that it says of its making, and what training measured of it.
+    """An encoder, all of its metadata, and the figures that training measured.
 
-    `metadata` and `figures` are as the artifact has them; `layers` are the sizes of its network,
-    `terms` the size of its vocabulary.
+    `metadata` and `figures` are copied from the artifact; `layers` are the sizes of its network,
+    `terms` is the size of its vocabulary.
     """
 
     code_size: int

@@ -34,7 +34,7 @@ def _wrong_grades(given: Any) -> Any:
 class LabelledQuery(RequestModel):
     """A query by exactly one of text, vector and code, and its label or labels.
 
-    The id is what judgements and reports know it by; without one it is its position from 0.
+    Judgements and reports refer to it by `id`, by default its position, counted from 0.
     """
 
     id: str | None = None
@@ -46,31 +46,32 @@ class LabelledQuery(RequestModel):
 
 
 class EvaluateRequest(RequestModel):
-    """Labelled queries, and what to measure of the lists that they find."""
+    """Labelled queries, and the metrics to compute over their hits."""
 
     queries: list[LabelledQuery] = Field(min_length=1)
     metrics: Strings = Field(
         ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
     )
-    label_field: str = Field("label", description="Where the documents' payloads have the label.")
+    label_field: str = Field("label", description="The payload field that holds the label.")
     qrels: Annotated[dict[str, dict[str, int]], BeforeValidator(_wrong_grades)] | None = Field(
         None,
         description="Grades by the ids of query and document, in place of labels; above 0 is"
         " relevant.",
     )
     hierarchy: bool = Field(
-        False, description="Labels are paths such as a.b.c: grade by the levels in common."
+        False,
+        description="Labels are paths such as a.b.c; grade documents by the levels they share.",
     )
-    relevant_from: int = Field(1, ge=1, description="The grade from which a document is relevant.")
+    relevant_from: int = Field(1, ge=1, description="The lowest grade that counts as relevant.")
     exclude_self: bool = Field(
-        False, description="A query does not find the stored document that has its id."
+        False, description="Leave out the stored document with the query's own id."
     )
 
 
 class EvaluateResponse(ResponseModel):
-    """Means over the queries: as served, and what the order of ties could make of it.
+    """Means over the queries: `metrics` as served, `expected` tie-averaged.
 
-    `expected` is over random orders, `best` and `worst` are the extremes.
+    `best` and `worst` are the extremes that the order of ties could give.
     """
 
     metrics: dict[str, float]
@@ -88,7 +89,7 @@ class EvaluateResponse(ResponseModel):
 
 
 class EvaluationStatus(ResponseModel):
-    """An evaluation in the background: `report` is there once it is done, `error` if it failed."""
+    """An evaluation that runs as a job: `report` once it is done, `error` if it failed."""
 
     id: str
     status: Literal["running", "done", "failed"]

@@ -8,23 +8,23 @@ from service.schemas.common import ResponseModel
 
 
 class VerificationInfo(ResponseModel):
-    """How many documents were checked and what is wrong with the collection, a sentence each."""
+    """The number of documents checked, and the problems found, one sentence each."""
 
     documents: int
     problems: list[str]
 
 
 class CompactionInfo(ResponseModel):
-    """The room that a collection took before and takes now; 0 where that cannot be known."""
+    """The space that a collection took before and takes now; 0 if unknown."""
 
     bytes_before: int
     bytes_after: int
 
 
 class JobProgress(ResponseModel):
-    """How far a job is; `total` and `percent` are null while that is not known.
+    """How far a job is; `total` and `percent` are null while unknown.
 
-    `step` is what it is at: copying, encoding, catching up, …; null where it does not run.
+    `step` is the current step (copying, encoding, catching up, …); null if the job is not running.
     """
 
     step: str | None
@@ -44,7 +44,7 @@ class JobError(ResponseModel):
 class JobInfo(ResponseModel):
     """A job; `attempts` is more than 1 if the service ended while it ran. Times are in UTC.
 
-    `collection` is empty where a snapshot was uploaded.
+    `collection` is empty for an uploaded snapshot.
     """
 
     id: str
@@ -61,6 +61,6 @@ class JobInfo(ResponseModel):
 
 
 class JobList(ResponseModel):
-    """Jobs, the newest first."""
+    """Jobs, newest first."""
 
     jobs: list[JobInfo]

@@ -35,21 +35,21 @@ RankingName = Annotated[
 
 
 class HybridOptions(RequestModel):
-    """How the hybrid ranking puts codes and words together: by one of the two."""
+    """How the hybrid ranking combines codes and words: exactly one of the two."""
 
     codes: float | None = Field(
         None,
         ge=MIN_WEIGHT,
         le=MAX_WEIGHT,
-        description="The weight of the standardised scores by codes; those by words weigh 1.",
+        description="The weight of the codes' standardised score; the words' weighs 1.",
     )
     rrf: int | None = Field(
-        None, ge=1, le=MAX_RRF, description="The constant of reciprocal rank fusion, 60 as a rule."
+        None, ge=1, le=MAX_RRF, description="The constant of reciprocal rank fusion, usually 60."
     )
 
 
 class RescoreOptions(RequestModel):
-    """More candidates than are wanted, by the ranking, and another order of them."""
+    """Take more candidates from the ranking, and order them by another score."""
 
     by: str = Field(
         description="What scores the candidates: their words, or the real values of the query.",
@@ -59,7 +59,7 @@ class RescoreOptions(RequestModel):
         4.0,
         ge=1,
         le=MAX_OVERSAMPLE,
-        description="How many times as many candidates as hits are wanted, `offset` included.",
+        description="Candidates to take for each hit to return, `offset` included.",
     )
 
 
@@ -69,7 +69,7 @@ class BatchedSearch(RequestModel):
     text: Text = None
     vector: Vector = None
     code: Code = None
-    id: str | None = Field(None, description="A document that is there; it finds itself, too.")
+    id: str | None = Field(None, description="A stored document; it finds itself too.")
     limit: Limit = 10
     radius: Radius = None
     with_payload: bool = False
@@ -81,14 +81,15 @@ class SearchRequest(BatchedSearch):
 
     ranking: RankingName = None
     filter: Filter = None
-    offset: int = Field(0, ge=0, description="How many of the nearest to pass over.")
+    offset: int = Field(0, ge=0, description="The number of best hits to skip.")
     cursor: Cursor = None
-    with_cursor: bool = Field(False, description="Answer with a `next_cursor`, if there is more.")
-    with_code: bool = Field(False, description="Answer with the codes of the query and the hits.")
+    with_cursor: bool = Field(False, description="Return a `next_cursor`, null on the last page.")
+    with_code: bool = Field(False, description="Return the codes of the query and of the hits.")
     hybrid: HybridOptions | None = None
     rescore: RescoreOptions | None = None
     highlight: bool = Field(
-        False, description="Answer with a passage of each hit's text and the query's terms in it."
+        False,
+        description="Return a passage of each hit's text and the positions of the query's terms.",
     )
     rerank: bool = Field(
         False,
@@ -96,7 +97,7 @@ class SearchRequest(BatchedSearch):
         " against the stored bit; for texts and vectors.",
     )
     explain: bool = Field(
-        False, description="Tell which bits differ, and which terms of a text weigh most."
+        False, description="Return the bits that differ, and the terms of a text that weigh most."
     )
 
     encoder_fingerprint: Fingerprint = None
@@ -115,9 +116,9 @@ _OF_ONE_SEARCH = {
 
 
 class SearchBatch(RequestModel):
-    """Searches that are answered as of one generation, all with one ranking and filter.
+    """Searches of one generation, all with the same ranking and filter.
 
-    Where one of them has a `radius` and no `ranking` is given, all are ranked by Hamming distance.
+    If one of them has a `radius` and no `ranking` is given, all are ranked by Hamming distance.
     """
 
     searches: list[BatchedSearch] = Field(min_length=1)
@@ -127,10 +128,10 @@ class SearchBatch(RequestModel):
 
 
 class Highlight(ResponseModel):
-    """A passage of a text, never markup; characters are counted as Unicode code points.
+    """A passage of plain text; positions count Unicode code points.
 
-    `start` is where in the text it begins; `marks` are the characters of the passage that are terms
-    of the query, from and up to.
+    `start` is its position in the text; `marks` are the [start, end) positions in the passage of
+    the query's terms.
     """
 
     passage: str
@@ -139,11 +140,11 @@ class Highlight(ResponseModel):
 
 
 class SearchHit(ResponseModel):
-    """A document found, and what is below `score` if it was asked for.
+    """A document found; the fields below `score` are present on request.
 
-    `distance` is the Hamming distance between the codes. `score` is the higher the better: 1 −
-    distance / n_bits with the ranking hamming; with asymmetric, the share of the query's weight in
-    the bits that agree. `rerank_score` is Σ_b |p_b − c_b|, lower being better, with p_b the query's
+    `distance` is the Hamming distance between the codes. A higher `score` is better: 1 − distance /
+    n_bits with the ranking hamming; the share of the query's weight in the bits that agree with
+    asymmetric. A lower `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's
     probability of bit b and c_b the stored bit. `differing_bits` counts from 0, the first bit of
     the code.
     """
@@ -160,7 +161,7 @@ class SearchHit(ResponseModel):
 
 
 class QueryTerm(ResponseModel):
-    """A term of the query's text, its weight, and what becomes of the code without it.
+    """A term of the query's text, its weight, and how the code would change without it.
 
     `influence` is Σ_b |p_b − p′_b|, the probabilities of the bits with the term and without.
     """
@@ -172,15 +173,15 @@ class QueryTerm(ResponseModel):
 
 
 class SearchResponse(ResponseModel):
-    """Hits by the score of the `ranking`, best first; equal scores by order of insertion.
+    """Hits by the score of the `ranking`, best first; equal scores in the order of insertion.
 
     `took_ms` is the time in the collection, encoding included; in a batch, that of all searches.
-    `ties_cut` tells whether documents with the score of the last hit were left out. With `rerank`
-    the same hits come by `rerank_score`, and `reranked` is true. With `rescore`, scores are those
-    of `rescored_by`, and there is no cursor. Where the query is a text, `recognized_terms` counts
-    the distinct terms of it that the encoder knows; if it is 0, there are no hits by codes.
-    `corrected` lists the unknown words and the known ones, one edit away, that were searched for in
-    their place. `next_cursor` is there if it was asked for, and null on the last page.
+    `ties_cut` tells whether documents with the last hit's score were left out. With `rerank` the
+    same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore` the scores are
+    those of `rescored_by`, and there is no cursor. For a text, `recognized_terms` counts its
+    distinct terms that the encoder knows; if it is 0, codes find no hits. `corrected` lists the
+    unknown words and the known ones, one edit away, that were searched for in their place.
+    `next_cursor` is present on request, and null on the last page.
     """
 
     hits: list[SearchHit]
@@ -201,6 +202,6 @@ class SearchResponse(ResponseModel):
 
 
 class SearchBatchResponse(ResponseModel):
-    """One result for each search, in their order."""
+    """One result for each search, in the same order."""
 
     results: list[SearchResponse]

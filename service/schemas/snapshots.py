@@ -8,7 +8,7 @@ from service.schemas.common import RequestModel, ResponseModel
 
 
 class SnapshotInfo(ResponseModel):
-    """A snapshot; `bytes` and `sha256` are those of the file that can be downloaded."""
+    """A snapshot; `bytes` and `sha256` describe the file to download."""
 
     id: str
     collection: str
@@ -30,13 +30,13 @@ class UnavailableSnapshot(ResponseModel):
 
 
 class SnapshotList(ResponseModel):
-    """Snapshots, the oldest first, and those that cannot be read."""
+    """Snapshots, oldest first, and those that cannot be read."""
 
     snapshots: list[SnapshotInfo]
     unavailable: list[UnavailableSnapshot]
 
 
 class RestoreSnapshot(RequestModel):
-    """The collection to make of a snapshot."""
+    """The collection to create from a snapshot."""
 
     collection: str = Field(examples=["books-restored"])
