@@ -27,6 +27,7 @@ import hummingbit.threads  # noqa: F401 - before the libraries that read the env
 from benchmarks.service_corpus import Corpus, K, make_corpus
 from corpus.document import Document
 from index.data_folder import DataFolder
+from index.rankings.protocol import HAMMING
 
 NAME = "bench"
 PATH = f"/v1/collections/{NAME}"
@@ -68,6 +69,7 @@ def make_folder(path: Path, documents: int) -> Corpus:
 def _index(corpus: Corpus) -> None:
     with DataFolder(corpus.folder, writable=True, indexed=False) as folder:
         collection = folder.create_collection(NAME, encoder="bench")
+        collection.set_ranking(HAMMING)
         for start in range(0, len(corpus.codes), 50_000):
             codes = corpus.codes[start : start + 50_000]
             documents = [_document(start + place) for place in range(len(codes))]

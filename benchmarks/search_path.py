@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message
 from benchmarks.service_corpus import Corpus, make_corpus
 from corpus.document import Document
 from index.data_folder import DataFolder
+from index.rankings.protocol import HAMMING
 from service.app import create_app
 from service.settings import Settings
 
@@ -59,6 +60,7 @@ async def calls_of_a_search(corpus: Corpus) -> list[Call]:
     """Serve the corpus, search it until the service is warm, and return the calls of one search."""
     with DataFolder(corpus.folder, writable=True) as folder:
         collection = folder.create_collection("bench", encoder="bench")
+        collection.set_ranking(HAMMING)
         documents = [Document(id=str(i), text="") for i in range(len(corpus.codes))]
         collection.upsert_encoded(documents, corpus.codes)
         app = create_app(folder, Settings(access_log=False))

@@ -33,6 +33,7 @@ from corpus.document import Document
 from encoder.codes import hamming_distance
 from hummingbit import Client
 from index.data_folder import DataFolder
+from index.rankings.protocol import HAMMING
 
 CHECKED = 20
 
@@ -42,6 +43,7 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
     """Index the corpus and serve it."""
     with DataFolder(corpus.folder, writable=True) as folder:
         collection = folder.create_collection("bench", encoder="bench")
+        collection.set_ranking(HAMMING)
         for start in range(0, len(corpus.codes), 50_000):
             part = slice(start, start + 50_000)
             ids = range(start, start + len(corpus.codes[part]))
