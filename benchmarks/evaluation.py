@@ -1,4 +1,4 @@
-"""The time of a whole evaluation, as served and over ties, beside sorting every document.
+"""The time of a whole evaluation, as served and tie-averaged, beside sorting every document.
 
 Codes are clustered as encoders make them and labels are random; queries are further codes of the
 same kind. The alternative computes the distance of every document and sorts them for P@100 alone,

@@ -47,7 +47,7 @@ def main() -> None:
         found = evaluate_codes(
             pack_bits(weights > 0), queries.labels, codes, documents.labels, ["P@10"]
         )
-        print(f"{name:<36} P@10 over ties {found.expected['P@10']:.4f}")
+        print(f"{name:<36} tie-averaged P@10 {found.expected['P@10']:.4f}")
 
 
 def with_typo(text: str, rng: np.random.Generator) -> str:

@@ -55,7 +55,7 @@ class Evaluation:
 
     @property
     def expected(self) -> dict[str, float]:
-        """The mean of each metric over the queries, in expectation over ties."""
+        """The mean of each metric over the queries, tie-averaged."""
         return _means(self.expected_per_query)
 
     @property

@@ -51,7 +51,7 @@ def kind_of(dataset: str, vectors: Path | None) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """The records of a cell and, by method, each query's p@100 in expectation over ties."""
+    """The records of a cell and, by method, each query's p@100 tie-averaged."""
 
     records: list[Record]
     p100: dict[str, Any]

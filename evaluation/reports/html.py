@@ -197,7 +197,7 @@ def _classes(report: Report) -> str:
 def _worst_queries(report: Report) -> str:
     queries = "\n".join(_worst_query(one) for one in report.worst_queries)
     name = escape(report.metrics[0].name)
-    caption = f'<p class="soft">By {name} over ties, with what each found first.</p>'
+    caption = f'<p class="soft">By {name}, tie-averaged, with what each found first.</p>'
     return f'<section id="worst-queries"><h2>Worst queries</h2>{caption}\n{queries}</section>'
 
 

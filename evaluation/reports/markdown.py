@@ -62,7 +62,7 @@ def _classes(report: Report) -> str:
     ]  # fmt: skip
     if not rows:
         return ""
-    title = f"<details><summary>The {len(rows)} hardest classes, over ties</summary>"
+    title = f"<details><summary>The {len(rows)} hardest classes, tie-averaged</summary>"
     return f"{title}\n\n{_table(['class', 'queries', 'documents', name], rows)}\n\n</details>"
 
 

@@ -24,7 +24,7 @@ def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
     """
     changes = {one.metric: one for one in report.changes or []}
     interval = f"{report.confidence:.0%} interval"
-    head = ["metric", "as served", interval, "over ties", "worst order", "best order"]
+    head = ["metric", "as served", interval, "tie-averaged", "worst order", "best order"]
     if changes:
         head += ["baseline", "change", "p (Holm)"]
     absent = ["–"] * (len(head) - 6)

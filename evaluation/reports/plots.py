@@ -77,7 +77,7 @@ def draw_label_curve(labels: list[int], lines: Mapping[str, list[float]], metric
         axes.set_xscale("log")
         axes.set_xticks(labels, [f"{n:,}" for n in labels])
         axes.minorticks_off()
-        axes.set(xlabel="labels shown", ylabel=f"{metric}, over ties", ylim=(0, 1.02))
+        axes.set(xlabel="labels shown", ylabel=f"{metric}, tie-averaged", ylim=(0, 1.02))
         axes.legend(loc="lower right")
 
     return draw(_load_figure(), "labels", plot)
@@ -142,8 +142,10 @@ def _precision_at_k(axes: Any, report: Report, baseline: Report | None) -> None:
     )  # fmt: skip
     if baseline is not None:
         other = baseline.shape.precision
-        axes.plot(other.k, other.expected, color=MUTED, linestyle="--", label="baseline, over ties")
-    axes.plot(curve.k, curve.expected, color=ACCENT, label="over ties")
+        axes.plot(
+            other.k, other.expected, color=MUTED, linestyle="--", label="baseline, tie-averaged"
+        )
+    axes.plot(curve.k, curve.expected, color=ACCENT, label="tie-averaged")
     axes.plot(curve.k, curve.served, color=SECOND, linestyle=":", linewidth=2, label="as served")
     axes.set_xscale("log")
     ticks = [k for k in (1, 10, 100, 1000, 10_000) if k <= curve.k[-1]]

@@ -62,7 +62,7 @@ class QueryFigures(_Part):
 
 
 class ClassFigures(_Part):
-    """The queries that carry a label, and each metric's mean over them, expected over ties."""
+    """The queries that carry a label, and each metric's mean over them, tie-averaged."""
 
     label: str
     queries: int

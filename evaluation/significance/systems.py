@@ -58,7 +58,7 @@ class SystemComparison:
 def compare_systems(
     systems: Mapping[str, Evaluation], *, seed: int = 0
 ) -> dict[str, SystemComparison]:
-    """Compare two systems or more in every metric, on their values expected over ties.
+    """Compare two systems or more in every metric, on their values tie-averaged.
 
     The order of ties says nothing of a system, so the values as served are not looked at. The
     queries must be the same, in the same order.

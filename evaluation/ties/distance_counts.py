@@ -15,7 +15,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class DistanceCounts:
-    """Counts of a database's documents by distance, for metrics in expectation over ties.
+    """Counts of a database's documents by distance, for metrics tie-averaged.
 
     Codes repeat and so do label sets: distances are computed once for each distinct code, which
     carries the number of its documents with each label set. `n_distinct` is the number of codes.

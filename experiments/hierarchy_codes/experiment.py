@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tuple[Record, Any]:
-    """Return the figures of a code, and nDCG@100 over ties for each query, ``float64[Q]``."""
+    """Return the figures of a code, and tie-averaged nDCG@100 for each query, ``float64[Q]``."""
     database, asked = data.labelled(), queries.labelled()
     graded = evaluate_encoder(encoder, database, asked, ["nDCG@100"], hierarchy=True)
     same = evaluate_encoder(encoder, database, asked, ["P@100"])
@@ -128,7 +128,7 @@ def _print_significance(ndcg: Mapping[str, Any]) -> None:
     others = [method for method in ndcg if method != BASELINE]
     if BASELINE not in ndcg or not others:
         return
-    print(f"\nagainst {BASELINE} on nDCG@100 over ties")
+    print(f"\nagainst {BASELINE} on tie-averaged nDCG@100")
     raw = [permutation_test(ndcg[method], ndcg[BASELINE]) for method in others]
     for method, p_value in zip(others, holm(raw), strict=True):
         difference = float((ndcg[method] - ndcg[BASELINE]).mean())

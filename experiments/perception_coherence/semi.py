@@ -99,7 +99,7 @@ def _autoencoder(corpus: TaughtCorpus, recipe: Recipe, folder: Path) -> Encoder:
 
 
 def _print(records: list[Record]) -> None:
-    header = ("data set", "labels shown", "method", "p@100", "over ties", "coherence")
+    header = ("data set", "labels shown", "method", "p@100", "tie-averaged", "coherence")
     rows = []
     for cell, runs in group(records, "dataset", "supervision", "method").items():
         dataset, supervision, method = cell

@@ -138,7 +138,16 @@ def _figures(corpus: TaughtCorpus, query_codes: Codes, codes: Codes) -> Record:
 
 
 def _print(records: list[Record]) -> None:
-    header = ("data set", "bits", "method", "p@100", "over ties", "coherence", "neighbours", "size")
+    header = (
+        "data set",
+        "bits",
+        "method",
+        "p@100",
+        "tie-averaged",
+        "coherence",
+        "neighbours",
+        "size",
+    )
     rows = []
     for (dataset, n_bits, method), runs in group(records, "dataset", "n_bits", "method").items():
         keys = ("p100", "p100_expected", "coherence", "neighbours")

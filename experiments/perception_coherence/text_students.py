@@ -67,7 +67,7 @@ def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Rec
 
 
 def retrieval_figures(found: Evaluation) -> Record:
-    """Return p@100 as served and over ties."""
+    """Return p@100 as served and tie-averaged."""
     return {
         "p100": found.metrics["P@100"],
         "p100_expected": found.expected["P@100"],

@@ -1,6 +1,6 @@
 """What each part of SSB-VAE's recipe is worth: runs without it, one part at a time.
 
-A recipe is judged by p@100 over ties of documents held out of the training documents.
+A recipe is judged by tie-averaged p@100 of documents held out of the training documents.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def ablate(args: argparse.Namespace) -> int:
         figures = np.reshape(judge(settings)["p100"], (-1, args.seeds))
         rows.append([name, *map(format_mean, figures.tolist())])
     cells = [f"{bits} bits, ρ = {rho:g}" for bits in args.bits for rho in args.supervision]
-    print_table(("p@100 over ties, held out", *cells), rows)
+    print_table(("tie-averaged p@100, held out", *cells), rows)
     return 0

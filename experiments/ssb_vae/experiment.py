@@ -154,7 +154,7 @@ def _recipe(
 
 
 def _print_figures(records: list[Record]) -> None:
-    header = ("data set", "bits", "ρ", "method", "p@100", "over ties", "mAP@100")
+    header = ("data set", "bits", "ρ", "method", "p@100", "tie-averaged", "mAP@100")
     rows = []
     for cell, runs in group(records, "dataset", "n_bits", "supervision", "method").items():
         dataset, n_bits, supervision, method = cell
@@ -192,7 +192,7 @@ def _print_significance(cells: list[Cell], results: list[Result]) -> None:
         others = [name for name in methods if name != "ssb-vae"]
         raw = [permutation_test(p100["ssb-vae"], p100[name]) for name in others]
         print(
-            f"\n{n_bits} bits, ρ = {supervision:g}: ssb-vae against the others on p@100 over ties"
+            f"\n{n_bits} bits, ρ = {supervision:g}: ssb-vae against the others, tie-averaged p@100"
         )
         for name, p_value in zip(others, holm(raw), strict=True):
             difference = float((p100["ssb-vae"] - p100[name]).mean())

@@ -42,7 +42,7 @@ class Judge:
         self._records = read_records(self._path) if self._path.exists() else []
 
     def __call__(self, settings: Mapping[str, Any]) -> Record:
-        """Return `settings` with their p@100 over ties, a figure for each run.
+        """Return `settings` with their tie-averaged p@100, a figure for each run.
 
         The runs come in one order for all settings: width by width, in these the shares of labels
         shown, and in these the seeds.

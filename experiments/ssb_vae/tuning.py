@@ -1,8 +1,8 @@
 """Choosing the settings of each method, by the documents held out of its training documents.
 
 One setting after another is given other values, and the best is kept before the next is tried. A
-value is judged by the mean of p@100 over ties of the held-out documents, over every width, share of
-labels and seed asked for. No test document is looked at.
+value is judged by the mean of tie-averaged p@100 of the held-out documents, over every width, share
+of labels and seed asked for. No test document is looked at.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _print(method: str, trials: list[Record]) -> None:
         ]
         for trial in trials
     ]
-    print_table(("method", "settings", "p@100 over ties, held out"), rows)
+    print_table(("method", "settings", "tie-averaged p@100, held out"), rows)
 
 
 def _named(settings: Mapping[str, Any]) -> str:

@@ -107,7 +107,7 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
 
 def print_comparison(found: SystemComparison) -> None:
     """Print the differences of one metric, and whether they are more than chance."""
-    print(f"\n{found.metric}, over ties:")
+    print(f"\n{found.metric}, tie-averaged:")
     for one in found.pairs:
         chance = f"{format_probability(one.adjusted)} (permutation test, Holm)"
         print(f"  {one.a} − {one.b}: {one.difference:+.4f}, {chance}")

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     recipes = [Recipe(supervision=share, **chosen) for share in sorted(set(args.supervision))]
     data, asked = gather(read(args, args.data)), gather(read(args, args.queries))
     print(f"{len(data):,} documents, {len(asked):,} queries, {recipes[0].n_bits} bits")
-    heads = f"{metric:>10} {'over ties':>10} {'classifier, over ties':>21}"
+    heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
     print(f"{'labels':>8} {'share':>7} {heads}")
     points = []
     for recipe in recipes:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         points.append(point)
         print(
             f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
-            f" {point.expected:>10.3f} {point.class_code:>21.3f}",
+            f" {point.expected:>13.3f} {point.class_code:>25.3f}",
             flush=True,
         )
     if args.json is not None:

@@ -7,9 +7,12 @@ import itertools
 import json
 import sys
 
+import numpy as np
 from tqdm import tqdm
 
 from corpus.readers import count_documents
+from encoder.codes import code_to_hex
+from encoder.features import TextFeatures
 from hummingbit.commands import index_remotely
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import (
@@ -22,12 +25,12 @@ from hummingbit.commands.opening import (
     read_filter_as_json,
 )
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
-from index.backend import CollectionBackend
+from index.backend import MAX_K, CollectionBackend
 from index.encoding import available_cores
 from index.engines.choice import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
 from index.ingest import ingest
-from index.records import StoredDocument
+from index.records import Query, StoredDocument
 from index.schema import AUTO
 
 
@@ -59,6 +62,11 @@ def configure(actions: Actions) -> None:
             metavar="N",
             help="encoding processes (default: one per core, here %(default)s)",
         )
+        action.add_argument(
+            "--allow-unknown",
+            action="store_true",
+            help="keep documents of which the encoder knows no word, even if most are such",
+        )
     get = add_action(actions, "get", run_get, "print documents as JSON lines")
     get.add_argument("ids", nargs="+", metavar="ID")
     count = add_action(actions, "count", run_count, "count documents")
@@ -87,6 +95,11 @@ def run_build(args: argparse.Namespace) -> int:
             if not len(collection):
                 folder.drop_collection(args.collection)
             raise
+        try:
+            _check_recognized(args, collection)
+        except OptionError:
+            folder.drop_collection(args.collection)
+            raise
     return 0
 
 
@@ -95,7 +108,9 @@ def run_add(args: argparse.Namespace) -> int:
     if args.url is not None:
         return index_remotely.add(args)
     with open_folder(args, writable=True) as folder:
-        _ingest(args, folder.collection(args.collection))
+        collection = folder.collection(args.collection)
+        _ingest(args, collection)
+        _check_recognized(args, collection)
     return 0
 
 
@@ -163,6 +178,34 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
                 )
             raise
     print_ingested(collection.name, len(collection), report)
+
+
+def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -> None:
+    """Warn of documents of which the encoder knows no word: no code tells them apart.
+
+    Raises:
+        OptionError: if they are most of the documents, unless ``--allow-unknown`` is given.
+    """
+    encoder = collection.encoder
+    if encoder is None or not isinstance(encoder.features, TextFeatures) or not len(collection):
+        return
+    # All of them have the code of the empty text; others may have it as well.
+    nothing = Query(code=code_to_hex(encoder.encode([""])[0]))
+    unknown, cursor = 0, None
+    while True:
+        page = collection.search([nothing], MAX_K, 0, cursor=cursor, with_text=True)
+        texts = [hit.text or "" for hit in page.hits[0]]
+        unknown += int((np.diff(encoder.features.count_terms(texts).indptr) == 0).sum())
+        (cursor,) = page.next_cursors
+        if cursor is None:
+            break
+    if not unknown:
+        return
+    found = f"{unknown:,} of {len(collection):,} documents hold no word that the encoder knows"
+    if 2 * unknown > len(collection) and not args.allow_unknown:
+        cure = "train an encoder on these documents, or pass --allow-unknown to keep them"
+        raise OptionError(f"{collection.name}: {found}; {cure}")
+    print(f"{collection.name}: {found}; only their words find them", file=sys.stderr)
 
 
 def _shown(document: StoredDocument) -> dict[str, object]:

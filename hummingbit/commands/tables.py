@@ -14,16 +14,16 @@ from training.pipeline import Trained
 
 
 def print_figures(found: Mapping[str, Evaluation]) -> None:
-    """Print a line for each method: every metric as served and, after it, in expectation over ties.
+    """Print a line for each method: every metric as served and, after it, tie-averaged.
 
     Where no two documents are at one distance, as with real-valued scores, the two agree.
     """
     names = list(next(iter(found.values())).metrics)
     width = max(len("method"), *map(len, found))
-    header = "".join(f"{name:>10} {'over ties':>10}" for name in names)
+    header = "".join(f"{name:>10} {'tie-averaged':>13}" for name in names)
     print(f"{'method':<{width}}{header}{'distinct codes':>16}")
     for method, one in found.items():
-        cells = "".join(f"{one.metrics[name]:>10.3f} {one.expected[name]:>10.3f}" for name in names)
+        cells = "".join(f"{one.metrics[name]:>10.3f} {one.expected[name]:>13.3f}" for name in names)
         codes = "–" if one.distinct_codes is None else f"{one.distinct_codes:,}"
         print(f"{method:<{width}}{cells}{codes:>16}")
 
@@ -57,7 +57,7 @@ def print_report(report: Report) -> None:
         print(f"{subject.n_bits} bits, {subject.distinct_codes:,} distinct codes")
     title = f"{report.confidence:.0%} interval"
     width = max(22, *(len(one.name) + 12 for one in report.metrics))
-    print(f"{'':<{width}}{'as served':>10}{title:>17}{'over ties':>11}{'worst':>8}{'best':>8}")
+    print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")
     for one in report.metrics:
         _print_metric(one.name, one, width)
     for one in report.class_code or []:
@@ -72,4 +72,4 @@ def print_report(report: Report) -> None:
 def _print_metric(name: str, one: MetricFigures, width: int) -> None:
     interval = "" if one.interval is None else f"{one.interval[0]:.3f} – {one.interval[1]:.3f}"
     ends = "".join("" if end is None else f"{end:>8.3f}" for end in (one.worst, one.best))
-    print(f"{name:<{width}}{one.served:>10.3f}{interval:>17}{one.expected:>11.3f}{ends}")
+    print(f"{name:<{width}}{one.served:>10.3f}{interval:>17}{one.expected:>14.3f}{ends}")

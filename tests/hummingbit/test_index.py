@@ -221,3 +221,29 @@ def test_near_duplicates_are_listed_and_deleted(
     assert capsys.readouterr().out == ""
     assert hummingbit("index", "duplicates", "n", "--radius", 33) == 2
     assert "radius: is 33; it must be from 0 to 32" in capsys.readouterr().err
+
+
+def test_documents_that_the_encoder_knows_no_word_of_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_artifact(tmp_path / "encoders" / "plain", text_encoder(), random_texts(50))
+    known = [{"id": f"k{i}", "text": text} for i, text in enumerate(random_texts(5))]
+    strange = [{"id": f"s{i}", "text": f"zzqx{i} blorp"} for i in range(6)]
+
+    def build(name: str, records: list[dict[str, str]], *options: str) -> tuple[int, str]:
+        corpus = tmp_path / f"{name}.jsonl"
+        corpus.write_text("".join(json.dumps(one) + "\n" for one in records))
+        command = ["index", "build", name, str(corpus), "--encoder", "plain"]
+        status = main([*command, "--data-dir", str(tmp_path), *options])
+        return status, capsys.readouterr().err
+
+    status, said = build("few", [*known, *strange[:2]])
+    assert status == 0
+    assert "few: 2 of 7 documents hold no word that the encoder knows; only their words" in said
+    status, said = build("most", [*known, *strange])
+    assert status == 2
+    assert "most: 6 of 11 documents hold no word that the encoder knows; train an encoder" in said
+    with DataFolder(tmp_path, writable=False) as folder:
+        assert "most" not in folder.collections()
+    assert build("most", [*known, *strange], "--allow-unknown")[0] == 0
+    assert build("none", known) == (0, "")
