@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     corpus, found = _look(args)
     _print_corpus(args.source, found, corpus)
     data = gather(corpus.learned_from)
-    recipe = Recipe(method="ssb-vae" if corpus.has_labels else "ict", n_bits=args.bits)
+    recipe = _recipe(corpus, args.bits)
     with _stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
         from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
@@ -118,6 +118,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     serve(Settings(data_dir=data_dir, host=args.host, port=args.port))
     return 0
+
+
+def _recipe(corpus: Corpus, n_bits: int) -> Recipe:
+    """Choose the method: half of the bits learn the labels, if there are any, half the words."""
+    if corpus.has_labels:
+        return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
+    return Recipe(method="ict", n_bits=n_bits)
 
 
 def _name_of(source: Path) -> str:

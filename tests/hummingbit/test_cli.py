@@ -177,7 +177,7 @@ def test_a_bad_line_stops_and_nothing_is_indexed(
 ) -> None:
     good = write_lines(plain / "good.jsonl", topic_documents(3))
     bad = plain / "bad.jsonl"
-    bad.write_text('{"id": "x", "text": "fine"}\n{"id": "y"}\n')
+    bad.write_text('{"id": "x", "text": "apple"}\n{"id": "y"}\n')
     build = ["index", "build", "c", "--encoder", "plain", "--data-dir", plain]
     assert hummingbit(*build, good, bad) == 2
     assert f"{bad}:2: document: must have exactly one of text" in capsys.readouterr().err
@@ -191,7 +191,7 @@ def test_a_bad_line_stops_and_nothing_is_indexed(
 
 def test_a_bad_line_can_be_skipped(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = plain / "bad.jsonl"
-    bad.write_text('not json\n{"id": "x", "text": "fine"}\n')
+    bad.write_text('not json\n{"id": "x", "text": "apple"}\n')
     build = ["index", "build", "c", bad, "--encoder", "plain", "--data-dir", plain]
     assert hummingbit(*build, "--on-error", "skip") == 0
     assert f"skipped: {bad}:1" in capsys.readouterr().err
