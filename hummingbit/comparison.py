@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpus.document import Document
+from encoder.analyzers import is_spaceless
 from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import Query
@@ -57,23 +58,27 @@ def precision_by_label(
 def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str]:
     """Return a query for each document: two to six words of one of its sentences, in their order.
 
-    A document without two words gives its whole text.
+    Text without spaces between words gives a run of twice as many characters, and a document
+    without two words its whole text.
     """
     rng = np.random.default_rng(seed)
-    queries = []
-    for document in documents:
-        sentences = [
-            words for one in split_sentences(document.text or "") if (words := one.split())
-        ]
-        longer = [words for words in sentences if len(words) >= LEAST_WORDS]
-        if not longer:
-            queries.append(document.text or "")
-            continue
-        words = longer[rng.integers(len(longer))]
-        count = min(len(words), int(rng.integers(LEAST_WORDS, MOST_WORDS + 1)))
-        places = np.sort(rng.permutation(len(words))[:count])
-        queries.append(" ".join(words[place] for place in places))
-    return queries
+    return [_words_of(document.text or "", rng) for document in documents]
+
+
+def _words_of(text: str, rng: np.random.Generator) -> str:
+    sentences = split_sentences(text)
+    if is_spaceless(text):
+        sentence = sentences[rng.integers(len(sentences))] if sentences else text
+        count = int(rng.integers(2 * LEAST_WORDS, 2 * MOST_WORDS + 1))
+        start = int(rng.integers(max(1, len(sentence) - count + 1)))
+        return sentence[start : start + count]
+    longer = [words for one in sentences if len(words := one.split()) >= LEAST_WORDS]
+    if not longer:
+        return text
+    words = longer[rng.integers(len(longer))]
+    count = min(len(words), int(rng.integers(LEAST_WORDS, MOST_WORDS + 1)))
+    places = np.sort(rng.permutation(len(words))[:count])
+    return " ".join(words[place] for place in places)
 
 
 def known_items(

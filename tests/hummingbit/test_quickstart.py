@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus.document import Document
 from hummingbit.cli import main
 from hummingbit.commands import quickstart
 from hummingbit.comparison import CLASSIFIER, Figures, verdict, words_of_sentences
@@ -88,6 +89,13 @@ def test_the_words_of_a_query_are_of_one_sentence_in_its_order() -> None:
         words = query.split()
         assert 2 <= len(words) <= 6
         assert all(word in rest for word in words)
+
+
+def test_a_query_of_text_without_spaces_is_a_part_of_it() -> None:
+    text = "中国经济新闻联播今天开始了新的一年"
+    (query,) = words_of_sentences([Document(id="a", text=text)])
+    assert query in text
+    assert 4 <= len(query) <= 12
 
 
 def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -> None:
