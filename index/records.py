@@ -58,6 +58,16 @@ class EncodedQueries:
             self.terms[some],
         )
 
+    def words_of(self, place: int) -> str | None:
+        """Return a query's text and the words that its unknown ones were corrected to.
+
+        The words as they were written stay: the encoder may not know a word that documents have.
+        """
+        text, terms = self.texts[place], self.terms[place]
+        if text is None or terms is None:
+            return text
+        return " ".join([text, *(known for _, known in terms.corrected)])
+
     def is_unrecognized(self, place: int) -> bool:
         """Return whether a query is a text of which the encoder knows nothing.
 

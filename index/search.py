@@ -345,7 +345,8 @@ class Search:
         if not self.wanted.highlight:
             return hits
         analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
-        for place, text in enumerate(self.queries.texts):
+        for place in range(len(hits)):
+            text = self.queries.words_of(place)
             if text is None:
                 continue
             weights = dict.fromkeys(analyzer.terms(text), 1.0)

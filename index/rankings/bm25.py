@@ -54,18 +54,16 @@ class Bm25Ranking:
 
 
 def texts_of(queries: EncodedQueries, ranking: str) -> list[str]:
-    """Return the texts of `queries`, each with the words that its unknown ones were corrected to.
-
-    The words as they were written stay: the encoder may not know a word that documents have.
+    """Return the words of each query; see :meth:`index.records.EncodedQueries.words_of`.
 
     Raises:
         InputError: if a query is no text; its `position` says which.
     """
     texts = []
-    for position, (text, terms) in enumerate(zip(queries.texts, queries.terms, strict=True)):
+    for position in range(len(queries)):
+        text = queries.words_of(position)
         if text is None:
             message = f"is {ranking!r}, which needs a query that is a text"
             raise InputError("ranking", message, position)
-        corrected = () if terms is None else terms.corrected
-        texts.append(" ".join([text, *(known for _, known in corrected)]))
+        texts.append(text)
     return texts

@@ -89,6 +89,15 @@ def test_hits_show_a_passage(collection: Collection) -> None:
     assert all(hit.text and hit.highlight for hit in result.hits[0])
 
 
+@pytest.mark.parametrize("ranking", ["hamming", "bm25", "hybrid"])
+def test_a_passage_marks_words_as_they_were_corrected(collection: Collection, ranking: str) -> None:
+    texts = [Query(text=text) for text in ("aple matirx", "apple matrix")]
+    result = collection.search(texts, 20, ranking=ranking, highlight=True)
+    given, corrected = ([(hit.id, hit.highlight) for hit in hits] for hits in result.hits)
+    assert given == corrected
+    assert any(highlight and highlight.marks for _, highlight in given)
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
