@@ -29,7 +29,6 @@ from index.rankings.protocol import (
     RANKINGS,
     Ranked,
     Ranking,
-    StatisticalRanking,
 )
 from index.records import (
     EncodedQueries,
@@ -244,7 +243,7 @@ class Search:
         shown = ranking.shown(self.queries, found)
         cursors: list[str | None] = [None] * len(pages)
         if len(pages) == 1 and self.wanted.with_cursor and self.wanted.has_cursors:
-            cursors = [self._next_cursor(pages[0], last_row, ranking)]
+            cursors = [self._next_cursor(pages[0], last_row)]
         return SearchResult(
             generation=generation,
             hits=self._highlighted(
@@ -310,7 +309,7 @@ class Search:
             old = found.rows <= after.last_row
             rows, scores = found.rows[old], found.scores[old]
             later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
-            hits = Ranked(rows[later], scores[later])
+            hits = Ranked(rows[later], scores[later], found.statistics)
             # Documents that were added since lie before the page and took the places of others.
             if exhausted or len(hits.rows) > k:
                 return _page(hits, 0, k, after.passed)
@@ -362,17 +361,14 @@ class Search:
             return hits
         return [[replace(hit, text=None) for hit in some] for some in hits]
 
-    def _next_cursor(self, page: Page, last_row: int, ranking: Ranking) -> str | None:
+    def _next_cursor(self, page: Page, last_row: int) -> str | None:
         """Return the cursor of the page after this one, or None if this is the last."""
         if not page.more:
             return None
         if self._after is not None:
             last_row = self._after.last_row
-        score, row = float(page.found.scores[-1]), int(page.found.rows[-1])
-        statistics: tuple[float, ...] = ()
-        if isinstance(ranking, StatisticalRanking):
-            statistics = ranking.statistics(self.queries)
-        position = Position(score, row, last_row, page.passed, statistics)
+        rows, scores, statistics = page.found
+        position = Position(float(scores[-1]), int(rows[-1]), last_row, page.passed, statistics)
         return write_cursor(position, *self._identity())
 
     def _identity(self) -> tuple[object, ...]:
@@ -393,8 +389,8 @@ def rows_of(pages: Sequence[Page]) -> list[int]:
 
 
 def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
-    rows, scores = found
-    hits = Ranked(rows[start : start + k], scores[start : start + k])
+    rows, scores, statistics = found
+    hits = Ranked(rows[start : start + k], scores[start : start + k], statistics)
     n_hits = len(hits.rows)
     more = n_hits > 0 and len(rows) > start + n_hits
     tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])

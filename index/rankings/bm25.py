@@ -9,7 +9,7 @@ import numpy as np
 from index.engines.protocol import Rows
 from index.errors import InputError
 from index.lexical.bm25 import UNIT
-from index.lexical.index import LexicalIndex, Matches
+from index.lexical.index import LexicalIndex, Matches, WeighedQuery
 from index.rankings.protocol import BM25, Ranked, Scores
 from index.records import EncodedQueries
 
@@ -25,32 +25,31 @@ class Bm25Ranking:
     def __init__(self, lexical: LexicalIndex, statistics: Sequence[float] | None = None) -> None:
         """Rank the documents of `lexical`.
 
-        With the :meth:`statistics` of an earlier ranking, its query scores as it did then.
+        With the statistics of what an earlier ranking found, its query scores as it did then.
         """
         self._lexical = lexical
         self._statistics = statistics
 
     def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        return [Ranked(*matches.best(k, allowed)) for matches in self._matches(queries)]
+        return [
+            Ranked(*matches.best(k, allowed), weighed.statistics)
+            for weighed, matches in self._matches(queries)
+        ]
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.Ranking.score`."""
         pairs = zip(self._matches(queries), rows, strict=True)
-        return [matches.of(some) for matches, some in pairs]
-
-    def statistics(self, queries: EncodedQueries) -> tuple[float, ...]:
-        """See :meth:`index.rankings.protocol.StatisticalRanking.statistics`."""
-        (text,) = texts_of(queries, self.name)
-        return self._lexical.weigh(text, self._statistics).statistics
+        return [matches.of(some) for (_, matches), some in pairs]
 
     def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:  # noqa: ARG002
         """Return the scores as the formula has them."""
         return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
 
-    def _matches(self, queries: EncodedQueries) -> Iterator[Matches]:
+    def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
         for text in texts_of(queries, self.name):
-            yield self._lexical.matches(self._lexical.weigh(text, self._statistics))
+            weighed = self._lexical.weigh(text, self._statistics)
+            yield weighed, self._lexical.matches(weighed)
 
 
 def texts_of(queries: EncodedQueries, ranking: str) -> list[str]:

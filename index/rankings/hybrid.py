@@ -47,7 +47,7 @@ class HybridRanking:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
         The codes count with a `weight` within the bounds of :mod:`index.rankings.protocol`. With
-        the :meth:`statistics` of an earlier ranking, its query scores as it did then.
+        the statistics of what an earlier ranking found, its query scores as it did then.
         """
         self._codes = AsymmetricRanking(generation)
         self._n_documents = len(generation)
@@ -74,13 +74,6 @@ class HybridRanking:
     def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:  # noqa: ARG002
         """Return the scores as they are."""
         return [some.scores.tolist() for some in found]
-
-    def statistics(self, queries: EncodedQueries) -> tuple[float, ...]:
-        """See :meth:`index.rankings.protocol.StatisticalRanking.statistics`."""
-        (scorer,) = self._scorers(queries)
-        words, codes = scorer.by_words, scorer.by_codes
-        standards = (words.mean, words.deviation, codes.mean, codes.deviation)
-        return (*standards, *scorer.weighed.statistics)
 
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         """Yield what scores the documents for each query; one at a time, for it is large."""
@@ -118,6 +111,13 @@ class _Scorer:
     by_codes: Standard
     weight: float
 
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """Return what :class:`HybridRanking` takes to score documents alike later."""
+        words, codes = self.by_words, self.by_codes
+        standards = (words.mean, words.deviation, codes.mean, codes.deviation)
+        return (*standards, *self.weighed.statistics)
+
     def best(self, k: int, nearest: Ranked, allowed: Rows | None) -> Ranked:
         """Return the `k` best documents; `nearest` are the `k` best by codes alone.
 
@@ -132,12 +132,12 @@ class _Scorer:
         rows = np.concatenate([others, rows[self.matches.of(rows) < least]])
         scores = self.scores(rows)
         order = np.lexsort((rows, -scores))[:k]
-        return Ranked(rows[order], scores[order])
+        return Ranked(rows[order], scores[order], self.statistics)
 
     def matching(self, found: Ranked) -> Ranked:
         """Leave out documents without a term of the query."""
         match = self.matches.of(found.rows) > 0
-        return Ranked(found.rows[match], found.scores[match])
+        return Ranked(found.rows[match], found.scores[match], found.statistics)
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,12 @@ class Ranked(NamedTuple):
     """``int64[m]``"""
     scores: Scores
     """``[m]``, descending. Whole numbers are within ±2**53, so that a float64 holds each."""
+    statistics: tuple[float, ...] = ()
+    """All that the scores depend on besides the documents themselves: nothing in most rankings.
+
+    A ranking of a later generation that is given it scores documents as this one does, so that the
+    pages of a search hold while documents are written.
+    """
 
 
 class Ranking(Protocol):
@@ -64,15 +70,3 @@ class RowScorer(Protocol):
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """Return the score of each query's own `rows`, which are there, in the order given."""
-
-
-@runtime_checkable
-class StatisticalRanking(Ranking, Protocol):
-    """A ranking whose scores depend on the other documents of the collection as well."""
-
-    def statistics(self, queries: EncodedQueries) -> tuple[float, ...]:
-        """Return all that the scores of a single query depend on besides the document.
-
-        A ranking of a later generation that is given it scores documents as this one does, so that
-        the pages of a search hold while documents are written.
-        """

@@ -35,7 +35,7 @@ class RescoredRanking:
         found = self._candidates.rank(queries, self._n_candidates, allowed)
         scored = self._scorer.score(queries, [one.rows for one in found])
         ranked = []
-        for (rows, _), scores in zip(found, scored, strict=True):
+        for (rows, _, _), scores in zip(found, scored, strict=True):
             order = np.lexsort((rows, -scores))[:k]
             ranked.append(Ranked(rows[order], scores[order]))
         return ranked

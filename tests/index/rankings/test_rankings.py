@@ -71,7 +71,7 @@ def test_the_asymmetric_ranking_is_its_twin(seed: int, n: int, k: int, scale: fl
     weights[3] = np.sign(weights[3])
     ranking = AsymmetricRanking(Generation.build(1, codes, rows))
     found = ranking.rank(queries_of(weights), k)
-    for one, (place_rows, scores) in zip(weights, found, strict=True):
+    for one, (place_rows, scores, _) in zip(weights, found, strict=True):
         pairs = list(zip(place_rows.tolist(), scores.tolist(), strict=True))
         assert pairs == exact_ranking(one, codes, rows)[:k]
     again = ranking.score(queries_of(weights), [one.rows for one in found])
