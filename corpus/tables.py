@@ -8,6 +8,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
 from corpus.layout import Layout
@@ -40,6 +41,42 @@ class Table(NamedTuple):
 
     names: list[str]
     rows: Iterator[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How the cells of a record are read."""
+
+    names: list[str]
+    texts: frozenset[str]
+    """Those whose empty cells are empty texts; other empty cells are missing."""
+    label: str | None
+    """The one in which ``|`` separates labels; in ``labels`` it always does."""
+    vector: str | None
+
+    @classmethod
+    def of(cls, names: list[str], layout: Layout) -> _Columns:
+        """Return the columns `names` as `layout` has them."""
+        texts = frozenset(layout.text_fields)
+        if not texts and "vector" not in names and "code" not in names:
+            texts = frozenset({"text"})
+        return cls(names, texts, layout.label_field, None if layout.text_fields else "vector")
+
+    def record(self, row: list[str]) -> dict[str, object]:
+        """Return the cells of a record by name; raise LineError if they are too many or too few."""
+        if len(row) != len(self.names):
+            raise LineError(f"has {len(row)} cells; the header has {len(self.names)}")
+        record: dict[str, object] = {}
+        for name, cell in zip(self.names, row, strict=True):
+            if not cell and name not in self.texts:
+                continue
+            if name == self.vector:
+                record[name] = parse_json(cell, "vector: ")
+            elif name == "labels" or (name == self.label and "|" in cell):
+                record[name] = cell.split("|")
+            else:
+                record[name] = cell
+        return record
 
 
 def open_text(
@@ -87,9 +124,10 @@ def read_table(
 
     Where `delimiter` is None it is the one of :data:`DELIMITERS` that splits the first records
     into equally many cells. Without a header the columns are ``column1``, ``column2`` and so on.
-    Every cell is a string, but for ``vector``, a JSON list, and ``labels``, separated by ``|``. An
-    empty cell means that the record lacks the field, but for its text. Cells are quoted with ``"``
-    as RFC 4180 has it, in TSV too.
+    Every cell is a string, but for ``vector``, a JSON list, and ``labels``, separated by ``|``. In
+    the label field that `layout` names, ``|`` separates labels, too. An empty cell means that the
+    record lacks the field, but for its text. Cells are quoted with ``"`` as RFC 4180 has it, in TSV
+    too.
 
     Raises:
         ReadError: if the file is empty, its header names a column twice or is not what `layout`
@@ -110,7 +148,7 @@ def read_table(
     except ReadError:
         text.close()
         raise
-    return Table(names, _read_rows(cells, lines, names, first, layout))
+    return Table(names, _read_rows(cells, lines, first, _Columns.of(names, layout)))
 
 
 def _read_header(
@@ -135,20 +173,19 @@ def _read_header(
 def _read_rows(
     cells: Iterator[list[str]],
     lines: Lines,
-    names: list[str],
     first: list[str] | None,
-    layout: Layout,
+    columns: _Columns,
 ) -> Iterator[Row]:
     with closing(lines):
         if first is not None:
-            yield Row(1, _record(names, first, layout))
+            yield Row(1, columns.record(first))
         while True:
             start = lines.number + 1
             try:
                 row = next(cells)
                 check_utf8("".join(row))
                 if row:
-                    yield Row(start, _record(names, row, layout))
+                    yield Row(start, columns.record(row))
             except StopIteration:
                 return
             except (LineError, csv.Error) as error:
@@ -157,25 +194,6 @@ def _read_rows(
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, LineError) else f"is not valid CSV: {error}"
-
-
-def _record(names: list[str], row: list[str], layout: Layout) -> dict[str, object]:
-    if len(row) != len(names):
-        raise LineError(f"has {len(row)} cells; the header has {len(names)}")
-    record: dict[str, object] = {}
-    is_text = set(layout.text_fields)
-    if not is_text and "vector" not in names and "code" not in names:
-        is_text = {"text"}
-    for name, cell in zip(names, row, strict=True):
-        if not cell and name not in is_text:
-            continue
-        if name == "vector" and not layout.text_fields:
-            record[name] = parse_json(cell, "vector: ")
-        elif name == "labels":
-            record[name] = cell.split("|")
-        else:
-            record[name] = cell
-    return record
 
 
 def _find_encoding(sample: bytes) -> str:

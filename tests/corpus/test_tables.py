@@ -100,3 +100,13 @@ def test_without_a_header_columns_are_numbered(tmp_path: Path) -> None:
         ("d:1", ("sport",), "the match was won"),
         ("d:2", ("money",), "shares fell"),
     ]
+
+
+def test_a_label_field_may_hold_several_labels(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("text,genre,label\none,a|b,c|d\ntwo,a,c\n")
+    documents = list(read_documents(path, layout=Layout(label_field="genre")))
+    assert [one.labels for one in documents] == [("a", "b"), ("a",)]
+    assert [one.payload["genre"] for one in documents] == [["a", "b"], "a"]
+    # What is named label is one label, whatever is in it.
+    assert [one.labels for one in read_documents(path)] == [("c|d",), ("c",)]
