@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from importlib.metadata import entry_points
 
+from hummingbit.commands.options import OptionError
+
 GROUP = "hummingbit.experiments"
+EXTRA = "pip install 'hummingbit[experiments,train]'"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the experiments that are installed; each has options of its own."""
+    """Add the experiments that are installed; each has options of its own.
+
+    One whose packages are not all installed is listed, and says which when it is run.
+    """
     experiments = parser.add_subparsers(dest="experiment", required=True, metavar="NAME")
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
-        module = entry.load()
+        try:
+            module = entry.load()
+        except ModuleNotFoundError as error:
+            missing = f"needs {error.name}: {EXTRA}"
+            # No argument begins with NUL, so whatever options are given are taken as they stand.
+            lacking = experiments.add_parser(
+                entry.name, help=missing, prefix_chars="\0", add_help=False
+            )
+            lacking.add_argument("options", nargs="*")
+            lacking.set_defaults(run=partial(_refuse, f"reproduce {entry.name} {missing}"))
+            continue
         sub_parser = experiments.add_parser(
             entry.name, help=module.SUMMARY, description=f"{module.SUMMARY}."
         )
         module.configure(sub_parser)
+
+
+def _refuse(message: str, _args: argparse.Namespace) -> int:
+    raise OptionError(message)

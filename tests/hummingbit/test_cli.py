@@ -309,3 +309,16 @@ def test_a_csv_of_questions_trains_and_is_found_under_a_name_with_a_dot(
     assert "they are numbered by line, from bank:2" in printed.err
     hits = json.loads(printed.out[printed.out.index("{") :])
     assert hits
+
+
+def test_an_experiment_without_its_packages_says_which_and_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "experiments.continuous_histogram.experiment", None)
+    assert hummingbit("reproduce", "continuous-histogram", "--seeds", "3", "--part", "mnist") == 2
+    said = capsys.readouterr().err
+    assert "hummingbit: reproduce continuous-histogram needs experiments.continuous_histo" in said
+    assert "pip install 'hummingbit[experiments,train]'" in said
+    with pytest.raises(SystemExit) as ended:
+        hummingbit("reproduce", "ssb-vae", "--help")
+    assert ended.value.code == 0
