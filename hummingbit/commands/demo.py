@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from corpus.datasets import load_qrels
@@ -25,6 +23,7 @@ from evaluation.qrels import relevance_by_qrels
 from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
 from evaluation.searches import evaluate_searches
+from hummingbit.commands.tables import timed_stage
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import UnknownCollection
@@ -69,14 +68,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Build the corpus, train, index, evaluate, and serve until interrupted."""
     encoder_folder = args.data_dir / "encoders" / ENCODER
-    with _step("reading the docstrings of the packages installed here"):
+    with timed_stage("reading the docstrings of the packages installed here"):
         documents = list(read_documents(f"{NAME}:train"))
         queries = list(read_documents(f"{NAME}:test"))
         data, asked = gather(documents), gather(queries)
     print(
         f"  {len(data):,} documents, {len(asked):,} held out as queries, {len(data.classes)} labels"
     )
-    with _step(f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"):
+    with timed_stage(
+        f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"
+    ):
         trained = train(data, RECIPE, encoder_folder, overwrite=True)
     with DataFolder(args.data_dir, writable=True) as folder:
         # One from an earlier demo may have been made with the encoder that was just replaced.
@@ -84,9 +85,9 @@ def run(args: argparse.Namespace) -> int:
             folder.drop_collection(NAME)
         collection = folder.create_collection(NAME, encoder=ENCODER)
         collection.set_ranking(HYBRID)
-        with _step("indexing"):
+        with timed_stage("indexing"):
             ingest(collection, documents)
-        with _step("evaluating"):
+        with timed_stage("evaluating"):
             topics = _find_topics(collection, queries, trained, data, asked)
             ingest(collection, queries)
             items = _find_known_items(collection, [*documents, *queries])
@@ -97,14 +98,6 @@ def run(args: argparse.Namespace) -> int:
     _print_curl(args.host, args.port)
     serve(Settings(data_dir=args.data_dir, host=args.host, port=args.port))
     return 0
-
-
-@contextmanager
-def _step(title: str) -> Iterator[None]:
-    print(f"{title} …", flush=True)
-    began = time.perf_counter()
-    yield
-    print(f"  {time.perf_counter() - began:.1f} s")
 
 
 def _find_topics(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -28,6 +26,7 @@ from hummingbit.commands.options import (
     check_writable,
     layout_of,
 )
+from hummingbit.commands.tables import timed_stage
 from hummingbit.comparison import (
     CLASSIFIER,
     Figures,
@@ -102,15 +101,15 @@ def run(args: argparse.Namespace) -> int:
     _print_corpus(args.source, found, corpus)
     data = gather(corpus.learned_from)
     recipe = _recipe(corpus, args.bits)
-    with _stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
+    with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
         from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
         trained = train(data, recipe, data_dir / "encoders" / name)
     with DataFolder(data_dir, writable=True) as folder:
         collection = folder.create_collection(name, encoder=name)
-        with _stage("indexing"):
+        with timed_stage("indexing"):
             ingest(collection, corpus.learned_from)
-        with _stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
+        with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
             figures = _compare(collection, corpus, data, trained)
         _print_figures(figures)
         _print_example(collection, corpus, name, data_dir)
@@ -254,11 +253,3 @@ def _long_words(text: str) -> str:
     words = list(dict.fromkeys(text.split()))
     chosen = sorted(words, key=len, reverse=True)[:4]
     return " ".join(word for word in words if word in chosen)[:60]
-
-
-@contextmanager
-def _stage(title: str) -> Iterator[None]:
-    print(f"{title} …", flush=True)
-    began = time.perf_counter()
-    yield
-    print(f"  {time.perf_counter() - began:.1f} s")

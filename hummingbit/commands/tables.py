@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from evaluation.classifier_baseline import behind_classifier
@@ -11,6 +13,15 @@ from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation
 from training.pipeline import Trained
+
+
+@contextmanager
+def timed_stage(title: str) -> Iterator[None]:
+    """Print what is being done, and the seconds that it took."""
+    print(f"{title} …", flush=True)
+    began = time.perf_counter()
+    yield
+    print(f"  {time.perf_counter() - began:.1f} s")
 
 
 def print_figures(found: Mapping[str, Evaluation]) -> None:
@@ -56,7 +67,7 @@ def print_report(report: Report) -> None:
     if subject.distinct_codes is not None:
         print(f"{subject.n_bits} bits, {subject.distinct_codes:,} distinct codes")
     title = f"{report.confidence:.0%} interval"
-    width = max(22, *(len(one.name) + 12 for one in report.metrics))
+    width = max(22, *(len(f"{one.name}, classifier baseline ") for one in report.metrics))
     print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")
     for one in report.metrics:
         _print_metric(one.name, one, width)
