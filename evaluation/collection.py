@@ -10,20 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.document import Document
-from encoder.codes import Codes, code_from_hex
-from evaluation.evaluate import query_labels
-from evaluation.qrels import name_some, relevance_by_qrels
-from evaluation.relevance import (
-    Ids,
-    LabelSet,
-    Relevance,
-    relevance_by_hierarchy,
-    relevance_by_label,
-)
+from encoder.codes import Codes
+from evaluation.evaluate import Stored, query_labels, relevance_in, stored_of
+from evaluation.qrels import name_some
+from evaluation.relevance import Ids, Relevance
 from evaluation.trec import format_run
 from index.backend import CollectionBackend
 from index.engines.distinct import DistinctIndex
-from index.labels import labels_of
 from index.records import Query
 
 
@@ -61,6 +54,22 @@ class RelevanceSettings:
         """Whether documents are relevant by plain labels, the query itself included."""
         return self.qrels is None and not self.hierarchy and not self.exclude_self
 
+    def apply(self, stored: Stored, queries: Sequence[Document]) -> Relevance:
+        """Return what is relevant among `stored`.
+
+        Raises:
+            EvaluationError, InputError: as :func:`evaluation.evaluate.relevance_in`.
+        """
+        relevance, _ = relevance_in(
+            stored,
+            queries,
+            self.label_field,
+            qrels=self.qrels,
+            hierarchy=self.hierarchy,
+            relevant_from=self.relevant_from,
+        )
+        return relevance
+
     def describe(self) -> str:
         """Say in a few words which documents count as relevant."""
         if self.qrels is not None:
@@ -89,21 +98,19 @@ class Asked:
     ) -> None:
         """Read the documents and search with the queries, for the `depth` first hits of each."""
         self.documents = collection.contents()
-        self.labels = [labels_of(one.payload, settings.label_field) for one in self.documents]
-        self.codes: Codes = np.stack(
-            [code_from_hex(one.code, collection.n_bits) for one in self.documents]
-        )
+        stored = stored_of(self.documents, collection.n_bits, settings.label_field)
+        self.codes: Codes = stored.codes
+        self.labels = stored.labels
         self.query_labels = query_labels(queries, settings.label_field)
         self.query_ids = [query.id for query in queries]
         self.texts = [query.text for query in queries]
         self.query_codes = collection.encode_queries(
             [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
         ).codes
-        ids = [one.id for one in self.documents]
-        self.relevance = _relevance(settings, self, ids)
+        self.relevance = settings.apply(stored, queries)
         self.self_rows: Ids | None = None
         if settings.exclude_self:
-            place = {id_: row for row, id_ in enumerate(ids)}
+            place = {id_: row for row, id_ in enumerate(stored.ids)}
             self.self_rows = np.array([place.get(one, -1) for one in self.query_ids], np.int64)
         self._rows, self._distances = self._search(depth)
         self.notes = self._check_trec()
@@ -163,15 +170,3 @@ class Asked:
             return []
         reason = f"ids have white space in them: {name_some(spaced)}"
         return [f"there is no TREC run: {reason if spaced else 'query ids come more than once'}"]
-
-
-def _relevance(settings: RelevanceSettings, asked: Asked, ids: list[str]) -> Relevance:
-    asked_labels: list[LabelSet] = asked.query_labels
-    if settings.qrels is not None:
-        by_qrels, _ = relevance_by_qrels(
-            settings.qrels, asked.query_ids, ids, settings.relevant_from
-        )
-        return by_qrels
-    if settings.hierarchy:
-        return relevance_by_hierarchy(asked_labels, asked.labels, settings.relevant_from)
-    return relevance_by_label(asked_labels, asked.labels)

@@ -25,7 +25,7 @@ from evaluation.relevance import (
 from evaluation.result import Evaluation, EvaluationError
 from index.backend import CollectionBackend
 from index.labels import labels_of
-from index.records import Query
+from index.records import Query, StoredDocument
 
 
 def evaluate_codes(
@@ -121,19 +121,15 @@ def evaluate_collection(
     """
     chosen = [metric.name for metric in parse_metrics(metrics)]
     query_ids = [query.id for query in queries]
-    twice = duplicates(query_ids)
-    notes = [f"{len(twice):,} ids of queries come more than once: {name_some(twice)}"]
     stored = _read_stored(collection, label_field, ids=qrels is not None or exclude_self)
-    if qrels is None:
-        asked_labels = query_labels(queries, label_field)
-        check_labels(asked_labels, stored.labels)
-        relevance = _by_labels(asked_labels, stored.labels, hierarchy, relevant_from)
-        notes = notes if twice else []
-    elif hierarchy:
-        message = "hierarchy is set beside qrels; relevance is by one of the two"
-        raise EvaluationError(message)
-    else:
-        relevance, notes = relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
+    relevance, notes = relevance_in(
+        stored,
+        queries,
+        label_field,
+        qrels=qrels,
+        hierarchy=hierarchy,
+        relevant_from=relevant_from,
+    )
     query_codes = collection.encode_queries(
         [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
     ).codes
@@ -161,22 +157,59 @@ def query_labels(queries: Sequence[Document], label_field: str = "label") -> lis
     return [query.labels or labels_of(query.payload, label_field) for query in queries]
 
 
-class _Stored(NamedTuple):
-    """The documents of a collection by row; `ids` may be left out."""
+class Stored(NamedTuple):
+    """The documents of a collection by row; `ids` may be left out where relevance is by label."""
 
     codes: Codes
     labels: list[LabelSet]
     ids: list[str]
 
 
-def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> _Stored:
-    if not ids:
-        return _Stored(*collection.labelled_codes(label_field), [])
-    documents = collection.contents()
-    held = [code_from_hex(document.code, collection.n_bits) for document in documents]
-    codes = np.stack(held) if held else np.empty((0, collection.n_bits // 8), dtype=np.uint8)
+def stored_of(documents: Sequence[StoredDocument], n_bits: int, label_field: str) -> Stored:
+    """Return codes, labels and ids of a collection's documents.
+
+    Raises:
+        InputError: if `label_field` holds something else than labels in some document.
+    """
+    held = [code_from_hex(document.code, n_bits) for document in documents]
+    codes = np.stack(held) if held else np.empty((0, n_bits // 8), dtype=np.uint8)
     labels = [labels_of(document.payload, label_field) for document in documents]
-    return _Stored(codes, labels, [document.id for document in documents])
+    return Stored(codes, labels, [document.id for document in documents])
+
+
+def relevance_in(
+    stored: Stored,
+    queries: Sequence[Document],
+    label_field: str = "label",
+    *,
+    qrels: Mapping[str, Mapping[str, int]] | None = None,
+    hierarchy: bool = False,
+    relevant_from: int = 1,
+) -> tuple[Relevance, list[str]]:
+    """Return what is relevant among `stored`, and a sentence for each oddity.
+
+    Raises:
+        EvaluationError: as :func:`evaluate_collection`.
+        InputError: if `label_field` holds something else than labels in some query.
+    """
+    query_ids = [query.id for query in queries]
+    if qrels is None:
+        asked_labels = query_labels(queries, label_field)
+        check_labels(asked_labels, stored.labels)
+        relevance = _by_labels(asked_labels, stored.labels, hierarchy, relevant_from)
+        twice = duplicates(query_ids)
+        notes = [f"{len(twice):,} ids of queries come more than once: {name_some(twice)}"]
+        return relevance, notes if twice else []
+    if hierarchy:
+        message = "hierarchy is set beside qrels; relevance is by one of the two"
+        raise EvaluationError(message)
+    return relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
+
+
+def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> Stored:
+    if ids:
+        return stored_of(collection.contents(), collection.n_bits, label_field)
+    return Stored(*collection.labelled_codes(label_field), [])
 
 
 def _by_labels(

@@ -8,16 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.document import Document
-from encoder.codes import hamming_distance
-from evaluation.collection import Asked, RelevanceSettings
+from encoder.codes import Codes, hamming_distance
+from evaluation.collection import RelevanceSettings
+from evaluation.evaluate import stored_of
 from evaluation.metrics.names import DEFAULT_METRICS
+from evaluation.relevance import Ids
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.scores import evaluate_by_score
 from index.backend import CollectionBackend
 from index.engines.weighted import weighted_distances
 from index.rankings.asymmetric import whole_weights
 from index.rankings.protocol import ASYMMETRIC, HAMMING
-from index.records import Query
+from index.records import EncodedQueries, Query
 from index.search import check_ranking
 
 QUERIES_AT_ONCE = 16
@@ -53,15 +55,20 @@ def evaluate_rankings(
     if how.exclude_self:
         raise EvaluationError("rankings are compared on all documents, the query itself included")
     generation = collection.generation
-    asked = Asked(collection, queries, how, depth=1)
-    given = [Query(text=one.text, vector=one.vector, code=one.code) for one in queries]
+    documents = collection.contents()
+    stored = stored_of(documents, collection.n_bits, how.label_field)
+    relevance = how.apply(stored, queries)
+    rows = np.array([document.row for document in documents])
+    encoded = collection.encode_queries(
+        [Query(text=one.text, vector=one.vector, code=one.code) for one in queries]
+    )
     chosen = list(metrics)
     found = {
         name: evaluate_by_score(
-            _scores(collection, asked, given, name),
-            asked.relevance,
+            _scores(collection, stored.codes, rows, encoded, name),
+            relevance,
             chosen,
-            query_ids=asked.query_ids,
+            query_ids=[query.id for query in queries],
         )
         for name in names
     }
@@ -72,19 +79,18 @@ def evaluate_rankings(
 
 
 def _scores(
-    collection: CollectionBackend, asked: Asked, queries: Sequence[Query], ranking: str
+    collection: CollectionBackend, codes: Codes, rows: Ids, queries: EncodedQueries, ranking: str
 ) -> Iterator[Floats]:
     """Yield the scores of all documents, ``float64[q, N]``, a few queries at a time."""
-    rows = np.array([document.row for document in asked.documents])
     for start in range(0, len(queries), QUERIES_AT_ONCE):
-        encoded = collection.encode_queries(queries[start : start + QUERIES_AT_ONCE])
+        asked = queries[start : start + QUERIES_AT_ONCE]
         if ranking == HAMMING:
-            table = [-hamming_distance(asked.codes, code) for code in encoded.codes]
+            table = [-hamming_distance(codes, code) for code in asked.codes]
         elif ranking == ASYMMETRIC:
-            weights = whole_weights(encoded.weights)
-            table = [-weighted_distances(asked.codes, one).astype(np.int64) for one in weights]
+            weights = whole_weights(asked.weights)
+            table = [-weighted_distances(codes, one).astype(np.int64) for one in weights]
         else:
-            result = collection.search(encoded, DEPTH, ranking=ranking)
+            result = collection.search(asked, DEPTH, ranking=ranking)
             table = []
             for hits in result.hits:
                 # Behind all that were found.

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,31 @@ def test_what_cannot_be_compared_is_refused(collection: CollectionBackend) -> No
     how = RelevanceSettings(exclude_self=True)
     with pytest.raises(EvaluationError, match="the query itself included"):
         evaluate_rankings(collection, QUERIES, ["hamming"], settings=how)
+
+
+@pytest.mark.parametrize(
+    ("queries", "how", "message"),
+    [
+        ([], {}, "there are no queries"),
+        ([Document(id="q", text="a b")], {}, "1 of 1 queries have no label"),
+        (QUERIES, {"relevant_from": 2}, "relevant_from is 2"),
+        (QUERIES, {"hierarchy": True, "qrels": {"q0": {"d0": 1}}}, "hierarchy is set beside qrels"),
+    ],
+)
+def test_it_refuses_what_an_evaluation_of_the_codes_refuses(
+    collection: CollectionBackend, queries: list[Document], how: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        evaluate_collection(collection, queries, METRICS, **how)
+    with pytest.raises(EvaluationError, match=message):
+        evaluate_rankings(collection, queries, ["hamming"], METRICS, RelevanceSettings(**how))
+
+
+def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, writable=True) as data:
+        empty = data.create_collection("empty", n_bits=16)
+        with pytest.raises(EvaluationError, match="the database is empty"):
+            evaluate_rankings(empty, QUERIES, ["hamming"])
 
 
 def test_the_command_compares_rankings(
