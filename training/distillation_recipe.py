@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from training.recipe import check_settings, setting
+from training.recipe import analyzer_setting, check_settings, setting
 
 OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd")
 """The names that :func:`training.objectives.transfer.transfer_objective` knows."""
@@ -32,11 +32,7 @@ class DistillationRecipe:
     learning_rate: float = setting(3e-3, "step size of Adam")
     hidden: int = setting(256, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
-    analyzer: str = setting(
-        "unicode",
-        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
-        " runs of characters besides, such as unicode+english",
-    )
+    analyzer: str = analyzer_setting()
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from training.recipe import check_settings, setting
+from training.recipe import analyzer_setting, check_settings, setting
 
 OBJECTIVES: Mapping[str, str] = {
     "continuous-histogram": "pairs in the order of their similarity, by histograms",
@@ -47,11 +47,7 @@ class MetricRecipe:
     learning_rate: float = setting(1e-3, "step size of Adam")
     hidden: int = setting(500, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
-    analyzer: str = setting(
-        "unicode",
-        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
-        " runs of characters besides, such as unicode+english",
-    )
+    analyzer: str = analyzer_setting()
     bins: int = setting(100, "nodes over distances of the histogram")
     similarity_bins: int = setting(100, "nodes over similarities of the histogram")
     balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")

@@ -56,6 +56,15 @@ def setting(default: Any, help_text: str, *choices: str) -> Any:
     return field(default=default, metadata={"help": help_text, "choices": choices or None})
 
 
+def analyzer_setting() -> Any:
+    """Return the field of the analyzer, which every recipe has that makes terms of texts."""
+    return setting(
+        "unicode",
+        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
+        " runs of characters besides, such as unicode+english",
+    )
+
+
 def check_analyzer(name: str) -> None:
     """Raise RecipeError if no analyzer has this name."""
     try:
@@ -114,11 +123,7 @@ class Recipe:
         0.5, "share of hidden units left out where all labels are shown (ssb-vae, texts)"
     )
     max_terms: int = setting(10_000, "terms in the vocabulary")
-    analyzer: str = setting(
-        "unicode",
-        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
-        " runs of characters besides, such as unicode+english",
-    )
+    analyzer: str = analyzer_setting()
     terms: str = setting(
         "telling",
         "which terms (ssb-vae): those that tell most about guessed classes, or the most frequent",
