@@ -113,8 +113,7 @@ def _features(database: Inputs) -> Callable[[Inputs], Features]:
         vectorizer = _fit_tfidf(database, MAX_FEATURES)
         return lambda inputs: vectorizer.transform(_texts(inputs))
     dimension = database.shape[1]
-    # To a mean squared length of 1, as TF-IDF rows have, so that one C suits both.
-    scale = float(np.sqrt(np.mean(np.sum(np.square(database), axis=1)))) or 1.0
+    scale = unit_scale(database)
 
     def vectors(inputs: Inputs) -> Features:
         if not isinstance(inputs, np.ndarray) or inputs.shape[1:] != (dimension,):
@@ -176,7 +175,7 @@ def _fit_classes(
 ) -> Callable[[Features], Codes]:
     """Return a function that gives each row the code of its predicted class, one bit set."""
     place = {tag: number for number, tag in enumerate(tags)}
-    model = _fit(features, np.array([place[label_set[0]] for label_set in labels]))
+    model = fit_logistic(features, np.array([place[label_set[0]] for label_set in labels]))
     one_hot = np.eye(len(tags), dtype=np.bool_)
     return lambda rows: pack_class_codes(one_hot[model.predict(rows)])
 
@@ -187,7 +186,7 @@ def _fit_tags(
     """Return a function that gives each row the set of its predicted tags as a code."""
     held = np.array([[tag in label_set for tag in tags] for label_set in labels])
     # What every labelled document has is not learned; it is predicted for every row.
-    models = [None if column.all() else _fit(features, column) for column in held.T]
+    models = [None if column.all() else fit_logistic(features, column) for column in held.T]
 
     def predict(rows: Features) -> Codes:
         everywhere = np.ones(rows.shape[0], dtype=np.bool_)
@@ -197,7 +196,15 @@ def _fit_tags(
     return predict
 
 
-def _fit(features: Features, targets: npt.NDArray[Any]) -> Any:
+def unit_scale(rows: npt.NDArray[np.floating]) -> float:
+    """Return the root mean square of the lengths of vectors, 1 where all are zero.
+
+    Divided by it they have a mean squared length of 1, as TF-IDF rows do, so one C suits both.
+    """
+    return float(np.sqrt(np.mean(np.sum(np.square(rows), axis=1)))) or 1.0
+
+
+def fit_logistic(features: Features, targets: npt.NDArray[Any]) -> Any:
     """Return a logistic regression fitted to `targets`."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - takes a second
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from encoder.features import Floats
+from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Rows, Tags
 from training.label_spreading import spread_labels
 from training.text_guesses import Scores, predict_texts
@@ -34,12 +35,9 @@ def guess_classes(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     return guesses_NC
 
 
-def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, seed: int) -> Scores:
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-
-    scale = np.sqrt(np.square(rows).sum(axis=1).mean()) or 1.0
-    model = LogisticRegression(C=100.0, max_iter=1000, random_state=seed)
-    model.fit(rows[labelled] / scale, classes.argmax(axis=1))
+def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> Scores:
+    scale = unit_scale(rows)
+    model = fit_logistic(rows[labelled] / scale, classes.argmax(axis=1))
     supposed = np.asarray(model.predict_proba(rows / scale), dtype=np.float64)
     supposed[labelled] = classes
     heard = spread_labels(rows, supposed)

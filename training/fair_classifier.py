@@ -9,6 +9,7 @@ import numpy as np
 from encoder.classifier import Classifier
 from encoder.encoder import Inputs
 from encoder.features import Features, Floats, SpdFeatures
+from evaluation.baselines import fit_logistic, unit_scale
 from training.class_guesses import guess_classes
 from training.data import Tags
 from training.text_guesses import bayes_weights, fit_ridge
@@ -41,11 +42,8 @@ def fit_classifier(
 
 
 def _fit_vectors(rows: Floats, targets: Floats) -> Classifier:
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
-
-    scale = float(np.sqrt(np.square(rows).sum(axis=1).mean())) or 1.0
-    model = LogisticRegression(C=100.0, max_iter=1000)
-    model.fit(rows / scale, targets.argmax(axis=1))
+    scale = unit_scale(rows)
+    model = fit_logistic(rows / scale, targets.argmax(axis=1))
     weight = np.zeros((rows.shape[1], targets.shape[1]))
     bias = np.full(targets.shape[1], -1e3)
     # Of two classes scikit-learn keeps the second's decision alone.
