@@ -62,17 +62,22 @@ def fit_itq(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
 
     Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
     """
-    import faiss  # noqa: PLC0415
-
     weight, means = fit_pca(rows, n_bits, seed)
-    projected = np.ascontiguousarray(np.asarray(rows @ weight) - means, dtype=np.float32)
-    itq = faiss.ITQMatrix(n_bits)
-    itq.seed = seed + 1
-    itq.train(projected)
-    # faiss keeps y = A x with A of shape (B, B), row by row.
-    rotation = faiss.vector_to_array(itq.A).reshape(n_bits, n_bits).T
+    rotation = itq_rotation(np.asarray(rows @ weight) - means, seed)
     turned = np.ascontiguousarray(weight @ rotation, dtype=np.float32)
     return turned, np.asarray(means @ rotation, dtype=np.float32)
+
+
+def itq_rotation(centred: Floats, seed: int) -> Floats:
+    """Return the rotation ``(B, B)`` after which the signs of rows ``(N, B)`` lose least."""
+    import faiss  # noqa: PLC0415
+
+    n_bits = centred.shape[1]
+    itq = faiss.ITQMatrix(n_bits)
+    itq.seed = seed + 1
+    itq.train(np.ascontiguousarray(centred, dtype=np.float32))
+    # faiss keeps y = A x with A of shape (B, B), row by row.
+    return np.asarray(faiss.vector_to_array(itq.A).reshape(n_bits, n_bits).T)
 
 
 def fit_lsh(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:

@@ -2,9 +2,9 @@
 
 The codes are learned from the documents alone; no query and no judgement is seen. Beside them stand
 BM25, with and without stems, TF-IDF cosine, and ITQ codes of latent semantics, both with stems over
-the whole vocabulary. A hybrid adds
-the standardised scores of BM25 with stems and, times a weight, those of the codes. P-values are of
-the paired permutation test against BM25 with stems, Holm's correction over the methods of a corpus.
+the whole vocabulary. A hybrid adds the standardised scores of BM25 with stems and, times a weight,
+those of the codes. P-values are of the paired permutation test against BM25 with stems, Holm's
+correction over the methods of a corpus.
 """
 
 from __future__ import annotations
@@ -143,8 +143,7 @@ def _of_codes(
     queries, documents = corpus.queries, corpus.documents
     for seed, encoder in enumerate(encoders):
         run = name if len(encoders) == 1 else f"{name}, seed {seed}"
-        by_distance = rankings.hamming(encoder, queries, documents)
-        real = rankings.asymmetric(encoder, queries, documents)
+        by_distance, real = rankings.of_codes(encoder, queries, documents)
         yield from _ways(run, by_distance, real, lexical, weight)
 
 

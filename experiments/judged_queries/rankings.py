@@ -15,6 +15,7 @@ from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from index.lexical.analyzers import ANALYZERS
 from index.lexical.index import LexicalIndex
+from training.linear_codes import itq_rotation
 
 Scores = npt.NDArray[np.float64]
 
@@ -47,8 +48,7 @@ def itq_of_lsa(
     counts as 1 + ln tf, and latent vectors of length 1, which the linear encoder of
     :func:`training.linear_codes.fit_itq` cannot have.
     """
-    import faiss  # noqa: PLC0415 - with scikit-learn it takes a second
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
     from sklearn.preprocessing import normalize  # noqa: PLC0415
 
@@ -58,28 +58,26 @@ def itq_of_lsa(
     stored = normalize(svd.transform(rows))
     asked = normalize(svd.transform(vectorizer.transform(queries)))
     means = stored.mean(axis=0)
-    itq = faiss.ITQMatrix(n_bits)
-    itq.seed = seed + 1
-    itq.train(np.ascontiguousarray(stored - means, dtype=np.float32))
-    rotation = faiss.vector_to_array(itq.A).reshape(n_bits, n_bits).T
+    rotation = itq_rotation(stored - means, seed)
     bits = np.where((stored - means) @ rotation > 0, 1.0, -1.0)
     weights = (asked - means) @ rotation
     by_distance = (np.where(weights > 0, 1.0, -1.0) @ bits.T - n_bits) / 2
     return by_distance, weights @ bits.T
 
 
-def hamming(encoder: Encoder, queries: Sequence[str], documents: Sequence[str]) -> Scores:
-    """Return minus the Hamming distance of the query's code to each document's."""
+def of_codes(
+    encoder: Encoder, queries: Sequence[str], documents: Sequence[str]
+) -> tuple[Scores, Scores]:
+    """Return the scores of an encoder's codes: by Hamming distance, and asymmetric.
+
+    The one is minus the distance of the query's code to each document's, the other the query's real
+    values times each document's bits as ±1.
+    """
+    stored = 2.0 * unpack_codes(encoder.encode(documents)) - 1
     asked = 2.0 * unpack_codes(encoder.encode_queries(queries)) - 1
-    stored = 2.0 * unpack_codes(encoder.encode(documents)) - 1
-    return np.asarray((asked @ stored.T - encoder.n_bits) / 2, dtype=np.float64)
-
-
-def asymmetric(encoder: Encoder, queries: Sequence[str], documents: Sequence[str]) -> Scores:
-    """Return the query's real values times each document's bits as ±1."""
     weights = encoder.query_weights(queries).astype(np.float64)
-    stored = 2.0 * unpack_codes(encoder.encode(documents)) - 1
-    return np.asarray(weights @ stored.T, dtype=np.float64)
+    by_distance = np.asarray((asked @ stored.T - encoder.n_bits) / 2, dtype=np.float64)
+    return by_distance, np.asarray(weights @ stored.T, dtype=np.float64)
 
 
 def hybrid(lexical: Scores, codes: Scores, weight: float) -> Scores:

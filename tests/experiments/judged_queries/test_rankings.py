@@ -37,9 +37,9 @@ def test_scores_of_codes_are_distances_and_weighted_bits() -> None:
     bits = unpack_codes(encoder.encode(DOCUMENTS))
     asked = unpack_codes(encoder.encode_queries(QUERIES))
     distances = (asked[:, None] != bits[None]).sum(axis=2)
-    assert np.array_equal(rankings.hamming(encoder, QUERIES, DOCUMENTS), -distances)
+    by_distance, real = rankings.of_codes(encoder, QUERIES, DOCUMENTS)
+    assert np.array_equal(by_distance, -distances)
     weights = encoder.query_weights(QUERIES).astype(np.float64)
-    real = rankings.asymmetric(encoder, QUERIES, DOCUMENTS)
     for query, document in [(0, 0), (1, 7), (3, 29)]:
         signs = [1 if bit else -1 for bit in bits[document]]
         total = sum(w * sign for w, sign in zip(weights[query], signs, strict=True))
