@@ -17,15 +17,13 @@ from torch import Tensor, nn
 from encoder.features import Floats, SparseRows, TextFeatures
 from training.batches import SparseBatch
 from training.data import Rows
+from training.directions import principal_directions
 from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.recipe import Recipe
 
 # Where a sentence ends; of a longer run without an end, so many words are taken at a time.
 _END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
 _LONGEST_SENTENCE = 30
-_DIRECTIONS = 200
-# Finding them takes several times the memory of the texts' places along them.
-_ROWS_FOR_DIRECTIONS = 100_000
 
 
 def split_sentences(text: str) -> list[str]:
@@ -84,23 +82,15 @@ class Similarities:
     """How similar queries are to documents without any code, from −1 to 1.
 
     It is the mean of two cosines: that of the TF-IDF rows, which knows the very words, and that of
-    latent semantic analysis, which knows words that occur beside the same others. Source of the
-    latter: Deerwester et al., "Indexing by Latent Semantic Analysis" (1990).
+    latent semantic analysis (:mod:`training.directions`), which knows words that occur beside the
+    same others.
     """
 
     def __init__(self, rows: SparseRows, seed: int) -> None:
-        from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
-
         self._rows = rows
-        size = max(1, min(_DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1))
-        svd = TruncatedSVD(size, random_state=seed)
-        fitted = rows
-        if rows.shape[0] > _ROWS_FOR_DIRECTIONS:
-            chosen = np.random.default_rng(seed).permutation(rows.shape[0])[:_ROWS_FOR_DIRECTIONS]
-            fitted = rows[np.sort(chosen)]
-        svd.fit(fitted)
-        self._directions_VK: Floats = np.ascontiguousarray(svd.components_.T, dtype=np.float32)
-        self._places_NK = _unit_rows(np.asarray(rows @ self._directions_VK))
+        directions_KV, places_NK = principal_directions(rows, seed)
+        self._directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
+        self._places_NK = _unit_rows(places_NK)
 
     def of(self, queries: SparseRows, rows: Rows) -> Tensor:
         """Return the similarity of each query, ``(N, V)``, to each document, ``float32[N, M]``."""

@@ -16,12 +16,10 @@ from scipy.special import softmax
 
 from encoder.features import Floats
 from training.data import Rows
+from training.directions import principal_directions
 
 Scores = npt.NDArray[np.float64]
 
-_DIRECTIONS = 200
-# Finding them takes several times the memory of the texts' places along them.
-_ROWS_FOR_DIRECTIONS = 100_000
 _ROUNDS = 3
 _SMOOTHING = 0.1
 
@@ -36,7 +34,9 @@ def predict_texts(rows: Any, labelled: Rows, classes_LC: Floats, seed: int) -> S
     to labels and guesses, all rows, three times over. That is left out where it makes the labels of
     every fifth labelled row less likely, when only the others are known.
     """
-    directions = _principal_directions(rows, seed)
+    from sklearn.preprocessing import normalize  # noqa: PLC0415 - takes a second
+
+    directions = np.asarray(normalize(principal_directions(rows, seed)[1], copy=False))
     order = np.random.default_rng(seed).permutation(len(labelled))
     held, known = order[::5], np.delete(order, np.s_[::5])
     losses = [
@@ -90,18 +90,6 @@ def fit_ridge(rows: Any, classes: Any, seed: int) -> Any:
     from sklearn.linear_model import Ridge  # noqa: PLC0415 - takes a second
 
     return Ridge(solver="sparse_cg", random_state=seed).fit(rows, classes)
-
-
-def _principal_directions(rows: Any, seed: int) -> Floats:
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
-    from sklearn.preprocessing import normalize  # noqa: PLC0415
-
-    size = min(_DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)
-    svd = TruncatedSVD(max(1, size), random_state=seed)
-    if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
-        return np.asarray(normalize(svd.fit_transform(rows), copy=False))
-    chosen = np.random.default_rng(seed).choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
-    return np.asarray(normalize(svd.fit(rows[np.sort(chosen)]).transform(rows), copy=False))
 
 
 def _ridge_on_directions(directions: Floats, classes: Floats) -> Any:

@@ -77,6 +77,6 @@ def test_directions_may_be_found_in_some_of_the_texts(monkeypatch: pytest.Monkey
     texts = [str(text) for text in data.inputs]
     rows = fit_text_features(texts, 100).transform(texts)
     labelled, known = np.arange(30), data.tags[:30].astype(np.float32)
-    monkeypatch.setattr("training.text_guesses._ROWS_FOR_DIRECTIONS", 60)
+    monkeypatch.setattr("training.directions._ROWS_FOR_DIRECTIONS", 60)
     found = predict_texts(rows, labelled, known, seed=0)
     assert (found.argmax(axis=1) == data.tags.argmax(axis=1)).mean() > 0.95
