@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ GO_ON = "index add extends it, and goes on with a build that was interrupted"
 
 def build(args: argparse.Namespace) -> int:
     """Make a collection of documents; if nothing can be put into it, it is not left behind."""
-    from hummingbit import ServiceError  # noqa: PLC0415 - who opens a folder needs none
-
     name = args.collection
     with service_at(args) as client:
         if name in [one["name"] for one in client.collections()["collections"]]:
@@ -30,15 +29,7 @@ def build(args: argparse.Namespace) -> int:
         client.create_collection(
             name, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
         )
-        try:
-            status = send_sources(client, args)
-        except BaseException:
-            with suppress(ServiceError):  # what ended it is what is to be told
-                delete_if_empty(client, name)
-            raise
-        if status:
-            delete_if_empty(client, name)
-        return status
+        return fill(client, name, lambda: send_sources(client, args))
 
 
 def add(args: argparse.Namespace) -> int:
@@ -131,7 +122,21 @@ def drop(args: argparse.Namespace) -> int:
     return 0
 
 
-def delete_if_empty(client: Client, name: str) -> None:
-    """Delete a collection that was made and could not be filled."""
+def fill(client: Client, name: str, send: Callable[[], int]) -> int:
+    """Have `send` fill a collection that was just made; delete it if nothing comes to be in it."""
+    from hummingbit import ServiceError  # noqa: PLC0415 - who opens a folder needs none
+
+    try:
+        status = send()
+    except BaseException:
+        with suppress(ServiceError):  # what ended it is what is to be told
+            _delete_if_empty(client, name)
+        raise
+    if status:
+        _delete_if_empty(client, name)
+    return status
+
+
+def _delete_if_empty(client: Client, name: str) -> None:
     if not client.count(name):
         client.delete_collection(name)

@@ -7,14 +7,14 @@ import gzip
 import lzma
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from tqdm import tqdm
 
 from corpus.lines import open_bytes
-from hummingbit.commands.index_remotely import delete_if_empty
+from hummingbit.commands.index_remotely import fill
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
@@ -96,21 +96,17 @@ def _export_remotely(args: argparse.Namespace) -> int:
 
 
 def _import_remotely(args: argparse.Namespace, export: Export) -> int:
-    from hummingbit import ServiceError  # noqa: PLC0415 - only a service needs it
     from hummingbit.transfer import exported_record, make_collection_for  # noqa: PLC0415
 
-    header = export.header
+    header, name = export.header, args.collection
     with service_at(args) as client:
-        made = make_collection_for(client, args.collection, header)
+        made = make_collection_for(client, name, header)
         records = (exported_record(*one) for one in export.documents())
-        fingerprint = header.encoder_fingerprint
-        try:
-            return send(client, args.collection, records, header.documents, fingerprint)
-        except BaseException:
-            if made:
-                with suppress(ServiceError):  # what ended it is what is to be told
-                    delete_if_empty(client, args.collection)
-            raise
+
+        def send_all() -> int:
+            return send(client, name, records, header.documents, header.encoder_fingerprint)
+
+        return fill(client, name, send_all) if made else send_all()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from hummingbit import Client
 from hummingbit.cli import main
 from index.aliases import AddAlias
 from index.data_folder import DataFolder
+from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, served
 
@@ -117,6 +118,24 @@ def test_an_import_that_fails_at_once_leaves_no_collection(
     # One that was there stays.
     ask("index", "import", "c", str(cut), status=2)
     assert ask("index", "count", "c") == f"{N}\n"
+
+
+def test_an_import_of_which_nothing_is_taken_leaves_no_collection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = (make_data_folder(tmp_path / name) for name in ("source", "target"))
+    with DataFolder(source, writable=True) as folder:
+        folder.create_collection("c", n_bits=8).upsert([Document("long", code="00")])
+    assert main(["index", "export", "c", str(tmp_path / "e"), "--data-dir", str(source)]) == 0
+    with served(target, Settings(max_id_length=3)) as client:
+        url = ["--url", str(client.base_url)]
+        assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
+        assert "c: 1 documents refused" in capsys.readouterr().err
+        assert client.get("/v1/collections").json()["collections"] == []
+        client.put("/v1/collections/c", json={"n_bits": 8})
+        assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
+        # One that was there stays, though it is empty.
+        assert [one["name"] for one in client.get("/v1/collections").json()["collections"]] == ["c"]
 
 
 def test_an_export_of_a_service_is_that_of_the_folder(
