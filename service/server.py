@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import resource
 import signal
 import socket
@@ -19,6 +18,7 @@ from fastapi import FastAPI
 
 from service.app import create_app
 from service.http.keyring import Keyring
+from service.http.origins import is_loopback
 from service.http.protocol import Connection, Connections, accept_waiting
 from service.logs import configure_logs
 from service.settings import Settings
@@ -101,7 +101,7 @@ def _allow_descriptors(settings: Settings) -> None:
 
 def check_address(settings: Settings) -> None:
     """Raise an AddressError if others could reach the service and no key would stop them."""
-    if Keyring(settings).required or _is_loopback(settings.host):
+    if Keyring(settings).required or is_loopback(settings.host):
         return
     message = (
         f"host is {settings.host}, which others can reach, and there are no keys: make one with"
@@ -124,13 +124,6 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
             reason = getattr(error, "strerror", None) or error
             raise AddressError(f"cannot listen on {host} port {port}: {reason}") from error
         yield listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Server(uvicorn.Server):

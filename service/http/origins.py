@@ -80,7 +80,7 @@ class CheckOrigin:
         name = _name_of(host)
         if self._hosts:
             return name in self._hosts
-        return name in {"localhost", self._own_host} or _is_loopback(name)
+        return name == self._own_host or is_loopback(name)
 
 
 def _is_of(origin: str, host: str) -> bool:
@@ -97,8 +97,9 @@ def _name_of(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a host, a name or an address without its port."""
     try:
-        return ipaddress.ip_address(name).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"
