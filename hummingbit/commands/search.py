@@ -209,8 +209,4 @@ def _as_object(
         with_text=args.with_text,
         seconds=seconds,
     )
-    if args.rerank:
-        answer["reranked"] = True
-    if found.rescored_by is not None:
-        answer["rescored_by"] = found.rescored_by
     return {**answer, "next_cursor": found.next_cursors[0]}

@@ -173,10 +173,6 @@ def _search_alone(
         with_text=body.with_text,
         seconds=time.perf_counter() - began,
     )
-    if body.rerank:
-        answer["reranked"] = True
-    if result.rescored_by is not None:
-        answer["rescored_by"] = result.rescored_by
     if body.with_cursor or body.cursor is not None:
         answer["next_cursor"] = result.next_cursors[0]
     if body.with_code:

@@ -42,6 +42,29 @@ def search_answer(
     hits = found[:limit]
     if radius is not None:
         hits = [hit for hit in hits if hit.distance <= radius]
+    name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
+    terms = result.queries.terms[place]
+    answer: dict[str, Any] = {
+        "hits": _write_hits(result, hits, with_payload=with_payload, with_text=with_text),
+        **({} if terms is None else terms._asdict()),
+        "n_bits": collection.n_bits,
+        "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
+        "generation": result.generation,
+        "engine": result.engine,
+        "ranking": result.rankings[place],
+        "ties_cut": _ties_cut(found, len(hits), cut=result.ties_cut[place]),
+        "took_ms": round(seconds * 1000, 3),
+    }
+    if result.reranked:
+        answer["reranked"] = True
+    if result.rescored_by is not None:
+        answer["rescored_by"] = result.rescored_by
+    return answer
+
+
+def _write_hits(
+    result: SearchResult, hits: Sequence[Hit], *, with_payload: bool, with_text: bool
+) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = [
         {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
     ]
@@ -57,19 +80,7 @@ def search_answer(
     if result.reranked:
         for one, hit in zip(written, hits, strict=True):
             one["rerank_score"] = hit.rerank_score
-    name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
-    terms = result.queries.terms[place]
-    return {
-        "hits": written,
-        **({} if terms is None else terms._asdict()),
-        "n_bits": collection.n_bits,
-        "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
-        "generation": result.generation,
-        "engine": result.engine,
-        "ranking": result.rankings[place],
-        "ties_cut": _ties_cut(found, len(hits), cut=result.ties_cut[place]),
-        "took_ms": round(seconds * 1000, 3),
-    }
+    return written
 
 
 def add_codes(answer: dict[str, Any], result: SearchResult, place: int) -> None:
