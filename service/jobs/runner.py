@@ -331,15 +331,15 @@ class Jobs:
             id_ = self._queue.take(lane, SECONDS_BETWEEN_ATTEMPTS)
             self._record_outstanding()
             if id_ is not None:
-                self._run(id_)
+                self._run(id_, lane)
 
-    def _run(self, id_: str) -> None:
+    def _run(self, id_: str, lane: Lane) -> None:
         try:
             progress = self._begin(id_)
         except JobStoreError as error:
             _log.error("job %s cannot be started and stays queued: %s", id_, error)
             time.sleep(SECONDS_BETWEEN_ATTEMPTS)
-            self._queue.put("long", "", id_)
+            self._queue.put(lane, "", id_)
             return
         if progress is None:
             return

@@ -333,3 +333,24 @@ def test_a_job_in_slices_is_stopped_at_its_next_slice(tmp_path: Path) -> None:
         assert begun.wait(SECONDS)
     with closing(JobStore(tmp_path / "jobs.sqlite")) as store:
         assert store.get(second.id).state == "running"
+
+
+def test_a_short_job_that_cannot_be_started_is_not_held_up_by_long_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.01)
+    begin, failed = JobStore.begin, threading.Event()
+
+    def begin_later(store: JobStore, id_: str) -> bool:
+        if store.get(id_).bytes == 1 and not failed.is_set():
+            failed.set()
+            raise JobStoreError("the disk is full")
+        return begin(store, id_)
+
+    monkeypatch.setattr(JobStore, "begin", begin_later)
+    with closing(Jobs(tmp_path, {"count": Kind(count_lines, short_bytes=1)}, explain)) as jobs:
+        long = submit(jobs, "a\n" * 1000, seconds=0.1)
+        wait(jobs, long.id, begun)
+        short = wait(jobs, submit(jobs, "b").id, finished)
+        assert failed.is_set()
+        assert (short.state, jobs.get(long.id).state) == ("done", "running")
