@@ -15,9 +15,13 @@ from corpus.readers import BadLine, Layout, read_documents
 from encoder.artifact import check_place
 from index.names import NAME, RULE
 
-SOURCE_HELP = (
+_FILES = (
     "a file (.jsonl, .json, .csv, .tsv, .txt, .parquet, .arrow, .npz; the first five also with .gz,"
-    " .xz or .bz2), a folder of text files, - for JSON lines on standard input, or a named data set"
+    " .xz or .bz2)"
+)
+FILE_HELP = f"{_FILES} or a folder of text files"
+SOURCE_HELP = (
+    f"{_FILES}, a folder of text files, - for JSON lines on standard input, or a named data set"
     " such as docstrings, snippets or snippets:test"
 )
 
@@ -42,6 +46,23 @@ def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) ->
 
     A command with a ``--label-field`` of its own goes without this one.
     """
+    reading = add_layout(parser, label_field=label_field)
+    reading.add_argument(
+        "--data-root",
+        type=Path,
+        metavar="DIR",
+        help="where the named data sets lie (default: $HUMMINGBIT_DATA)",
+    )
+    reading.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="stop at a bad line (default), or skip it",
+    )
+
+
+def add_layout(parser: argparse.ArgumentParser, *, label_field: bool = True) -> Any:
+    """Add what says which fields are what, and return the group of these options."""
     reading = parser.add_argument_group("reading")
     reading.add_argument(
         "--id-field",
@@ -78,18 +99,7 @@ def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) ->
         metavar="NAME",
         help="of CSV, TSV and text files (default: UTF-8, or what they look like)",
     )
-    reading.add_argument(
-        "--data-root",
-        type=Path,
-        metavar="DIR",
-        help="where the named data sets lie (default: $HUMMINGBIT_DATA)",
-    )
-    reading.add_argument(
-        "--on-error",
-        choices=("stop", "skip"),
-        default="stop",
-        help="stop at a bad line (default), or skip it",
-    )
+    return reading
 
 
 def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> Iterator[Document]:
@@ -106,7 +116,7 @@ def read(args: argparse.Namespace, source: str, *, unique_ids: bool = True) -> I
 
 
 def layout_of(args: argparse.Namespace) -> Layout:
-    """Return the layout that the options of :func:`add_reading` describe."""
+    """Return the layout that the options of :func:`add_layout` describe."""
     return Layout(
         id_field=args.id_field,
         text_fields=tuple(args.text_field),

@@ -20,9 +20,9 @@ from corpus.survey import Survey, survey
 from encoder.analyzers import UNICODE, is_spaceless
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from hummingbit.commands.options import (
-    SOURCE_HELP,
+    FILE_HELP,
     OptionError,
-    add_reading,
+    add_layout,
     check_writable,
     layout_of,
 )
@@ -77,7 +77,7 @@ class Corpus:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("source", type=Path, metavar="FILE", help=SOURCE_HELP)
+    parser.add_argument("source", type=Path, metavar="FILE", help=FILE_HELP)
     parser.add_argument("--name", help="of the encoder and the collection (default: the file's)")
     parser.add_argument("--bits", type=int, default=64, metavar="N", help="default: %(default)s")
     parser.add_argument(
@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
-    add_reading(parser)
+    add_layout(parser)
     parser.set_defaults(run=run)
 
 

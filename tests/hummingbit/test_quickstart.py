@@ -82,6 +82,13 @@ def test_bad_lines_are_skipped_and_the_first_are_shown(
     assert "skipped: 2 more lines" in printed.err
 
 
+def test_options_that_would_change_nothing_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in (["--on-error", "stop"], ["--data-root", "."]):
+        with pytest.raises(SystemExit):
+            main(["quickstart", "d.csv", *option])
+        assert f"unrecognized arguments: {' '.join(option)}" in capsys.readouterr().err
+
+
 def test_the_words_of_a_query_are_of_one_sentence_in_its_order() -> None:
     documents = topic_documents(40)
     for document, query in zip(documents, words_of_sentences(documents), strict=True):
