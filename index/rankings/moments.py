@@ -23,7 +23,9 @@ Integers = npt.NDArray[np.int64]
 
 CODES_AT_ONCE = 2**16
 # Halves of scores below 2**16, squared and added up so many at a time, are exact in a float64.
-SCORES_AT_ONCE = 2**15
+# OpenBLAS gives a dot product of more than 10,000 numbers to several threads, and then waits for
+# them: where other work has the processors, that takes a hundred times as long.
+SCORES_AT_ONCE = 2**13
 HALF = 2**16
 
 
