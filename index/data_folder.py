@@ -22,7 +22,8 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +48,6 @@ from index.errors import (
     InputError,
     SnapshotError,
     StoreError,
-    StoreFull,
     StoreReplaced,
     UnknownCollection,
     UnknownEncoder,
@@ -59,6 +59,7 @@ from index.rankings.protocol import HYBRID
 from index.restoring import restore
 from index.schema import AUTO, Description
 from index.snapshots import Snapshot, Snapshots
+from index.sqlite.connections import store_error
 from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"
@@ -515,23 +516,18 @@ class DataFolder:
 
     def _create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
         """Make an empty collection and open it."""
+        partial = self._begin_store(description, encoder)
         try:
-            partial = begin(self.path / "collections")
-            try:
-                Store.create(partial / STORE_FILE, description, _first_ranking(encoder))
+            with self._store_errors():
                 folder = settle(partial)
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-        except OSError as error:
-            kind = StoreFull if error.errno == errno.ENOSPC else StoreError
-            raise kind(f"{self.path}: cannot be written: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         self._folders[description.name] = folder
         return self._collection(Store(folder / STORE_FILE, writable=True), encoder)
 
     def _draft(self, description: Description, encoder: Encoder) -> Draft:
-        partial = begin(self.path / "collections")
+        partial = self._begin_store(description, encoder)
         try:
-            Store.create(partial / STORE_FILE, description, _first_ranking(encoder))
             store = Store(partial / STORE_FILE, writable=True)
             # Nobody searches it, and without an index it is written in half the time.
             draft = Collection(store, encoder, indexed=False)
@@ -547,7 +543,9 @@ class DataFolder:
                 finally:
                     self._drafts.add(description.name)
                 draft.close()
-                self._open_collection(settle(partial))
+                with self._store_errors():
+                    folder = settle(partial)
+                self._open_collection(folder)
                 self._drafts.discard(description.name)
             return self.collection(description.name)
 
@@ -557,6 +555,25 @@ class DataFolder:
             self._drafts.discard(description.name)
 
         return Draft(partial.stem, draft, publish, discard)
+
+    def _begin_store(self, description: Description, encoder: Encoder | None) -> Path:
+        """Write an empty store in a folder that does not count yet, and return the folder."""
+        with self._store_errors():
+            partial = begin(self.path / "collections")
+        try:
+            Store.create(partial / STORE_FILE, description, _first_ranking(encoder))
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return partial
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Turn errors of the file system into a StoreError that names the data folder."""
+        try:
+            yield
+        except OSError as error:
+            raise store_error(self.path, error, "cannot be written: ") from error
 
     def _delete(self, name: str) -> None:
         """Delete a collection that is closed."""

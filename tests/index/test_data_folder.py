@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from corpus.document import Document
 from encoder.artifact import ArtifactError, write_artifact
+from index import data_folder
 from index.data_folder import DataFolder
+from index.drafts import Draft
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -20,6 +25,7 @@ from index.errors import (
     DataFolderInUse,
     InputError,
     StoreError,
+    StoreFull,
     UnknownCollection,
     UnknownEncoder,
 )
@@ -45,6 +51,15 @@ def add_encoder(folder: Path, name: str = "words", seed: int = 0) -> None:
     write_artifact(
         folder / "encoders" / name, text_encoder(seed=seed), random_texts(20), overwrite=True
     )
+
+
+@contextmanager
+def closing_draft(data: DataFolder) -> Iterator[Draft]:
+    draft = data.draft_collection("drafted", encoder="words")
+    try:
+        yield draft
+    finally:
+        draft.discard()
 
 
 def store_folders(folder: Path) -> list[Path]:
@@ -264,3 +279,26 @@ def test_a_damaged_encoder_is_reported(data: DataFolder, folder: Path) -> None:
     with pytest.raises(ArtifactError, match="has changed"):
         data.create_collection("c", encoder="words")
     assert store_folders(folder) == []
+
+
+@pytest.mark.parametrize("step", ["begin", "settle"])
+def test_a_full_disk_is_told_of_and_leaves_nothing(
+    data: DataFolder, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    add_encoder(folder)
+
+    def full(_: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    message = f"{re.escape(str(folder))}: cannot be written: No space left on device"
+    with monkeypatch.context() as patch:
+        patch.setattr(data_folder, step, full)
+        with pytest.raises(StoreFull, match=message):
+            data.create_collection("made", encoder="words")
+        with pytest.raises(StoreFull, match=message), closing_draft(data) as draft:
+            draft.publish()
+    assert store_folders(folder) == []
+    assert data.collections() == {}
+    with closing_draft(data) as draft:
+        draft.publish()
+    assert list(data.collections()) == ["drafted"]
