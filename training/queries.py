@@ -81,22 +81,32 @@ class SentenceQueries:
 class Similarities:
     """How similar queries are to documents without any code, from −1 to 1.
 
-    It is the mean of two cosines: that of the TF-IDF rows, which knows the very words, and that of
-    latent semantic analysis (:mod:`training.directions`), which knows words that occur beside the
-    same others.
+    It is the mean of two cosines: that of the weighted terms, which knows the very words, and that
+    of latent semantic analysis (:mod:`training.directions`), which knows words that occur beside
+    the same others.
     """
 
-    def __init__(self, rows: SparseRows, seed: int) -> None:
-        self._rows = rows
-        directions_KV, places_NK = principal_directions(rows, seed)
+    def __init__(self, rows: SparseRows, seed: int, *, unit_rows: bool = True) -> None:
+        """Take the documents; without `unit_rows` they and queries are brought to length 1."""
+        self._unit_rows = unit_rows
+        self._rows = self._of_length_one(rows)
+        directions_KV, places_NK = principal_directions(self._rows, seed)
         self._directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
         self._places_NK = _unit_rows(places_NK)
 
     def of(self, queries: SparseRows, rows: Rows) -> Tensor:
         """Return the similarity of each query, ``(N, V)``, to each document, ``float32[N, M]``."""
+        queries = self._of_length_one(queries)
         words = (queries @ self._rows[rows].T).toarray()
         meaning = _unit_rows(np.asarray(queries @ self._directions_VK)) @ self._places_NK[rows].T
         return torch.from_numpy(np.asarray((words + meaning) / 2, dtype=np.float32))
+
+    def _of_length_one(self, rows: SparseRows) -> SparseRows:
+        if self._unit_rows:
+            return rows
+        from sklearn.preprocessing import normalize  # noqa: PLC0415 - takes a second
+
+        return normalize(rows)
 
 
 class ClozeTask:
@@ -110,7 +120,7 @@ class ClozeTask:
     ) -> None:
         self._recipe = recipe
         self._queries = SentenceQueries(features, texts)
-        self._similarities = Similarities(rows, recipe.seed)
+        self._similarities = Similarities(rows, recipe.seed, unit_rows=features.l2_normalize)
 
     def loss(
         self, network: nn.Module, logits_NB: Tensor, rows: Rows, generator: torch.Generator

@@ -104,6 +104,24 @@ def test_similarities_are_means_of_the_cosines_of_words_and_of_directions() -> N
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+def test_similarities_do_not_depend_on_the_lengths_of_rows() -> None:
+    features = fit_text_features(TEXTS + TEXTS, 100, "log-tf")
+    rows = features.transform(TEXTS)
+    assert np.linalg.norm(rows.toarray(), axis=1).max() > 1.5
+    of_itself = Similarities(rows, 0, unit_rows=features.l2_normalize).of(rows, np.arange(5))
+    expected = np.diff(rows.indptr) > 0
+    np.testing.assert_allclose(of_itself.diagonal().numpy(), expected, atol=1e-3)
+    assert of_itself.abs().max() <= 1 + 1e-5
+
+
+def test_the_task_takes_cosines_of_rows_of_any_length() -> None:
+    features = fit_text_features(TEXTS + TEXTS, 100, "log-tf")
+    task = ClozeTask(Recipe(n_bits=8), features, TEXTS, features.transform(TEXTS))
+    rows = np.arange(5)
+    found = task._similarities.of(10 * features.transform(TEXTS), rows)
+    assert found.abs().max() <= 1 + 1e-5
+
+
 def test_without_two_queries_the_loss_is_zero() -> None:
     encoder = text_encoder()
     features = encoder.features
