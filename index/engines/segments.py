@@ -12,8 +12,10 @@ Every row of a segment was inserted after every row of the segment before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Protocol
 
 import numpy as np
 
@@ -68,10 +70,7 @@ class Generation:
     @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or give much memory back."""
-        added = sum(len(delta) for delta in self.deltas)
-        struck_out = sum(segment.n_dead for segment in self._segments)
-        whole = len(self) + struck_out
-        return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
+        return needs_compaction(self._segments)
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)
@@ -143,6 +142,25 @@ class Generation:
     @property
     def _segments(self) -> tuple[Engine, ...]:
         return (self.base, *self.deltas)
+
+
+class Segment(Protocol):
+    """Some rows of an index."""
+
+    def __len__(self) -> int:
+        """The number of rows that a search can find."""
+
+    @property
+    def n_dead(self) -> int:
+        """The number of rows that were struck out and still take up room."""
+
+
+def needs_compaction(segments: Sequence[Segment]) -> bool:
+    """Tell whether a base and its deltas should become one base."""
+    added = sum(map(len, segments[1:]))
+    struck_out = sum(segment.n_dead for segment in segments)
+    whole = sum(map(len, segments)) + struck_out
+    return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
 
 
 def _joined(one: tuple[Codes, Integers], other: tuple[Codes, Integers]) -> tuple[Codes, Integers]:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows, places_of
-from index.engines.segments import DEAD_FRACTION, FOLD_FRACTION, GROWTH, MIN_FOLD
+from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from index.lexical.bm25 import UNIT, inverse_frequency
 from index.lexical.segment import Scores, Segment, build_segment, join_segments
 
@@ -140,11 +140,6 @@ class LexicalIndex:
         return self._totals[0]
 
     @property
-    def n_documents(self) -> int:
-        """N, the number of documents with a text."""
-        return self._totals[0]
-
-    @property
     def average_length(self) -> float:
         """The mean number of terms of a document; 1 where no document has any."""
         n_documents, total_length = self._totals
@@ -158,10 +153,7 @@ class LexicalIndex:
     @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or give much memory back."""
-        added = sum(len(segment) for segment in self.segments[1:])
-        struck_out = sum(segment.n_dead for segment in self.segments)
-        whole = len(self) + struck_out
-        return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
+        return needs_compaction(self.segments)
 
     def rows(self) -> Rows:
         """Return the rows of all documents with a text, ascending."""
@@ -242,7 +234,7 @@ class LexicalIndex:
         if number is None:
             return 0.0
         frequency = sum(segment.frequency(number) for segment in self.segments)
-        return inverse_frequency(self.n_documents, frequency) if frequency else 0.0
+        return inverse_frequency(len(self), frequency) if frequency else 0.0
 
     @cached_property
     def _saturations(self) -> list[npt.NDArray[np.float64]]:
