@@ -15,7 +15,7 @@ from index.engines.brute_force import BruteForceIndex
 from index.filters import Filter
 from index.schema import Description
 from index.sqlite.store import Store
-from tests.support.encoders import text_encoder
+from tests.support.encoders import random_texts, text_encoder
 
 
 def code_collection(folder: Path, n_bits: int = 16) -> Collection:
@@ -37,6 +37,21 @@ def code_documents(codes: Iterable[str], prefix: str = "d") -> list[Document]:
     return [
         Document(id=f"{prefix}{i}", code=code, payload={"at": i}) for i, code in enumerate(codes)
     ]
+
+
+def text_documents(n_documents: int, seed: int = 0, prefix: str = "d") -> list[Document]:
+    """Documents d0, d1, … with texts, and the payload ``third`` of 0, 1, 2, 0, …"""
+    return [
+        Document(id=f"{prefix}{at}", text=text, payload={"third": at % 3})
+        for at, text in enumerate(random_texts(n_documents, seed))
+    ]
+
+
+def insert_code(store: Store, id_: str) -> None:
+    """Commit a document with the code ffff."""
+    with store.writing() as changes:
+        changes.insert([Document(id=id_, code="ffff")], np.full((1, 2), 255, dtype=np.uint8))
+        changes.commit()
 
 
 class Found(NamedTuple):

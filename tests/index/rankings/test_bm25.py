@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpus.document import Document
 from index.collection import Collection
 from index.errors import InputError
 from index.filters import Filter, parse_filter
@@ -17,7 +16,7 @@ from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.bm25 import UNIT
 from index.lexical.brute_force import BruteForceBm25
 from index.records import Hit, Query
-from tests.support.collections import text_collection
+from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
 
 ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
@@ -27,13 +26,6 @@ ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
 def collection(tmp_path: Path) -> Iterator[Collection]:
     with closing(text_collection(tmp_path)) as collection:
         yield collection
-
-
-def documents(n_documents: int, seed: int = 0, prefix: str = "d") -> list[Document]:
-    return [
-        Document(id=f"{prefix}{at}", text=text, payload={"third": at % 3})
-        for at, text in enumerate(random_texts(n_documents, seed))
-    ]
 
 
 def expected(
@@ -50,7 +42,7 @@ def pairs(hits: list[Hit]) -> list[tuple[str, float]]:
 
 
 def test_hits_are_those_of_the_oracle(collection: Collection) -> None:
-    collection.upsert(documents(60))
+    collection.upsert(text_documents(60))
     texts = random_texts(8, seed=1)
     third = parse_filter({"field": "third", "eq": 1})
     result = collection.search([Query(text=text) for text in texts], 12, ranking="bm25")
@@ -63,7 +55,7 @@ def test_hits_are_those_of_the_oracle(collection: Collection) -> None:
 
 def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
     rng = np.random.default_rng(0)
-    collection.upsert(documents(60))
+    collection.upsert(text_documents(60))
     (text,) = random_texts(1, seed=3)
     left = expected(collection, text)
     cursor, first = None, True
@@ -73,7 +65,7 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
         left, first = left[7:], False
         (cursor,) = result.next_cursors
         # Frequencies and lengths change with every write; the scores of this search do not.
-        collection.upsert(documents(10, seed=int(rng.integers(99)), prefix=f"new{len(left)}-"))
+        collection.upsert(text_documents(10, seed=int(rng.integers(99)), prefix=f"new{len(left)}-"))
         gone = [id_ for id_, _ in left[-2:]]
         collection.delete(gone)
         left = [one for one in left if one[0] not in gone]
@@ -81,13 +73,13 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
 
 
 def test_what_is_found_by_no_word_is_no_hit(collection: Collection) -> None:
-    collection.upsert(documents(5))
+    collection.upsert(text_documents(5))
     assert collection.search([Query(text="zzqx blorp")], 5, ranking="bm25").hits == [[]]
     assert collection.search([Query(text="")], 5, ranking="bm25").hits == [[]]
 
 
 def test_a_query_that_is_no_text_is_refused(collection: Collection) -> None:
-    collection.upsert(documents(5))
+    collection.upsert(text_documents(5))
     with pytest.raises(InputError, match="needs a query that is a text") as refused:
         collection.search([Query(text="red"), Query(id="d1")], 5, ranking="bm25")
     assert refused.value.position == 1

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus.document import Document
 from encoder.codes import unpack_codes
 from index.collection import Collection
 from index.engines.segments import Generation
@@ -24,7 +23,7 @@ from index.rankings.hybrid import HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries, Query
 from tests.support.codes import clustered_codes
-from tests.support.collections import text_collection
+from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
 
 ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
@@ -99,13 +98,6 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
         yield collection
 
 
-def documents(n_documents: int, seed: int = 0, prefix: str = "d") -> list[Document]:
-    return [
-        Document(id=f"{prefix}{at}", text=text, payload={"third": at % 3})
-        for at, text in enumerate(random_texts(n_documents, seed))
-    ]
-
-
 def all_hits(
     collection: Collection, text: str, filter_: Filter | None = None
 ) -> list[tuple[str, float]]:
@@ -114,9 +106,9 @@ def all_hits(
 
 
 def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None:
-    collection.upsert(documents(40))
+    collection.upsert(text_documents(40))
     collection.delete(["d3", "d5"])
-    collection.upsert(documents(4, seed=1))
+    collection.upsert(text_documents(4, seed=1))
     held = collection.contents()
     codes = np.array([list(bytes.fromhex(one.code)) for one in held], dtype=np.uint8)
     texts = [one.text or "" for one in held]
@@ -131,7 +123,7 @@ def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None
 
 
 def test_a_filter_changes_no_score(collection: Collection) -> None:
-    collection.upsert(documents(40))
+    collection.upsert(text_documents(40))
     third = parse_filter({"field": "third", "eq": 2})
     (text,) = random_texts(1, seed=5)
     whole = all_hits(collection, text)
@@ -140,7 +132,7 @@ def test_a_filter_changes_no_score(collection: Collection) -> None:
 
 
 def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
-    collection.upsert(documents(60))
+    collection.upsert(text_documents(60))
     (text,) = random_texts(1, seed=3)
     left = all_hits(collection, text)
     cursor, first = None, True
@@ -149,7 +141,7 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
         assert [(hit.id, hit.score) for hit in result.hits[0]] == left[:13]
         left, first = left[13:], False
         (cursor,) = result.next_cursors
-        collection.upsert(documents(10, seed=len(left), prefix=f"new{len(left)}-"))
+        collection.upsert(text_documents(10, seed=len(left), prefix=f"new{len(left)}-"))
         gone = [id_ for id_, _ in left[-2:]]
         collection.delete(gone)
         left = [one for one in left if one[0] not in gone]
@@ -162,10 +154,10 @@ def test_the_order_is_the_same_however_the_collection_came_about(
     (tmp_path / "other").mkdir()
     with closing(text_collection(tmp_path / "other")) as other:
         for part in range(0, 60, 7):
-            other.upsert(documents(60)[part : part + 7])
+            other.upsert(text_documents(60)[part : part + 7])
         all_hits(other, "red")
-        other.upsert(documents(60, seed=1))
-        other.upsert(documents(60))
-        collection.upsert(documents(60))
+        other.upsert(text_documents(60, seed=1))
+        other.upsert(text_documents(60))
+        collection.upsert(text_documents(60))
         for text in random_texts(5, seed=4):
             assert all_hits(other, text) == all_hits(collection, text)

@@ -18,15 +18,9 @@ from index.records import Query
 from index.schema import Description
 from index.sqlite.acknowledged import path_of, read_acknowledged
 from index.sqlite.store import Store
-from tests.support.collections import code_documents
+from tests.support.collections import code_documents, insert_code
 
 WRITES = 12
-
-
-def insert(store: Store, id_: str) -> None:
-    with store.writing() as changes:
-        changes.insert([Document(id=id_, code="ffff")], np.full((1, 2), 255, dtype=np.uint8))
-        changes.commit()
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ def crashed(tmp_path: Path) -> Path:
     Store.create(path, Description("words", 16))
     with closing(Store(path, writable=True)) as store:
         for step in range(WRITES):
-            insert(store, f"d{step}")
+            insert_code(store, f"d{step}")
         killed = shutil.copytree(running, tmp_path / "killed")
     return killed / "store.sqlite"
 
@@ -60,7 +54,7 @@ def test_a_store_that_is_whole_after_a_crash_goes_on(crashed: Path) -> None:
     assert read_acknowledged(crashed) == WRITES
     with closing(Store(crashed, writable=True)) as store:
         assert (store.generation(), store.warnings()) == (WRITES, [])
-        insert(store, "next")
+        insert_code(store, "next")
     assert read_acknowledged(crashed) == WRITES + 1
 
 
@@ -77,7 +71,7 @@ def test_lost_writes_are_noticed_and_nothing_is_written_over_them(
             (warning,) = store.warnings()
             assert warning.startswith(f"{WRITES - held} acknowledged writes are missing: ")
             with pytest.raises(WritesLost, match=f"generation {WRITES} was acknowledged"):
-                insert(store, "next")
+                insert_code(store, "next")
             with pytest.raises(WritesLost):
                 store.compact()
             assert store.count() == held
@@ -95,7 +89,7 @@ def test_a_loss_that_is_accepted_goes_on_above_what_was_acknowledged(crashed: Pa
     with closing(Store(crashed, writable=True, accept_loss=True)) as store:
         assert (store.generation(), store.warnings()) == (WRITES + 1, [])
         assert store.incarnation != before
-        insert(store, "next")
+        insert_code(store, "next")
     with closing(Store(crashed, writable=True)) as store:
         assert (store.generation(), store.warnings()) == (WRITES + 2, [])
     assert read_acknowledged(crashed) == WRITES + 2
@@ -112,10 +106,10 @@ def test_a_number_that_is_damaged_is_said(crashed: Path, content: bytes) -> None
     with closing(Store(crashed, writable=True)) as store:
         assert "acknowledged last cannot be told" in store.warnings()[0]
         with pytest.raises(WritesLost):
-            insert(store, "next")
+            insert_code(store, "next")
     with closing(Store(crashed, writable=True, accept_loss=True)) as store:
         assert store.generation() > WRITES
-        insert(store, "next")
+        insert_code(store, "next")
     with closing(Store(crashed, writable=True)) as store:
         assert store.warnings() == []
 
@@ -130,7 +124,7 @@ def test_a_store_without_a_number_gets_one(crashed: Path) -> None:
 def test_the_number_is_never_ahead_of_what_is_committed(tmp_path: Path) -> None:
     Store.create(path := tmp_path / "store.sqlite", Description("words", 16))
     with closing(Store(path, writable=True)) as store:
-        insert(store, "a")
+        insert_code(store, "a")
         with store.writing() as changes:
             changes.insert([Document(id="b", code="0000")], np.zeros((1, 2), dtype=np.uint8))
             changes.prepare()

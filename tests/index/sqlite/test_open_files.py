@@ -16,13 +16,7 @@ from index.data_folder import DataFolder
 from index.errors import StoreReplaced
 from index.schema import Description
 from index.sqlite.store import Store
-from tests.support.collections import code_documents
-
-
-def insert(store: Store, id_: str) -> None:
-    with store.writing() as changes:
-        changes.insert([Document(id=id_, code="ffff")], np.full((1, 2), 255, dtype=np.uint8))
-        changes.commit()
+from tests.support.collections import code_documents, insert_code
 
 
 @pytest.fixture
@@ -61,11 +55,11 @@ HARM = [delete_store, delete_log, delete_folder, replace_store, replace_folder]
 @pytest.mark.parametrize("harm", HARM)
 def test_writes_stop_where_files_are_gone(path: Path, harm: Callable[[Path], None]) -> None:
     with closing(Store(path, writable=True)) as store:
-        insert(store, "a")
+        insert_code(store, "a")
         assert store.warnings() == []
         harm(path)
         with pytest.raises(StoreReplaced, match=r"was (deleted|replaced) while it was open"):
-            insert(store, "b")
+            insert_code(store, "b")
         with pytest.raises(StoreReplaced):
             store.compact()
         assert len(store.warnings()) == 1
@@ -84,14 +78,14 @@ def test_a_commit_to_files_that_are_gone_is_not_acknowledged(
 
 def test_a_store_that_was_written_over_by_an_earlier_one_is_noticed(path: Path) -> None:
     with closing(Store(path, writable=True)) as store:
-        insert(store, "a")
+        insert_code(store, "a")
         earlier = path.with_name("earlier")
         store.copy_to(earlier)
-        insert(store, "b")
+        insert_code(store, "b")
         store.compact()
         path.write_bytes(earlier.read_bytes())
         with pytest.raises(StoreReplaced, match="is at generation 1; 2 was written"):
-            insert(store, "c")
+            insert_code(store, "c")
 
 
 def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> None:
@@ -109,7 +103,7 @@ def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> No
 
 def test_another_store_at_the_same_path_is_not_read(path: Path) -> None:
     with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
-        insert(store, "a")
+        insert_code(store, "a")
         with store.moment():
             replace_store(path)
             # This thread has the only connection; another thread needs a further one.
