@@ -42,7 +42,7 @@ from index.inputs import batches, encode_documents, encode_queries, last_of_each
 from index.labels import labels_of
 from index.publication import Publication, Searched
 from index.rankings.choice import ranking_of
-from index.rankings.protocol import BM25, HAMMING, HYBRID
+from index.rankings.protocol import BY_WORDS, HAMMING
 from index.records import (
     DeleteResult,
     EncodedQueries,
@@ -92,7 +92,7 @@ class Collection(CollectionBase):
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
-        if indexed and self.ranking in (BM25, HYBRID):
+        if indexed and self.ranking in BY_WORDS:
             self._publication.with_lexical()
         elif indexed:
             self._publication.current()

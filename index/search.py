@@ -22,6 +22,7 @@ from index.lexical.index import LexicalIndex
 from index.rankings.protocol import (
     BM25,
     BY_CODES,
+    BY_WORDS,
     HAMMING,
     HYBRID,
     MAX_WEIGHT,
@@ -187,7 +188,7 @@ class Search:
     @property
     def needs_words_to_rank(self) -> bool:
         """Whether the documents are ranked by their words, alone or with their codes."""
-        return self.ranking in (BM25, HYBRID)
+        return self.ranking in BY_WORDS
 
     @property
     def needs_words(self) -> bool:
@@ -267,7 +268,7 @@ class Search:
         if wanted.cursor is not None and not wanted.has_cursors:
             what = "rescore" if wanted.rescore is not None else "rrf"
             raise InputError("cursor", f"cannot be followed beside {what}; use offset")
-        explicit = wanted.ranking in (BM25, HYBRID)
+        explicit = wanted.ranking in BY_WORDS
         by_words = wanted.rescore is not None and wanted.rescore.by == BM25
         for position, text in enumerate(self.queries.texts):
             if text is None and explicit:

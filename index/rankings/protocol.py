@@ -21,7 +21,8 @@ RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
 """The names of all rankings, as requests and options have them."""
 BY_CODES = frozenset({HAMMING, ASYMMETRIC})
 """Those that know no more of a text than its encoder does."""
-
+BY_WORDS = frozenset({BM25, HYBRID})
+"""Those that need the lexical index: by words alone, or with codes."""
 
 MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 """What the codes may weigh in a hybrid ranking; a difference in either score is not lost then."""
