@@ -9,6 +9,7 @@ from evaluation.collection import RelevanceSettings
 from evaluation.evaluate import query_labels
 from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
 from evaluation.qrels import duplicates, name_some
+from evaluation.relevance import check_labels
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.runs import evaluate_run
 from index.backend import CollectionBackend
@@ -35,8 +36,8 @@ def evaluate_searches(
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
-        EvaluationError: if an id of a query comes twice, or as
-            :func:`evaluation.runs.evaluate_run`.
+        EvaluationError: if an id of a query comes twice, by label as
+            :func:`evaluation.relevance.check_labels`, or as :func:`evaluation.runs.evaluate_run`.
         InputError: if a query is nothing that the collection takes, or `ranking` is none.
     """
     chosen = parse_metrics(metrics)
@@ -56,7 +57,8 @@ def evaluate_searches(
             # The rank stands for the score, so that the order is the one that was served.
             run[query.id] = {id_: -float(rank) for rank, id_ in enumerate(ids[:depth])}
     qrels = how.qrels if how.qrels is not None else _by_labels(collection, queries, how)
-    wanted = {query.id: qrels.get(query.id, {}) for query in queries}
+    # A run is measured by the queries that are judged; one without an answer counts, and scores 0.
+    wanted = {query.id: qrels.get(query.id) or {"": 0} for query in queries}
     return evaluate_run(run, wanted, [metric.name for metric in chosen], how.relevant_from)
 
 
@@ -64,9 +66,13 @@ def _by_labels(
     collection: CollectionBackend, queries: Sequence[Document], settings: RelevanceSettings
 ) -> Mapping[str, Mapping[str, int]]:
     """Return grade 1 for every document that shares a label with the query."""
+    documents = collection.contents()
+    document_labels = [labels_of(one.payload, settings.label_field) for one in documents]
+    asked_labels = query_labels(queries, settings.label_field)
+    check_labels(asked_labels, document_labels)
     members: dict[str, list[str]] = {}
-    for document in collection.contents():
-        for label in labels_of(document.payload, settings.label_field):
+    for document, labels in zip(documents, document_labels, strict=True):
+        for label in labels:
             members.setdefault(label, []).append(document.id)
     return {
         query.id: {
@@ -75,5 +81,5 @@ def _by_labels(
             for id_ in members.get(label, [])
             if not (settings.exclude_self and id_ == query.id)
         }
-        for query, labels in zip(queries, query_labels(queries, settings.label_field), strict=True)
+        for query, labels in zip(queries, asked_labels, strict=True)
     }

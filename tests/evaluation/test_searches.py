@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +65,21 @@ def test_ids_of_queries_must_differ(tmp_path: Path) -> None:
         twice = labelled_codes(1, 1, "q") * 2
         with pytest.raises(EvaluationError, match="1 ids of queries come more than once: q0"):
             evaluate_searches(collection, twice, METRICS)
+
+
+def test_a_query_without_an_answer_scores_0_and_one_without_a_label_is_refused(
+    tmp_path: Path,
+) -> None:
+    with closing(code_collection(tmp_path)) as collection:
+        collection.upsert(labelled_codes(60, 0, "d"))
+        queries = labelled_codes(10, 1, "q")
+        queries[3] = replace(queries[3], labels=("a label of no document",), payload={})
+        found = evaluate_searches(collection, queries, METRICS)
+        expected = evaluate_collection(collection, queries, METRICS)
+        assert found.queries == expected.queries == 10
+        for name in METRICS:
+            assert found.per_query[name][3] == 0
+            assert found.metrics[name] == pytest.approx(expected.metrics[name], abs=1e-12)
+        queries[3] = replace(queries[3], labels=())
+        with pytest.raises(EvaluationError, match="1 of 10 queries have no label"):
+            evaluate_searches(collection, queries, METRICS)
