@@ -240,7 +240,7 @@ class Publication:
                 texts = (number, list(self._store.texts(before.last_row)), removed)
                 lexical = lexical.with_changes(*texts)
                 self._lexical_compaction.note(texts, lexical)
-                gone = np.intersect1d(before.generation.codes()[1], removed)
+                gone = before.generation.live_rows(removed)
                 moments = moments.with_changes(codes, before.generation.codes_of(gone))
         self._compaction.note((number, codes, rows, removed), after)
         return Published(after, later.last_row, lexical, moments)

@@ -86,6 +86,13 @@ class FlatIndex:
         inside: Marks = (rows >= self._rows[0]) & (rows <= self._rows[-1])
         return inside
 
+    def live_rows(self, rows: Rows) -> Rows:
+        """Return those of `rows`, which ascend, that a search can find."""
+        places = places_of(self._rows, rows)
+        if self._live is not None:
+            places = places[self._live[places]]
+        return self._rows[places]
+
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which are there, in the order given."""
         codes: Codes = held_codes(self._scan)[places_of(self._rows, rows), : self.n_bits // 8]

@@ -111,6 +111,11 @@ class PostingIndex(ABC):
         inside: npt.NDArray[np.bool_] = (rows >= self._rows[0]) & (rows <= self._rows[-1])
         return inside
 
+    def live_rows(self, rows: Rows) -> Rows:
+        """Return those of `rows`, which ascend, that a search can find."""
+        places = places_of(self._rows, rows)
+        return self._rows[places[self._live[places]]]
+
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which are there, in the order given."""
         return self._codes_of(self._postings.code_of[places_of(self._rows, rows)])

@@ -118,6 +118,10 @@ class Generation:
             found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 
+    def live_rows(self, rows: Rows) -> Rows:
+        """Return those of `rows`, which ascend, that a search can find."""
+        return np.concatenate([segment.live_rows(rows) for segment in self._segments])
+
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, ``int64[M]``, all of which are there, in the order given."""
         found = np.empty((len(rows), self.n_bits // 8), dtype=np.uint8)

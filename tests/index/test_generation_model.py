@@ -80,6 +80,8 @@ class GenerationMachine(RuleBasedStateMachine):
         assert rows.tolist() == self.rows.tolist()
         assert codes.tolist() == self.codes.tolist()
         assert len(self.generation) == len(self.rows)
+        some = np.arange(-3, max(self.rows, default=0) + 4, 2)
+        assert self.generation.live_rows(some).tolist() == np.intersect1d(self.rows, some).tolist()
 
     def oracle(self) -> BruteForceIndex:
         return BruteForceIndex(self.codes, self.rows)
