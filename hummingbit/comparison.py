@@ -17,7 +17,6 @@ from encoder.analyzers import is_spaceless
 from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import Query
-from training.queries import split_sentences
 
 DEPTH = 10
 LEAST_WORDS, MOST_WORDS = 2, 6
@@ -61,12 +60,14 @@ def words_of_sentences(documents: Sequence[Document], seed: int = 0) -> list[str
     Text without spaces between words gives a run of twice as many characters, and a document
     without two words its whole text.
     """
+    from training.queries import split_sentences  # noqa: PLC0415 - torch takes a second
+
     rng = np.random.default_rng(seed)
-    return [_words_of(document.text or "", rng) for document in documents]
+    texts = [document.text or "" for document in documents]
+    return [_words_of(text, split_sentences(text), rng) for text in texts]
 
 
-def _words_of(text: str, rng: np.random.Generator) -> str:
-    sentences = split_sentences(text)
+def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
     if is_spaceless(text):
         sentence = sentences[rng.integers(len(sentences))] if sentences else text
         count = int(rng.integers(2 * LEAST_WORDS, 2 * MOST_WORDS + 1))
