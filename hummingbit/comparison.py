@@ -14,11 +14,14 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.analyzers import is_spaceless
+from evaluation.collection import RelevanceSettings
+from evaluation.searches import evaluate_searches
 from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import Query
 
 DEPTH = 10
+KNOWN_ITEMS = ("Success@10", "MRR@10")
 LEAST_WORDS, MOST_WORDS = 2, 6
 CLASSIFIER = "classifier baseline"
 
@@ -86,13 +89,10 @@ def known_items(
     collection: CollectionBackend, queries: Mapping[str, str], ranking: str
 ) -> tuple[float, float]:
     """Return Success@10 and MRR@10 of `queries`, texts by the id of the one right document."""
-    asked = [Query(text=text) for text in queries.values()]
-    hits = collection.search(asked, DEPTH, ranking=ranking).hits
-    ranks = []
-    for id_, found in zip(queries, hits, strict=True):
-        place = next((at for at, hit in enumerate(found, start=1) if hit.id == id_), None)
-        ranks.append(0.0 if place is None else 1 / place)
-    return float(np.mean([rank > 0 for rank in ranks])), float(np.mean(ranks))
+    asked = [Document(id=id_, text=text) for id_, text in queries.items()]
+    settings = RelevanceSettings(qrels={id_: {id_: 1} for id_ in queries})
+    found = evaluate_searches(collection, asked, KNOWN_ITEMS, ranking, settings).metrics
+    return found["Success@10"], found["MRR@10"]
 
 
 def verdict(figures: Mapping[str, Figures]) -> str:
