@@ -22,6 +22,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from encoder.artifact import sync_folder
 from service.http.roles import Role
 from service.settings import Settings
 
@@ -208,5 +209,7 @@ def _write(path: Path, keys: Sequence[StoredKey]) -> None:
         except BaseException:
             Path(scratch).unlink(missing_ok=True)
             raise
+        # Without this a power cut could bring a revoked key back.
+        sync_folder(path.parent)
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror or error}") from None

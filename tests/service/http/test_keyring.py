@@ -146,3 +146,22 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     elsewhere = ["--keys-file", str(tmp_path / "elsewhere.json")]
     assert main(["keys", "create", *elsewhere, "--role", "read", "--name", "x"]) == 0
     assert len(read_keys(tmp_path / "elsewhere.json")) == 1
+
+
+def test_a_revocation_lasts_through_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys.json"
+    create_key(path, "gone", "read")
+    seen: list[tuple[str, bool]] = []
+    sync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        seen.append((kind, "gone" in path.read_text()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    revoke_key(path, "gone")
+    # The new file is synced before it takes the old one's place, and the place after that.
+    assert seen == [("file", True), ("folder", False)]
