@@ -40,11 +40,11 @@ from encoder.encoder import Encoder
 from encoder.features import TextFeatures
 from encoder.network import Layer
 from index.backend import CollectionBackend
+from index.bulk.encoding import available_cores
+from index.bulk.ingest import COMMIT_SIZE, ingest
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.encoding import available_cores
 from index.filters import parse_filter
-from index.ingest import COMMIT_SIZE, ingest
 from index.inputs import batches
 from index.records import Query
 from index.schema import Description

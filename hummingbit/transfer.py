@@ -1,4 +1,4 @@
-"""Exports of a service's collections, and imports into them; see :mod:`index.transfer`."""
+"""Exports of a service's collections, and imports into them; see :mod:`index.bulk.transfer`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from encoder.codes import Codes, code_to_hex
 from hummingbit import answers
 from hummingbit.answers import Ranking
 from hummingbit.calls import ServiceError
+from index.bulk.transfer import Header, check_same_encoder, encoder_of_export
 from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
-from index.transfer import Header, check_same_encoder, encoder_of_export
 
 if TYPE_CHECKING:
     from hummingbit.client import Client

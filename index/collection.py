@@ -38,9 +38,10 @@ from index.cursors import Position, read_cursor, write_cursor
 from index.engines.segments import Generation
 from index.errors import StoreError
 from index.filters import Filter
+from index.generations.publication import Publication, Searched
+from index.generations.statistics import code_statistics
 from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of
-from index.publication import Publication, Searched
 from index.rankings.choice import ranking_of
 from index.rankings.protocol import BY_WORDS, HAMMING
 from index.records import (
@@ -60,7 +61,6 @@ from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
-from index.statistics import code_statistics
 
 
 class Collection(CollectionBase):

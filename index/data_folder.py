@@ -11,8 +11,8 @@ A name that a caller gives is only ever compared with names that are there; it n
 path, except when an encoder's folder has been listed under it. Whoever writes holds an exclusive
 lock on the folder itself, which the operating system drops when the process ends in any way.
 
-Collections and snapshots appear whole or not at all, see :mod:`index.partial`; what a crash leaves
-behind is deleted when the data folder is next opened for writing.
+Collections and snapshots appear whole or not at all, see :mod:`index.folder.partial`. What a crash
+leaves behind is deleted when the data folder is next opened for writing.
 """
 
 from __future__ import annotations
@@ -33,11 +33,8 @@ from encoder.artifact import ArtifactError
 from encoder.classifier import Classifier
 from encoder.codes import check_n_bits
 from encoder.encoder import Encoder
-from index.aliases import AliasAction, Aliases
 from index.backend import CollectionBackend
 from index.collection import Collection
-from index.drafts import Draft
-from index.encoder_folder import EncoderFolder
 from index.engines.setting import check_engine
 from index.errors import (
     CollectionExists,
@@ -52,13 +49,16 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
-from index.following import Follower
-from index.names import check_name
-from index.partial import begin, make_folder, remove, remove_partial, settle, settled
+from index.folder.aliases import AliasAction, Aliases
+from index.folder.drafts import Draft
+from index.folder.encoders import EncoderFolder
+from index.folder.following import Follower
+from index.folder.names import check_name
+from index.folder.partial import begin, make_folder, remove, remove_partial, settle, settled
 from index.rankings.protocol import HYBRID
-from index.restoring import restore
 from index.schema import AUTO, Description
-from index.snapshots import Snapshot, Snapshots
+from index.snapshots.restoring import restore
+from index.snapshots.snapshots import Snapshot, Snapshots
 from index.sqlite.connections import store_error
 from index.sqlite.store import Store
 
@@ -75,7 +75,7 @@ class DataFolder:
     """An open data folder. All methods are thread-safe."""
 
     drafts_survive = False
-    """Whether a draft (:mod:`index.drafts`) is there when the folder is opened after a crash."""
+    """Whether a draft (:mod:`index.folder.drafts`) outlives a crash."""
 
     def __init__(
         self,
@@ -136,19 +136,19 @@ class DataFolder:
         return self._encoders.names()
 
     def encoder(self, name: str) -> Encoder:
-        """Return an encoder; see :meth:`index.encoder_folder.EncoderFolder.load`."""
+        """Return an encoder; see :meth:`index.folder.encoders.EncoderFolder.load`."""
         return self._encoders.load(name)
 
     def labelled_ids(self, name: str) -> list[str]:
-        """See :meth:`index.encoder_folder.EncoderFolder.labelled_ids`."""
+        """See :meth:`index.folder.encoders.EncoderFolder.labelled_ids`."""
         return self._encoders.labelled_ids(name)
 
     def classifier(self, name: str) -> Classifier | None:
-        """See :meth:`index.encoder_folder.EncoderFolder.classifier`."""
+        """See :meth:`index.folder.encoders.EncoderFolder.classifier`."""
         return self._encoders.classifier(name)
 
     def figures(self, name: str) -> dict[str, Any]:
-        """See :meth:`index.encoder_folder.EncoderFolder.figures`."""
+        """See :meth:`index.folder.encoders.EncoderFolder.figures`."""
         return self._encoders.figures(name)
 
     def check_engine(self, engine: str, n_bits: int) -> None:
@@ -162,7 +162,7 @@ class DataFolder:
     def change_aliases(
         self, actions: Sequence[AliasAction], job: str | None = None
     ) -> Mapping[str, str]:
-        """Take all actions or none, see :meth:`index.aliases.Aliases.apply`.
+        """Take all actions or none, see :meth:`index.folder.aliases.Aliases.apply`.
 
         Raises:
             DataFolderError: also if the folder is not open for writing.

@@ -25,9 +25,9 @@ from evaluation.scores import evaluate_by_score
 from evaluation.searches import evaluate_searches
 from hummingbit.commands.tables import timed_stage
 from index.backend import CollectionBackend
+from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
 from index.errors import UnknownCollection
-from index.ingest import ingest
 from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query
 from service.server import serve

@@ -11,7 +11,7 @@ from typing import Any
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
 from hummingbit.commands.opening import add_url, service_at
 from hummingbit.commands.options import OptionError, add_data_dir
-from index.names import NAME, check_name
+from index.folder.names import NAME, check_name
 
 SHOWN = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
 

@@ -26,10 +26,10 @@ from hummingbit.commands.opening import (
 )
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from index.backend import MAX_K, CollectionBackend
-from index.encoding import available_cores
+from index.bulk.encoding import available_cores
+from index.bulk.ingest import ingest
 from index.engines.choice import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
-from index.ingest import ingest
 from index.records import Query, StoredDocument
 from index.schema import AUTO
 

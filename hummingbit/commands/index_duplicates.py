@@ -7,7 +7,7 @@ import json
 import sys
 
 from hummingbit.commands.opening import Actions, add_action, open_folder
-from index.duplicates import Likeness, find_duplicates
+from index.bulk.duplicates import Likeness, find_duplicates
 
 
 def configure(actions: Actions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from index.ingest import IngestReport
+from index.bulk.ingest import IngestReport
 
 
 def print_ingested(name: str, total: int, report: IngestReport) -> None:

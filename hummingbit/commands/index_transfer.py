@@ -19,7 +19,7 @@ from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.sending import send
-from index.transfer import (
+from index.bulk.transfer import (
     Export,
     collection_for,
     export_collection,

@@ -13,7 +13,7 @@ from typing import Any
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
 from encoder.artifact import check_place
-from index.names import NAME, RULE
+from index.folder.names import NAME, RULE
 
 _FILES = (
     "a file (.jsonl, .json, .csv, .tsv, .txt, .parquet, .arrow, .npz; the first five also with .gz,"

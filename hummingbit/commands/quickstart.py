@@ -36,9 +36,9 @@ from hummingbit.comparison import (
     words_of_sentences,
 )
 from index.backend import CollectionBackend
+from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
-from index.ingest import ingest
-from index.names import NAME, RULE
+from index.folder.names import NAME, RULE
 from index.rankings.protocol import RANKINGS
 from index.records import Query
 from service.server import serve

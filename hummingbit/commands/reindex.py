@@ -7,11 +7,11 @@ import argparse
 from tqdm import tqdm
 
 from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
-from index.aliases import AddAlias
+from index.bulk.reindex import copy_following
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
-from index.names import check_name
-from index.reindex import copy_following
+from index.folder.aliases import AddAlias
+from index.folder.names import check_name
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

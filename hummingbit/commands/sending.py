@@ -14,7 +14,7 @@ from tqdm import tqdm
 from corpus.readers import count_documents
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.options import read
-from index.ingest import IngestReport
+from index.bulk.ingest import IngestReport
 from index.inputs import batches
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hummingbit.commands.opening import Actions, add_folder, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
 from index.data_folder import DataFolder
-from index.snapshots import Snapshot
+from index.snapshots.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from hummingbit.client import Client

@@ -8,13 +8,13 @@ from pathlib import Path
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
-from index.drafts import Draft
 from index.errors import CollectionUnavailable, InputError, SnapshotError, StoreError
+from index.folder.drafts import Draft
+from index.folder.names import NAME
 from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus.cluster import Cluster
 from index.milvus.collection import MilvusCollection
 from index.milvus.schema import PREFIX, create_on_milvus, name_on_milvus, read_description
-from index.names import NAME
 from index.schema import AUTO, Description
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from index.engines.segments import Generation
+from index.generations.statistics import code_statistics
 from index.milvus.catalogue import Counters
 from index.milvus.schema import is_intact, to_codes
 from index.milvus.store import MilvusStore
 from index.records import Verification
 from index.sqlite.verification import MAX_PROBLEMS
-from index.statistics import code_statistics
 
 
 def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
@@ -37,7 +37,7 @@ def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
 def statistics_on_milvus(
     store: MilvusStore, now: Counters, n_bits: int, most: int
 ) -> dict[str, Any]:
-    """Return what :func:`index.statistics.code_statistics` says of the first `most` documents."""
+    """Return the statistics (:mod:`index.generations.statistics`) of the first `most` documents."""
     entities = store.by_row(["row", "code"], 1, now.last_row)
     found = list(itertools.islice(entities, most))
     rows = np.array([entity["row"] for entity in found], dtype=np.int64)

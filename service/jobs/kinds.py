@@ -22,7 +22,7 @@ from index.errors import (
     UnknownEncoder,
     UnknownSnapshot,
 )
-from index.snapshots import Snapshot
+from index.snapshots.snapshots import Snapshot
 from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from service.jobs.evaluation import REPORT_FILE, RUN_FILE, evaluate

@@ -1,6 +1,6 @@
 """The job that encodes a collection's documents with another encoder, into another collection.
 
-The target is made out of sight (:mod:`index.drafts`), so nobody writes to it before it is complete,
+The target is a draft (:mod:`index.folder.drafts`), so nobody writes to it before it is complete,
 and an attempt that breaks off before then leaves nothing. With writers kept out, the job
 
 1. records its point of no return, with the generations that source and target have by then,
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from index.aliases import AddAlias
 from index.backend import CollectionBackend
+from index.bulk.reindex import copy_following, delete_missing
 from index.data_folder import DataFolder
-from index.drafts import Draft
-from index.reindex import copy_following, delete_missing
+from index.folder.aliases import AddAlias
+from index.folder.drafts import Draft
 from service.http.problems import ProblemError
 from service.jobs.runner import Progress
 from service.write_gate import WriteGate

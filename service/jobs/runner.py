@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from encoder.artifact import sync_folder
-from index.partial import begin, make_folder, remove, remove_partial, settle, settled
+from index.folder.partial import begin, make_folder, remove, remove_partial, settle, settled
 from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
 from service.jobs.job_store import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from index.aliases import AddAlias, RemoveAlias
 from index.errors import CollectionExists, InputError
-from index.names import check_name
+from index.folder.aliases import AddAlias, RemoveAlias
+from index.folder.names import check_name
 from service.http.problems import invalid_field
 from service.http.roles import ADMIN, READ
 from service.http.routing import JSONRoute

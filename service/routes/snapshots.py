@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
 from index.errors import CollectionExists
-from index.names import check_name
+from index.folder.names import check_name
 from service.http.body import check_media_type, keep_body
 from service.http.problems import ProblemError, problem_response
 from service.http.roles import ADMIN

@@ -35,8 +35,8 @@ from corpus.readers import read_documents
 from encoder.artifact import load_encoder
 from encoder.codes import code_to_hex
 from hummingbit.cli import main
+from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
-from index.ingest import ingest
 from index.records import Query
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.service import client_of, serving_process

@@ -17,7 +17,6 @@ from corpus.document import Document
 from encoder.artifact import ArtifactError, write_artifact
 from index import data_folder
 from index.data_folder import DataFolder
-from index.drafts import Draft
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -29,6 +28,7 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
+from index.folder.drafts import Draft
 from index.records import Query
 from tests.support.collections import code_documents
 from tests.support.encoders import random_texts, text_encoder

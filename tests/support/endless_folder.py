@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.document import Document
-from index.aliases import AddAlias, RemoveAlias
 from index.data_folder import DataFolder
+from index.folder.aliases import AddAlias, RemoveAlias
 
 N_BITS = 16
 NAMES = ["one", "two", "three", "four"]

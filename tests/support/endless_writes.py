@@ -17,9 +17,9 @@ from pathlib import Path
 
 from corpus.document import Document
 from index.backend import CollectionBackend
+from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
 from index.engines import segments
-from index.ingest import ingest
 from index.sqlite import blocks
 
 NAME = "words"

@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 
 from corpus.document import Document
 from encoder.artifact import write_artifact
-from index.aliases import AddAlias
 from index.data_folder import DataFolder
+from index.folder.aliases import AddAlias
 from service.jobs.bulk import BATCH_LINES, INPUT
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE
 from service.jobs.job_store import FINISHED, NewJob

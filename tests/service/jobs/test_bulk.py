@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from index.aliases import AddAlias
 from index.data_folder import DataFolder
+from index.folder.aliases import AddAlias
 from service.http.problems import ProblemError
 from service.jobs.bulk import BulkOptions, BulkWriter
 from service.settings import Settings

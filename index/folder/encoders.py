@@ -17,7 +17,7 @@ from encoder.artifact import (
 from encoder.classifier import Classifier
 from encoder.encoder import Encoder
 from index.errors import UnknownEncoder
-from index.names import NAME, check_name
+from index.folder.names import NAME, check_name
 
 
 class EncoderFolder:

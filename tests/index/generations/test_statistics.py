@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
-from index import statistics
 from index.engines.segments import Generation
-from index.statistics import code_statistics
+from index.generations import statistics
+from index.generations.statistics import code_statistics
 from tests.support.codes import clustered_codes, random_codes
 
 

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from corpus.document import Document
-from index import following
-from index.aliases import AddAlias
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.engines import segments
 from index.errors import UnknownCollection
 from index.filters import parse_filter
-from index.publication import Published
+from index.folder import following
+from index.folder.aliases import AddAlias
+from index.generations.publication import Published
 from index.records import Query
 from index.sqlite import blocks, database
 from tests.support.codes import random_hex

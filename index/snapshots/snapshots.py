@@ -7,7 +7,7 @@
 
 The tar file is all that another machine needs. It is not compressed, so what it holds is no larger
 than it is. Nothing of a file from elsewhere is trusted before it was checked: see
-:func:`index.restoring.check_snapshot`.
+:func:`index.snapshots.restoring.check_snapshot`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from index.errors import SnapshotError, UnknownSnapshot
-from index.partial import begin, remove, remove_partial, settle, settled
-from index.restoring import check_snapshot
-from index.snapshot_contents import (
+from index.folder.partial import begin, remove, remove_partial, settle, settled
+from index.snapshots.contents import (
     ENCODER,
     RECORD,
     STORE,
@@ -38,6 +37,7 @@ from index.snapshot_contents import (
     parse_contents,
     to_json,
 )
+from index.snapshots.restoring import check_snapshot
 from index.sqlite.store import Store
 
 

@@ -1,8 +1,8 @@
 """A collection that is made out of sight, and appears once it is complete.
 
-Its store lies in a folder that does not count yet (:mod:`index.partial`), so nobody finds it by its
-name or writes to it, and a crash leaves nothing but what the next opening deletes. The name is
-taken meanwhile.
+Its store lies in a partial folder (:mod:`index.folder.partial`), so nobody finds it by its name or
+writes to it, and a crash leaves nothing but what the next opening deletes. The name is taken
+meanwhile.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import pytest
 from corpus.document import Document
 from corpus.rows import ReadError
 from encoder.artifact import write_artifact
-from index.aliases import AddAlias
+from index.bulk.transfer import Export, collection_for, export_collection, import_documents
 from index.data_folder import DataFolder
 from index.errors import EncoderMismatch
-from index.transfer import Export, collection_for, export_collection, import_documents
+from index.folder.aliases import AddAlias
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 

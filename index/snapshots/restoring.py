@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from encoder.artifact import ArtifactError, load_encoder
-from index.encoder_folder import EncoderFolder
 from index.engines.setting import check_engine
 from index.errors import (
     EncoderMismatch,
@@ -18,11 +17,12 @@ from index.errors import (
     SnapshotError,
     StoreError,
 )
+from index.folder.encoders import EncoderFolder
 from index.schema import SCHEMA, Description
-from index.snapshot_contents import Contents
+from index.snapshots.contents import Contents
+from index.snapshots.unpacking import unpack
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
-from index.unpacking import unpack
 
 # SQLite holds values of any type in any column, so whatever reads them may stumble.
 _DAMAGE = (StoreError, sqlite3.Error, TypeError, ValueError, LookupError, AttributeError)

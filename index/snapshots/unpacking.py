@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from index.errors import InvalidSnapshot, SnapshotError
-from index.snapshot_contents import ENCODER, RECORD, STORE, Contents, parse_contents
+from index.snapshots.contents import ENCODER, RECORD, STORE, Contents, parse_contents
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_FILES = 32

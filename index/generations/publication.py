@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from encoder.codes import Codes
-from index.compaction import Compaction
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filters import Filter
+from index.generations.compaction import Compaction
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments

@@ -29,10 +29,10 @@ from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from index.backend import CollectionBackend, Folder
+from index.bulk.ingest import COMMIT_SIZE, IngestReport
 from index.collection import Collection
 from index.engines.choice import ENGINES
 from index.errors import EncoderMismatch, InputError, UnknownCollection
-from index.ingest import COMMIT_SIZE, IngestReport
 from index.inputs import batches
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument

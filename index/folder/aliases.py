@@ -19,7 +19,7 @@ from typing import Any
 
 from encoder.artifact import sync_folder
 from index.errors import DataFolderError, InputError, UnknownCollection
-from index.names import check_name
+from index.folder.names import check_name
 
 FORMAT_VERSION = 1
 # A job asks whether it changed the aliases when it is resumed, which is soon.

@@ -27,7 +27,7 @@ from index.errors import (
     UnknownSnapshot,
 )
 from index.records import Query
-from index.snapshot_contents import RECORD, STORE, TAR
+from index.snapshots.contents import RECORD, STORE, TAR
 from tests.support.encoders import random_texts, text_encoder
 
 

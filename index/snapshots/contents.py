@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from index.names import NAME, RULE
+from index.folder.names import NAME, RULE
 
 FORMAT_VERSION = 1
 TAR = "snapshot.tar"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.aliases import AddAlias, Aliases, RemoveAlias
 from index.data_folder import DataFolder
 from index.errors import CollectionExists, DataFolderError, InputError, UnknownCollection
+from index.folder.aliases import AddAlias, Aliases, RemoveAlias
 
 NAMES = ("blue", "green")
 

@@ -1,0 +1,1 @@
+"""Work on whole collections: ingestion, transfer, reindexing, near-duplicates."""

@@ -1,0 +1,1 @@
+"""The generations that searches see: published with each write, compacted beside writes."""

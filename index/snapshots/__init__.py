@@ -1,0 +1,1 @@
+"""A collection and its encoder in one file, written, checked and restored."""
