@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from corpus.document import Document
-from encoder.classifier import Classifier
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.filters import Filter
+from index.folder.encoders import EncoderFolder
 from index.records import (
     DeleteResult,
     EncodedQueries,
@@ -256,25 +256,9 @@ class CollectionBackend(Protocol):
 class Folder(Protocol):
     """Encoders and collections by name. All methods are thread-safe."""
 
-    def encoder_names(self) -> list[str]:
-        """Return the names of the encoders, in order."""
-
-    def encoder(self, name: str) -> Encoder:
-        """Return an encoder.
-
-        Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact.
-        """
-
-    def labelled_ids(self, name: str) -> list[str]:
-        """Return the ids of the documents whose labels an encoder was shown."""
-
-    def classifier(self, name: str) -> Classifier | None:
-        """Return the classifier that an encoder is compared with, None if it has none beside it."""
-
-    def figures(self, name: str) -> dict[str, Any]:
-        """Return what training measured of an encoder, as it records it."""
+    @property
+    def encoders(self) -> EncoderFolder:
+        """The encoders, which lie in the folder wherever the collections lie."""
 
     def collections(self) -> Mapping[str, CollectionBackend]:
         """Return the collections by name, in the order of the names."""

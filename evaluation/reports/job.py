@@ -92,10 +92,11 @@ def run_job(
 def read_shown(folder: DataFolder, collection: CollectionBackend) -> Shown | None:
     """Return what the collection's encoder records of the labels it was shown, None if nothing."""
     name = collection.encoder_name
-    ids = [] if name is None else folder.labelled_ids(name)
+    ids = [] if name is None else folder.encoders.labelled_ids(name)
     if name is None or not ids:
         return None
-    return Shown(ids, ClassifierReference(folder.encoder(name), folder.classifier(name)))
+    encoders = folder.encoders
+    return Shown(ids, ClassifierReference(encoders.load(name), encoders.classifier(name)))
 
 
 def _run(

@@ -91,7 +91,7 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
     database = gather(read(args, args.data)).labelled()
     queries = gather(read(args, args.queries)).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
-        encoders = {name: folder.encoder(name) for name in names}
+        encoders = {name: folder.encoders.load(name) for name in names}
     return {
         name: evaluate_encoder(
             encoder,

@@ -53,7 +53,7 @@ def run_create(args: argparse.Namespace) -> int:
         snapshot = folder.create_snapshot(args.collection)
         if args.out is not None:
             with _naming("--out", args.out):
-                _copy(folder.snapshots().file(snapshot.id), args.out)
+                _copy(folder.snapshots.file(snapshot.id), args.out)
     _print(_record(snapshot))
     return 0
 
@@ -66,8 +66,8 @@ def run_download(args: argparse.Namespace) -> int:
                 _print(client.download_snapshot(args.snapshot, args.file))
             return 0
         with open_folder(args, writable=False) as folder:
-            snapshot = folder.snapshots().get(args.snapshot)
-            _copy(folder.snapshots().file(snapshot.id), args.file)
+            snapshot = folder.snapshots.get(args.snapshot)
+            _copy(folder.snapshots.file(snapshot.id), args.file)
     _print(_record(snapshot))
     return 0
 
@@ -81,7 +81,7 @@ def run_upload(args: argparse.Namespace) -> int:
                 _print(_upload(client, args.file))
             return 0
         with open_folder(args, writable=True) as folder:
-            _print(_record(folder.snapshots().add(args.file)))
+            _print(_record(folder.snapshots.add(args.file)))
     return 0
 
 
@@ -92,8 +92,8 @@ def run_list(args: argparse.Namespace) -> int:
             found: list[Any] = client.snapshots(args.collection)
     else:
         with open_folder(args, writable=False) as folder:
-            found = [_record(one) for one in folder.snapshots().all(args.collection)]
-            for id_, reason in folder.snapshots().unavailable().items():
+            found = [_record(one) for one in folder.snapshots.all(args.collection)]
+            for id_, reason in folder.snapshots.unavailable().items():
                 print(f"{id_}\tcannot be read: {reason}")
     for one in found:
         _print(one)
@@ -120,7 +120,7 @@ def run_delete(args: argparse.Namespace) -> int:
             client.delete_snapshot(args.snapshot)
     else:
         with open_folder(args, writable=True) as folder:
-            folder.snapshots().delete(args.snapshot)
+            folder.snapshots.delete(args.snapshot)
     print(f"{args.snapshot}: deleted")
     return 0
 
@@ -160,8 +160,8 @@ def _upload(client: Client, file: Path) -> Mapping[str, Any]:
 
 def _file_of(folder: DataFolder, given: str) -> Path:
     """Return the file of the snapshot with the id that was given, or else the file of that name."""
-    if given in [one.id for one in folder.snapshots().all()]:
-        return folder.snapshots().file(given)
+    if given in [one.id for one in folder.snapshots.all()]:
+        return folder.snapshots.file(given)
     _check_file(given, "the folder")
     return Path(given)
 

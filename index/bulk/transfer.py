@@ -262,8 +262,10 @@ def import_documents(
 
 
 def _encoder_for(folder: Folder, header: Header) -> str | None:
-    names = sorted(folder.encoder_names(), key=lambda name: name != header.encoder)
-    return encoder_of_export(header, ((name, folder.encoder(name).fingerprint) for name in names))
+    names = sorted(folder.encoders.names(), key=lambda name: name != header.encoder)
+    return encoder_of_export(
+        header, ((name, folder.encoders.load(name).fingerprint) for name in names)
+    )
 
 
 def _pages(collection: CollectionBackend) -> Iterator[list[StoredDocument]]:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from encoder.artifact import sync_folder
-from index.errors import DataFolderError, InputError, UnknownCollection
+from index.errors import CollectionExists, DataFolderError, InputError, UnknownCollection
 from index.folder.names import check_name
 
 FORMAT_VERSION = 1
@@ -68,6 +68,11 @@ class Aliases:
     def resolve(self, name: str) -> str:
         """Return the name of the collection that an alias means; any other name as it is."""
         return self._current.get(name, name)
+
+    def check_free(self, name: str) -> None:
+        """Raise CollectionExists if `name` is an alias."""
+        if name in self._current:
+            raise CollectionExists(f"{name!a} is an alias of collection {self.resolve(name)!a}")
 
     def changed_by(self, job: str) -> bool:
         """Tell whether :meth:`apply` took the actions of `job`; the last hundred are known."""

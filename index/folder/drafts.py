@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from index.backend import CollectionBackend
+from index.folder.collections import Hidden
 
 
 class Draft:
@@ -17,16 +18,20 @@ class Draft:
 
     def __init__(
         self,
-        id_: str,
+        name: str,
+        hidden: Hidden,
         collection: CollectionBackend,
-        publish: Callable[[], CollectionBackend],
-        discard: Callable[[], None],
+        publish: Callable[[str, Hidden], CollectionBackend],
+        release: Callable[[str], object],
     ) -> None:
-        self.id = id_
+        """Hold a hidden collection; the folder is to `publish` it, and to `release` its name."""
+        self.id = hidden.id
         """What :meth:`index.data_folder.DataFolder.published` knows it by afterwards."""
         self.collection = collection
+        self._name = name
+        self._hidden = hidden
         self._publish = publish
-        self._discard = discard
+        self._release = release
         self._ended = False
 
     def publish(self) -> CollectionBackend:
@@ -36,7 +41,8 @@ class Draft:
             CollectionExists: if the name was given to an alias meanwhile; it stays a draft.
             StoreError, DataFolderError: if it cannot be opened.
         """
-        published = self._publish()
+        published = self._publish(self._name, self._hidden)
+        self._release(self._name)
         self._ended = True
         return published
 
@@ -44,4 +50,5 @@ class Draft:
         """Delete the collection, unless it was published or discarded before."""
         if not self._ended:
             self._ended = True
-            self._discard()
+            self._hidden.delete()
+            self._release(self._name)

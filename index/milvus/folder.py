@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import CollectionUnavailable, InputError, SnapshotError, StoreError
-from index.folder.drafts import Draft
+from index.folder.collections import Collections, Hidden
+from index.folder.encoders import EncoderFolder
 from index.folder.names import NAME
 from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus.cluster import Cluster
@@ -38,22 +38,81 @@ class MilvusFolder(DataFolder):
             DataFolderError: if the folder is missing or cannot be made or read.
         """
         self._cluster = Cluster(uri, token)
-        self._catalogue = Catalogue(self._cluster)
         try:
             super().__init__(path, writable=writable)
         except BaseException:
             self._cluster.close()
             raise
 
-    def restore_snapshot(
+    def close(self) -> None:
+        """Close every collection and the connection, and let another process write."""
+        super().close()
+        self._cluster.close()
+
+    def _find_collections(
         self,
-        tar: Path,
-        name: str,
-        before_it_counts: Callable[[str], object] = lambda _: None,  # noqa: ARG002 - never made
-    ) -> CollectionBackend:
+        engine: str,  # noqa: ARG002 - Milvus has its own
+        *,
+        indexed: bool,  # noqa: ARG002 - Milvus has its own index
+    ) -> Collections:
+        return MilvusCollections(self._cluster, self.encoders, writable=self.writable)
+
+
+class MilvusCollections(Collections):
+    """The collections on a Milvus cluster."""
+
+    def __init__(self, cluster: Cluster, encoders: EncoderFolder, *, writable: bool) -> None:
+        super().__init__(encoders)
+        self._cluster = cluster
+        self._catalogue = Catalogue(cluster)
+        self._writable = writable
+
+    def open_all(self) -> None:
+        """Open every collection there is."""
+        for name_there in sorted(self._cluster.call("list_collections")):
+            if name_there.startswith(PREFIX) and name_there != CATALOGUE:
+                self._open_existing(name_there)
+
+    def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+        """Make an empty collection under a name that is free, and return it."""
+        self._open[description.name] = collection = self._create(description, encoder)
+        return collection
+
+    def create_hidden(
+        self, description: Description, encoder: Encoder | None
+    ) -> tuple[Hidden, CollectionBackend]:
+        """Make a collection that this process does not show.
+
+        Milvus has no names that do not count, so others see it there, and so does the next opening.
+        """
+        name = description.name
+        collection = self._create(description, encoder)
+
+        def appear() -> None:
+            self._open[name] = collection
+
+        def delete() -> None:
+            collection.close()
+            self._drop(name)
+
+        return Hidden(name, appear, delete), collection
+
+    def restore_hidden(self, tar: Path, name: str) -> Hidden:
         """Raise SnapshotError: a snapshot is of a collection that lies in a folder."""
         hint = "restore it without Milvus, and move it there by index export and import"
         raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")
+
+    def published(self, id_: str) -> CollectionBackend | None:
+        """Return the collection that was hidden under that id."""
+        return self._open.get(id_)
+
+    def delete(self, name: str) -> None:
+        """Delete a collection with all of its documents, also one that is damaged."""
+        self._unavailable.pop(name, None)
+        collection = self._open.pop(name, None)
+        if collection is not None:
+            collection.close()
+        self._drop(name)
 
     def check_engine(self, engine: str, n_bits: int) -> None:  # noqa: ARG002 - of every length
         """Raise an InputError unless `engine` is the automatic one."""
@@ -61,66 +120,34 @@ class MilvusFolder(DataFolder):
             message = f"is {engine[:80]!a}; Milvus has its own, so it must be {AUTO}"
             raise InputError("engine", message)
 
-    def close(self) -> None:
-        """Close every collection and the connection, and let another process write."""
-        super().close()
-        self._cluster.close()
+    def follow(self) -> None:
+        """Do nothing: every search reads from Milvus."""
 
-    def _open_collections(self) -> None:
-        for found in sorted(self._cluster.call("list_collections")):
-            if found.startswith(PREFIX) and found != CATALOGUE:
-                self._open_found(found)
-
-    def _open_found(self, found: str) -> None:
-        name = _name_of(found)
+    def _open_existing(self, name_there: str) -> None:
+        name = _name_of(name_there)
         try:
-            description = read_description(self._cluster.call("describe_collection", found))
-            encoder = self._encoder_of(description)
-            self._collections[name] = self._open(description, encoder)
+            description = read_description(self._cluster.call("describe_collection", name_there))
+            self._open[name] = self._collection(description, self._encoder_of(description))
         except (StoreError, CollectionUnavailable) as error:
             self._unavailable[name] = error
 
-    def _open(self, description: Description, encoder: Encoder | None) -> MilvusCollection:
-        return MilvusCollection(
-            self._cluster, self._catalogue, description, encoder, writable=self.writable
-        )
-
-    def _create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+    def _create(self, description: Description, encoder: Encoder | None) -> MilvusCollection:
         # In this order an interruption leaves counters without a collection, never the reverse.
         self._catalogue.write(description.name, Counters())
         create_on_milvus(self._cluster, description)
-        return self._open(description, encoder)
+        return self._collection(description, encoder)
 
-    def _draft(self, description: Description, encoder: Encoder) -> Draft:
-        """Begin a collection that this process does not show.
+    def _collection(self, description: Description, encoder: Encoder | None) -> MilvusCollection:
+        return MilvusCollection(
+            self._cluster, self._catalogue, description, encoder, writable=self._writable
+        )
 
-        Milvus has no names that do not count, so others see it there, and so does the next opening.
-        """
-        name = description.name
-        collection = self._create(description, encoder)
-
-        def publish() -> CollectionBackend:
-            self._collections[name] = collection
-            self._drafts.discard(name)
-            return collection
-
-        def discard() -> None:
-            collection.close()
-            self._delete(name)
-            self._drafts.discard(name)
-
-        return Draft(name, collection, publish, discard)
-
-    def published(self, id_: str) -> CollectionBackend | None:
-        """Return the collection that was a draft of that id."""
-        return self._collections.get(id_)
-
-    def _delete(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         self._cluster.call("drop_collection", name_on_milvus(name))
         self._catalogue.forget(name)
 
 
-def _name_of(found: str) -> str:
+def _name_of(name_there: str) -> str:
     """Return the name that :func:`index.milvus.schema.name_on_milvus` made this of."""
-    name = found.removeprefix(PREFIX).replace("X", "-")
-    return name if NAME.fullmatch(name) else found
+    name = name_there.removeprefix(PREFIX).replace("X", "-")
+    return name if NAME.fullmatch(name) else name_there

@@ -94,7 +94,7 @@ class Snapshots:
         self,
         copy_store: Callable[[Path], None],
         encoder: Path | None,
-        before_it_counts: Callable[[str], object],
+        before_it_counts: Callable[[str], object] | None = None,
     ) -> Snapshot:
         """Make a snapshot of what `copy_store` writes to a path, and of the artifact `encoder`.
 
@@ -108,7 +108,8 @@ class Snapshots:
             partial = begin(self.path)
             try:
                 snapshot = _make(partial, copy_store, encoder)
-                before_it_counts(snapshot.id)
+                if before_it_counts is not None:
+                    before_it_counts(snapshot.id)
                 settle(partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)

@@ -128,7 +128,7 @@ def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     made = (progress.recorded or {}).get("snapshot")
     if made is not None:
         with suppress(UnknownSnapshot):
-            return snapshot_record(folder.snapshots().get(made))
+            return snapshot_record(folder.snapshots.get(made))
     progress.step = "copying"
 
     def record(id_: str) -> None:
@@ -140,7 +140,7 @@ def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
 def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     progress.step = "checking"
     # The job keeps its file until it is done, so that it can be done again.
-    return snapshot_record(folder.snapshots().add(progress.folder / UPLOAD, link=True))
+    return snapshot_record(folder.snapshots.add(progress.folder / UPLOAD, link=True))
 
 
 def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
             progress.pass_no_return({"collection": id_})
 
         progress.step = "checking"
-        tar = folder.snapshots().file(progress.job.spec["snapshot"])
+        tar = folder.snapshots.file(progress.job.spec["snapshot"])
         restored = folder.restore_snapshot(tar, progress.job.collection, record)
     return {"collection": restored.name, "documents": len(restored)}
 

@@ -57,7 +57,7 @@ def post_reindex(
     Searches and writes continue, and the new collection receives the writes too. When it is
     complete, the alias moves to it in one step; the old collection stays.
     """
-    encoder = folder.encoder(body.encoder)
+    encoder = folder.encoders.load(body.encoder)
     engine = body.engine or collection.engine_setting
     with located():
         check_name(body.into, "into")

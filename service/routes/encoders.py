@@ -43,7 +43,7 @@ router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)
 
 def _encoder(name: str, folder: Folder) -> Encoder:
     try:
-        return folder.encoder(name)
+        return folder.encoders.load(name)
     except UnknownEncoder as error:
         raise ProblemError(404, "unknown_encoder", str(error)) from None
 
@@ -71,7 +71,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
             terms=len(features.vocabulary) if isinstance(features, TextFeatures) else None,
             layers=[len(encoder.layers[0].weight), *(len(one.bias) for one in encoder.layers)],
             metadata=dict(encoder.metadata),
-            figures=folder.figures(name),
+            figures=folder.encoders.figures(name),
         )
     )
 
@@ -102,9 +102,9 @@ def summarize_encoders(folder: DataFolder) -> tuple[list[EncoderSummary], list[U
     """Load every encoder that is not loaded yet; return those that can be and those that cannot."""
     summaries: list[EncoderSummary] = []
     unavailable: list[Unavailable] = []
-    for name in folder.encoder_names():
+    for name in folder.encoders.names():
         try:
-            summaries.append(_summary(name, folder.encoder(name)))
+            summaries.append(_summary(name, folder.encoders.load(name)))
         except (ArtifactError, UnknownEncoder) as error:
             unavailable.append(Unavailable(name=name, reason=without_path(error, folder)))
     return summaries, unavailable

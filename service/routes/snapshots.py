@@ -119,10 +119,10 @@ async def post_upload(
 )
 def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
     """List the snapshots of all collections or of one, even if it no longer exists."""
-    found = folder.snapshots().all(collection)
+    found = folder.snapshots.all(collection)
     unavailable = [
         UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
-        for id_, reason in folder.snapshots().unavailable().items()
+        for id_, reason in folder.snapshots.unavailable().items()
     ]
     snapshots = [SnapshotInfo(**snapshot_record(one)) for one in found]
     return render(SnapshotList(snapshots=snapshots, unavailable=unavailable))
@@ -136,7 +136,7 @@ def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
 )
 def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
     """Describe a snapshot, with the size and sha256 of its file."""
-    return render(SnapshotInfo(**snapshot_record(folder.snapshots().get(id))))
+    return render(SnapshotInfo(**snapshot_record(folder.snapshots.get(id))))
 
 
 @router.get(
@@ -152,10 +152,10 @@ def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the
 )
 def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
     """Download the snapshot's file, all that another machine needs to restore it."""
-    snapshot = folder.snapshots().get(id)
+    snapshot = folder.snapshots.get(id)
     name = f"{snapshot.contents.collection}-{id}.tar"
     headers = {"ETag": f'"{snapshot.sha256}"'}
-    return _SnapshotFile(folder.snapshots().file(id), 200, headers, TAR, filename=name)
+    return _SnapshotFile(folder.snapshots.file(id), 200, headers, TAR, filename=name)
 
 
 class _SnapshotFile(FileResponse):
@@ -204,7 +204,7 @@ def post_restore(
     submit: SubmitOf,
 ) -> Response:
     """Create a collection from a snapshot, as a job; an alias can then be moved to it."""
-    folder.snapshots().get(id)
+    folder.snapshots.get(id)
     with located():
         check_name(body.collection, "collection")
     if body.collection in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
@@ -215,12 +215,12 @@ def post_restore(
 @router.delete("/snapshots/{id}", status_code=204, openapi_extra=ADMIN, summary="Delete a snapshot")
 def delete_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
     """Delete a snapshot and its file."""
-    folder.snapshots().delete(id)
+    folder.snapshots.delete(id)
     return Response(status_code=204)
 
 
 def _added(folder: DataFolder, tar: Path, digest: str) -> Response:
-    snapshots = folder.snapshots()
+    snapshots = folder.snapshots
     there = snapshots.with_sha256(digest)
     made = snapshots.add(tar, link=True) if there is None else there
     location = {"Location": f"/v1/snapshots/{made.id}"}

@@ -15,7 +15,6 @@ import pytest
 
 from corpus.document import Document
 from encoder.artifact import ArtifactError, write_artifact
-from index import data_folder
 from index.data_folder import DataFolder
 from index.errors import (
     CollectionExists,
@@ -28,6 +27,7 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
+from index.folder import local
 from index.folder.drafts import Draft
 from index.records import Query
 from tests.support.collections import code_documents
@@ -75,9 +75,9 @@ def test_collections_are_there_when_it_is_opened_again(folder: Path) -> None:
         assert list(data.collections()) == ["codes", "texts"]
     with DataFolder(folder, writable=True) as data:
         assert list(data.collections()) == ["codes", "texts"]
-        assert data.encoder_names() == ["words"]
+        assert data.encoders.names() == ["words"]
         texts = data.collection("texts")
-        assert texts.encoder is data.encoder("words")
+        assert texts.encoder is data.encoders.load("words")
         assert texts.search([Query(text="apple bread")], 1).hits[0][0].id == "a"
         assert data.collection("codes").n_bits == 64
     assert all(
@@ -110,7 +110,7 @@ def test_other_names_are_refused(data: DataFolder, folder: Path, name: str) -> N
     with pytest.raises(UnknownCollection):
         data.collection(name)
     with pytest.raises(UnknownEncoder):
-        data.encoder(name)
+        data.encoders.load(name)
     assert store_folders(folder) == []
 
 
@@ -292,7 +292,7 @@ def test_a_full_disk_is_told_of_and_leaves_nothing(
 
     message = f"{re.escape(str(folder))}: cannot be written: No space left on device"
     with monkeypatch.context() as patch:
-        patch.setattr(data_folder, step, full)
+        patch.setattr(local, step, full)
         with pytest.raises(StoreFull, match=message):
             data.create_collection("made", encoder="words")
         with pytest.raises(StoreFull, match=message), closing_draft(data) as draft:

@@ -133,7 +133,7 @@ def test_a_cursor_is_of_no_collection_that_was_made_later(tmp_path: Path) -> Non
     with DataFolder(tmp_path, writable=True) as folder:
         collection = folder.create_collection("c", n_bits=16)
         collection.upsert(documents)
-        snapshot = folder.snapshots().file(folder.create_snapshot("c").id)
+        snapshot = folder.snapshots.file(folder.create_snapshot("c").id)
         (cursor,) = collection.search([AT], 10).next_cursors
         scrolled = collection.scroll(10).next_cursor
         assert cursor is not None

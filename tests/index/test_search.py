@@ -32,7 +32,7 @@ def test_reranking_reorders_the_hits_by_the_probabilities_of_the_query(folder: P
         query = Query(text="apple matrix honey")
         plain = collection.search([query], 30, ranking="hamming")
         result = collection.search([query], 30, rerank=True, with_code=True)
-        encoder = data.encoder("words")
+        encoder = data.encoders.load("words")
     assert (plain.reranked, result.reranked) == (False, True)
     assert {hit.id for hit in result.hits[0]} == {hit.id for hit in plain.hits[0]}
     assert [hit.id for hit in result.hits[0]] != [hit.id for hit in plain.hits[0]]

@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from index.data_folder import DataFolder
 from index.errors import StoreError
+from index.folder.encoders import EncoderFolder
 from service.http.tracing import Trace, provider_of
 from service.logs import JSONFormatter, request_name
 from service.settings import Settings
@@ -38,28 +39,29 @@ from tests.support.service import (
 )
 
 
-class Slow(DataFolder):
-    """A data folder whose listing of encoders waits until it may go on."""
+class SlowEncoders(EncoderFolder):
+    """Encoders whose listing waits until it may go on."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, writable=True)
+        super().__init__(path)
         self.begun = threading.Semaphore(0)
         self.may_end = threading.Event()
 
-    def encoder_names(self) -> list[str]:
+    def names(self) -> list[str]:
         self.begun.release()
         assert self.may_end.wait(20)
-        return super().encoder_names()
+        return super().names()
 
 
 @contextmanager
-def slowly_served(path: Path, **limits: Any) -> Iterator[tuple[httpx.Client, Slow]]:
-    folder = Slow(path)
+def slowly_served(path: Path, **limits: Any) -> Iterator[tuple[httpx.Client, SlowEncoders]]:
+    folder = DataFolder(path, writable=True)
+    folder.encoders = encoders = SlowEncoders(path / "encoders")
     with folder, served(folder, Settings(**limits)) as client:
         try:
-            yield client, folder
+            yield client, encoders
         finally:
-            folder.may_end.set()
+            encoders.may_end.set()
 
 
 def samples(client: httpx.Client) -> dict[str, dict[tuple[str, ...], float]]:
@@ -100,9 +102,9 @@ def test_metrics_count_by_the_template_of_the_route(tmp_path: Path) -> None:
 
 def test_a_request_beyond_the_queue_is_told_to_come_back(tmp_path: Path) -> None:
     limits = {"concurrent_requests": 1, "queued_requests": 1}
-    with slowly_served(tmp_path, **limits) as (client, folder), ThreadPoolExecutor(2) as pool:
+    with slowly_served(tmp_path, **limits) as (client, encoders), ThreadPoolExecutor(2) as pool:
         first = pool.submit(client.get, "/v1/encoders")
-        assert folder.begun.acquire(timeout=20)
+        assert encoders.begun.acquire(timeout=20)
         second = pool.submit(client.get, "/v1/encoders")
         while samples(client)["hummingbit_waiting_requests"][()] != 1:
             time.sleep(0.01)
@@ -111,21 +113,21 @@ def test_a_request_beyond_the_queue_is_told_to_come_back(tmp_path: Path) -> None
         assert int(response.headers["retry-after"]) >= 1
         assert client.get("/livez").status_code == 200
         assert samples(client)["hummingbit_refused_requests_total"][()] == 1
-        folder.may_end.set()
+        encoders.may_end.set()
         assert first.result().status_code == second.result().status_code == 200
         assert client.get("/v1/collections").status_code == 200
 
 
 def test_an_answer_that_takes_too_long(tmp_path: Path) -> None:
     limits = {"request_timeout": 0.2, "concurrent_requests": 1}
-    with slowly_served(tmp_path, **limits) as (client, folder):
+    with slowly_served(tmp_path, **limits) as (client, encoders):
         response = client.get("/v1/encoders")
         check_problem(response, 503, "timed_out")
         assert "retry-after" in response.headers
         assert response.headers["x-request-id"]
         # What could not be stopped keeps its turn; who waits for it is answered all the same.
         check_problem(client.get("/v1/collections"), 503, "timed_out")
-        folder.may_end.set()
+        encoders.may_end.set()
         deadline = time.monotonic() + 10
         while client.get("/v1/collections").status_code != 200:
             assert time.monotonic() < deadline

@@ -45,7 +45,7 @@ def data(tmp_path: Path) -> Path:
     with DataFolder(make_data_folder(tmp_path / "writer"), writable=True) as folder:
         documents = [Document(id=f"d{i}", text="apple", payload={"label": "a"}) for i in range(5)]
         folder.create_collection("c", encoder="words").upsert(documents)
-        tar = folder.snapshots().file(folder.create_snapshot("c").id)
+        tar = folder.snapshots.file(folder.create_snapshot("c").id)
         with DataFolder(tmp_path / "replica", writable=True) as replica:
             replica.restore_snapshot(tar, "c")
     return tmp_path / "replica"

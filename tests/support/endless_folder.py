@@ -33,7 +33,7 @@ def state_of(folder: DataFolder) -> State:
         for name, collection in folder.collections().items()
     }
     snapshots = [
-        [one.contents.collection, one.contents.generation] for one in folder.snapshots().all()
+        [one.contents.collection, one.contents.generation] for one in folder.snapshots.all()
     ]
     return {
         "collections": collections,
@@ -69,7 +69,7 @@ class Changing:
             self._make(name, number)
             return
         id_ = self._chance.choice(sorted(self._taken))
-        tar = self._folder.snapshots().file(id_)
+        tar = self._folder.snapshots.file(id_)
         self._state["collections"][name] = dict(self._taken[id_])
         self._do(lambda: self._folder.restore_snapshot(tar, name))
 
@@ -105,13 +105,13 @@ class Changing:
         self._do(take)
 
     def _forget(self, _: str, __: int) -> None:
-        snapshots = self._folder.snapshots().all()
+        snapshots = self._folder.snapshots.all()
         if snapshots:
             chosen = self._chance.choice(snapshots)
             what = [chosen.contents.collection, chosen.contents.generation]
             self._state["snapshots"].remove(what)
             self._taken.pop(chosen.id, None)
-            self._do(lambda: self._folder.snapshots().delete(chosen.id))
+            self._do(lambda: self._folder.snapshots.delete(chosen.id))
 
     def _do(self, change: Callable[[], object]) -> None:
         print("try", json.dumps(self._state), flush=True)

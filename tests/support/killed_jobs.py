@@ -117,10 +117,10 @@ def make(path: Path, files: Path, kind: str) -> None:
         folder.change_aliases([AddAlias("books", "books-1")])
         folder.create_collection("codes", n_bits=N_BITS)
         snapshot = folder.create_snapshot("books-1")
-        shutil.copyfile(folder.snapshots().file(snapshot.id), files / UPLOAD)
+        shutil.copyfile(folder.snapshots.file(snapshot.id), files / UPLOAD)
         (files / "snapshot").write_text(snapshot.id)
         if kind != "restore":
-            folder.snapshots().delete(snapshot.id)
+            folder.snapshots.delete(snapshot.id)
     lines = (json.dumps({"id": f"b{at}", "code": KEPT_CODE}) + "\n" for at in range(LINES))
     (files / INPUT).write_text("".join(lines))
     queries = [{"text": text, "label": "a"} for text in random_texts(5)]
@@ -330,7 +330,7 @@ def _check_result(
         assert {one.code for one in held if one.id != "b0"} == {KEPT_CODE}
         assert folder.collection("codes").bookmark(job["id"]) is None
     elif kind in {"snapshot", "upload"}:
-        assert [one.id for one in folder.snapshots().all()] == [result["id"]]
+        assert [one.id for one in folder.snapshots.all()] == [result["id"]]
     elif kind == "restore":
         assert {*folder.collections()} == {"books-1", "codes", "restored"}
         assert len(folder.collection("restored")) == DOCUMENTS - 1

@@ -47,7 +47,7 @@ def test_documents_are_encoded_by_the_other_encoder_in_their_order(folder: DataF
     last = copy_following(source, target, 0, batches.append)
     assert (last, batches) == (13, [12])
     assert held(target) == held(source)
-    codes = folder.encoder("large").encode([str(one.text) for one in source.contents()])
+    codes = folder.encoders.load("large").encode([str(one.text) for one in source.contents()])
     assert [one.code for one in target.contents()] == [code_to_hex(code) for code in codes]
     assert copy_following(source, target, 0) == last
     assert held(target) == held(source)

@@ -20,7 +20,7 @@ def test_an_engine_lasts(tmp_path: Path) -> None:
         assert folder.create_collection("c", n_bits=16, engine="distinct") is made
         with pytest.raises(CollectionExists, match="with 16 bits and the engine distinct"):
             folder.create_collection("c", n_bits=16)
-        tar = folder.snapshots().file(folder.create_snapshot("c").id)
+        tar = folder.snapshots.file(folder.create_snapshot("c").id)
         restored = folder.restore_snapshot(tar, "again")
         assert restored.engine_setting == "distinct"
     with DataFolder(tmp_path, writable=False) as folder:
@@ -59,7 +59,7 @@ def test_a_store_without_a_setting_has_the_automatic_one(tmp_path: Path) -> None
     change_meta(tmp_path, "DELETE FROM meta WHERE key = 'engine'")
     with DataFolder(tmp_path, writable=True) as folder:
         assert folder.collection("c").engine_setting == "auto"
-        tar = folder.snapshots().file(folder.create_snapshot("c").id)
+        tar = folder.snapshots.file(folder.create_snapshot("c").id)
         assert folder.restore_snapshot(tar, "again").engine_setting == "auto"
 
 

@@ -50,7 +50,7 @@ def held(collection: CollectionBackend) -> list[tuple[object, ...]]:
 def snapshot_of(path: Path) -> Path:
     """Make a snapshot and return its file."""
     with DataFolder(path, writable=True) as folder:
-        return folder.snapshots().file(folder.create_snapshot("recipes").id)
+        return folder.snapshots.file(folder.create_snapshot("recipes").id)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_snapshot_is_restored_on_another_machine_with_its_encoder(
 def test_snapshots_are_listed_described_and_deleted(data: Path) -> None:
     with DataFolder(data, writable=True) as folder:
         first, second = folder.create_snapshot("recipes"), folder.create_snapshot("recipes")
-        snapshots = folder.snapshots()
+        snapshots = folder.snapshots
         assert snapshots.all() == [first, second] == snapshots.all("recipes")
         assert snapshots.all("others") == []
         assert snapshots.get(first.id) == first
@@ -109,7 +109,7 @@ def test_what_a_crash_leaves_of_a_snapshot_is_deleted(data: Path) -> None:
     left.mkdir(parents=True)
     (left / "snapshot.tar").write_bytes(b"half")
     with DataFolder(data, writable=True) as folder:
-        assert folder.snapshots().all() == []
+        assert folder.snapshots.all() == []
     assert not left.exists()
 
 
@@ -119,17 +119,17 @@ def test_the_file_of_a_snapshot_is_taken_in_elsewhere(data: Path, tmp_path: Path
         DataFolder(data, writable=False) as before,
         DataFolder(tmp_path / "other", writable=True) as other,
     ):
-        (made,) = before.snapshots().all()
-        added = other.snapshots().add(tar)
+        (made,) = before.snapshots.all()
+        added = other.snapshots.add(tar)
         assert (added.contents, added.bytes, added.sha256) == (
             made.contents,
             made.bytes,
             made.sha256,
         )
-        assert other.snapshots().all() == [added]
-        assert other.snapshots().add(tar) == added
-        assert other.encoder_names() == []
-        restored = other.restore_snapshot(other.snapshots().file(added.id), "again")
+        assert other.snapshots.all() == [added]
+        assert other.snapshots.add(tar) == added
+        assert other.encoders.names() == []
+        restored = other.restore_snapshot(other.snapshots.file(added.id), "again")
         assert held(restored) == held(before.collection("recipes"))
         (folder,) = (tmp_path / "other" / "snapshots").iterdir()
         assert sorted(path.name for path in folder.iterdir()) == [RECORD, TAR]
@@ -138,9 +138,9 @@ def test_the_file_of_a_snapshot_is_taken_in_elsewhere(data: Path, tmp_path: Path
 def test_a_file_that_is_linked_takes_no_room(data: Path, tmp_path: Path) -> None:
     tar = snapshot_of(data)
     with DataFolder(tmp_path / "other", writable=True) as other:
-        added = other.snapshots().add(tar, link=True)
-        assert other.snapshots().file(added.id).samefile(tar)
-        other.snapshots().delete(added.id)
+        added = other.snapshots.add(tar, link=True)
+        assert other.snapshots.file(added.id).samefile(tar)
+        other.snapshots.delete(added.id)
         assert tar.exists()
 
 
@@ -167,7 +167,7 @@ def test_a_snapshot_holds_one_moment_while_writes_go_on(data: Path) -> None:
         generations = [one.contents.generation for one in made]
         assert generations == sorted(generations)
         for at, one in enumerate(made):
-            restored = folder.restore_snapshot(folder.snapshots().file(one.id), f"pairs{at}")
+            restored = folder.restore_snapshot(folder.snapshots.file(one.id), f"pairs{at}")
             ids = [document.id for document in restored.contents()]
             assert {id_[1:] for id_ in ids if id_[0] == "a"} == {
                 id_[1:] for id_ in ids if id_[0] == "b"
@@ -185,7 +185,7 @@ def test_the_encoder_is_taken_that_has_the_fingerprint(data: Path, tmp_path: Pat
     write_artifact(other / "encoders" / "words", text_encoder(16, seed=1), random_texts(8))
     with DataFolder(other, writable=True) as folder:
         assert folder.restore_snapshot(tar, "again").encoder_name == "mine"
-        assert folder.encoder_names() == ["mine", "words"]
+        assert folder.encoders.names() == ["mine", "words"]
     third = tmp_path / "third"
     write_artifact(third / "encoders" / "words", text_encoder(16, seed=1), random_texts(8))
     with DataFolder(third, writable=True) as folder:
@@ -287,9 +287,9 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
             with pytest.raises(SnapshotError, match=message):
                 folder.restore_snapshot(attack, "again")
             with pytest.raises(SnapshotError):
-                folder.snapshots().add(attack)
-        assert list(folder.collections()) == folder.encoder_names() == []
-        assert folder.snapshots().all() == []
+                folder.snapshots.add(attack)
+        assert list(folder.collections()) == folder.encoders.names() == []
+        assert folder.snapshots.all() == []
     for name in ("collections", "snapshots"):
         assert list((tmp_path / "other" / name).iterdir()) == []
     assert not (tmp_path / "evil").exists()
@@ -332,9 +332,9 @@ def test_a_store_that_was_tampered_with_is_refused(
         with pytest.raises(SnapshotError, match=message):
             folder.restore_snapshot(tar, "again")
         with pytest.raises(InvalidSnapshot, match=message):
-            folder.snapshots().add(tar)
+            folder.snapshots.add(tar)
         assert list(folder.collections()) == []
-        assert folder.snapshots().all() == []
+        assert folder.snapshots.all() == []
 
 
 @pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K"])

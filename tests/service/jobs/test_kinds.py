@@ -247,7 +247,7 @@ def test_a_snapshot_is_made_downloaded_restored_and_deleted(
     (tmp_path / "snapshot.tar").write_bytes(file.content)
     with DataFolder(tmp_path / "elsewhere", writable=True) as elsewhere:
         restored = elsewhere.restore_snapshot(tmp_path / "snapshot.tar", "blue")
-        assert (len(restored), elsewhere.encoder_names()) == (200, ["words"])
+        assert (len(restored), elsewhere.encoders.names()) == (200, ["words"])
 
 
 def test_a_job_that_a_kill_ended_is_resumed_by_the_next_start(data: Path) -> None:

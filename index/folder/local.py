@@ -1,0 +1,242 @@
+"""Collections whose stores lie in the data folder, each in a folder with a random name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from encoder.encoder import Encoder
+from index.backend import CollectionBackend
+from index.collection import Collection
+from index.engines.setting import check_engine
+from index.errors import CollectionUnavailable, InputError, StoreError, UnknownCollection
+from index.folder.collections import Collections, Hidden
+from index.folder.encoders import EncoderFolder
+from index.folder.partial import begin, remove, remove_partial, settle, settled
+from index.rankings.protocol import HYBRID
+from index.schema import AUTO, Description
+from index.snapshots.restoring import restore
+from index.sqlite.connections import store_error
+from index.sqlite.store import Store
+
+STORE_FILE = "store.sqlite"
+ROUNDS_BETWEEN_TRIES = 10
+
+
+class LocalCollections(Collections):
+    """The collections in one folder. A name is held in the store and never becomes a path."""
+
+    def __init__(
+        self, path: Path, encoders: EncoderFolder, engine: str, *, writable: bool, indexed: bool
+    ) -> None:
+        """Find the collections in `path`; :meth:`open_all` opens them.
+
+        `engine` and `indexed` are for :class:`index.collection.Collection`.
+        """
+        super().__init__(encoders)
+        self._path = path
+        self._writable = writable
+        self._engine = engine
+        self._indexed = indexed
+        self._folders: dict[str, Path] = {}
+        self._rounds = 0
+
+    def open_all(self) -> None:
+        """Open every collection there is; a writer first deletes what a crash left behind."""
+        if self._writable:
+            remove_partial(self._path)
+        for folder in settled(self._path):
+            self._open_folder(folder)
+
+    def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+        """Make an empty collection under a name that is free, and return it."""
+        partial = self._begin_store(description, encoder)
+        try:
+            with self._store_errors():
+                folder = settle(partial)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        name = description.name
+        self._folders[name] = folder
+        store = Store(folder / STORE_FILE, writable=True)
+        self._open[name] = collection = self._collection(store, encoder)
+        return collection
+
+    def create_hidden(
+        self, description: Description, encoder: Encoder | None
+    ) -> tuple[Hidden, CollectionBackend]:
+        """Make an empty collection in a partial folder, which a crash leaves to be deleted."""
+        partial = self._begin_store(description, encoder)
+        try:
+            # Nobody searches it, and without an index it is written in half the time.
+            store = Store(partial / STORE_FILE, writable=True)
+            collection = Collection(store, encoder, indexed=False)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+        def appear() -> None:
+            collection.close()
+            self._settle(partial)
+
+        def delete() -> None:
+            collection.close()
+            shutil.rmtree(partial, ignore_errors=True)
+
+        return Hidden(partial.stem, appear, delete), collection
+
+    def restore_hidden(self, tar: Path, name: str) -> Hidden:
+        """Make a hidden collection of a snapshot's file, and install its encoder if it is missing.
+
+        Raises:
+            SnapshotError: if the file is not a whole snapshot.
+            EncoderMismatch: if there is another encoder of the same name.
+        """
+        partial = begin(self._path)
+        try:
+            restore(tar, partial / STORE_FILE, name, self._encoders)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return Hidden(
+            partial.stem,
+            lambda: self._settle(partial),
+            lambda: shutil.rmtree(partial, ignore_errors=True),
+        )
+
+    def published(self, id_: str) -> CollectionBackend | None:
+        """Return the collection that was hidden under that id; None if it never appeared."""
+        for name, folder in self._folders.copy().items():
+            if folder.name == id_:
+                return self._open.get(name)
+        return None
+
+    def delete(self, name: str) -> None:
+        """Delete a collection with all of its documents, also one that is damaged."""
+        folder = self._folders[name]
+        self._forget(name)
+        remove(folder)
+
+    def check_engine(self, engine: str, n_bits: int) -> None:
+        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
+        check_engine(engine, n_bits)
+
+    def problems(self) -> Mapping[str, list[str]]:
+        """Return why nothing can be written to collections that are open, by name."""
+        found = {
+            name: collection.warnings()
+            for name, collection in self.by_name().items()
+            if isinstance(collection, Collection)
+        }
+        return MappingProxyType({name: problems for name, problems in found.items() if problems})
+
+    def accept_loss(self, name: str) -> None:
+        """Let a collection that lost acknowledged writes go on from what it holds.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+            StoreError: if it cannot be written.
+        """
+        if name not in self._folders:
+            raise UnknownCollection(f"there is no collection {name!a}")
+        folder = self._folders[name]
+        self._forget(name)
+        Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
+        self._open_folder(folder)
+
+    def follow(self) -> None:
+        """Show what another process has written since."""
+        for name in list(self._open):
+            self._follow_collection(name)
+        self._follow_folders()
+
+    def _follow_collection(self, name: str) -> None:
+        collection = self._open[name]
+        try:
+            if isinstance(collection, Collection) and not collection.follow():
+                self._forget(name)
+        except StoreError as error:
+            folder = self._folders[name]
+            self._forget(name)
+            self._folders[name], self._unavailable[name] = folder, error
+
+    def _follow_folders(self) -> None:
+        """Open the collections that were made since, and close those that are gone."""
+        self._rounds += 1
+        there = settled(self._path)
+        for name, folder in list(self._folders.items()):
+            # What cannot be opened may have been mended. To try takes long, so it is seldom tried.
+            again = name in self._unavailable and self._rounds % ROUNDS_BETWEEN_TRIES == 0
+            if folder not in there or again:
+                self._forget(name)
+        for folder in there:
+            if folder not in self._folders.values():
+                self._open_folder(folder)
+
+    def _forget(self, name: str) -> None:
+        """Close a collection, which stays where it is."""
+        self._unavailable.pop(name, None)
+        collection = self._open.pop(name, None)
+        if collection is not None:
+            collection.close()
+        self._folders.pop(name, None)
+
+    def _open_folder(self, folder: Path) -> None:
+        name = folder.name
+        store = None
+        try:
+            store = Store(folder / STORE_FILE, writable=self._writable)
+            if store.description.name in self._folders:
+                raise StoreError(f"there are two collections named {store.description.name!r}")
+            name = store.description.name
+            self._open[name] = self._collection(store, self._encoder_of(store.description))
+        except (StoreError, CollectionUnavailable) as error:
+            if store is not None:
+                store.close()
+            self._unavailable[name] = error
+        self._folders[name] = folder
+
+    def _collection(self, store: Store, encoder: Encoder | None) -> Collection:
+        engine = store.description.engine
+        try:
+            check_engine(engine, store.description.n_bits)
+        except InputError as error:
+            raise StoreError(f"{store.path}: is damaged: {error}") from error
+        engine = self._engine if engine == AUTO else engine
+        return Collection(store, encoder, engine=engine, indexed=self._indexed)
+
+    def _begin_store(self, description: Description, encoder: Encoder | None) -> Path:
+        """Write an empty store in a partial folder, and return the folder."""
+        with self._store_errors():
+            partial = begin(self._path)
+        try:
+            Store.create(partial / STORE_FILE, description, _default_ranking(encoder))
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return partial
+
+    def _settle(self, partial: Path) -> None:
+        """Let the collection in a partial folder appear."""
+        with self._store_errors():
+            folder = settle(partial)
+        self._open_folder(folder)
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Turn errors of the file system into a StoreError that names the data folder."""
+        try:
+            yield
+        except OSError as error:
+            raise store_error(self._path.parent, error, "cannot be written: ") from error
+
+
+def _default_ranking(encoder: Encoder | None) -> str | None:
+    """Return the default ranking of a collection that is made now; None is the distance of codes.
+
+    Texts are stored, so they are searched by their words as well.
+    """
+    return HYBRID if encoder is not None and encoder.kind == "text" else None
