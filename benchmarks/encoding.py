@@ -22,7 +22,7 @@ from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from encoder.features import Floats, TextFeatures
 from encoder.network import Layer
-from training.vocabulary import fit_text_features
+from training.text_features import fit_text_features
 
 Encode = Callable[[Sequence[str]], Floats]
 

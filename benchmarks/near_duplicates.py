@@ -22,7 +22,7 @@ from encoder.codes import Codes, pack_bits
 from index.bulk.duplicates import Likeness, near_codes, near_texts
 from index.engines.self_join import Integers
 from training.linear_codes import fit_itq
-from training.vocabulary import fit_text_features
+from training.text_features import fit_text_features
 
 Pairs = set[tuple[int, int]]
 

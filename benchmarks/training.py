@@ -1,11 +1,11 @@
 """The first layer of training: sparse rows beside dense ones, in one run.
 
 The same network is trained on the same batches with the first layer that training would choose for
-these texts, with either gradient of it (see training.models.SparseLinear), and with a dense layer
-that is given dense rows. Epochs alternate, so that what else the machine does falls on all; figures
-are medians over the rounds, in CPU seconds. With ``--synthetic N`` a corpus of N random documents
-over 50,000 terms is trained on for one epoch instead, and the peak of the process's memory is
-printed.
+these texts, with either gradient of it (see training.models.layers.SparseLinear), and with a dense
+layer that is given dense rows. Epochs alternate, so that what else the machine does falls on all;
+figures are medians over the rounds, in CPU seconds. With ``--synthetic N`` a corpus of N random
+documents over 50,000 terms is trained on for one epoch instead, and the peak of the process's
+memory is printed.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -23,19 +23,15 @@ import torch
 from torch import Tensor, nn
 
 from corpus.readers import ReadError, read_documents
-from training.batches import SparseBatch
-from training.class_guesses import guess_classes
 from training.data import TrainingData, gather
-from training.layers import SparseLinear
 from training.loop import Schedule, fit
+from training.models.batches import SparseBatch
+from training.models.layers import SparseLinear
+from training.objectives.autoencoder import AutoencoderLoss
 from training.recipe import Recipe
-from training.semi_supervised import (
-    AutoencoderLoss,
-    build_model,
-    hidden_dropout,
-    touches_few_terms,
-)
-from training.vocabulary import fit_text_features
+from training.semi_supervised import build_model, hidden_dropout, touches_few_terms
+from training.soft_labels.estimation import estimate_soft_labels
+from training.text_features import fit_text_features
 
 Epoch = Callable[[], object]
 
@@ -113,9 +109,9 @@ def epoch_of(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
     )
     if layer == "dense" and isinstance(model.encoder.first, SparseLinear):
         model.encoder.add_module("first", DenseLinear(model.encoder.first))
-    guesses = guess_classes(features.transform(texts), data.tags, recipe.seed)
+    soft_labels = estimate_soft_labels(features.transform(texts), data.tags, recipe.seed)
     loss = AutoencoderLoss(
-        model, recipe, features, texts, data.tags, multi_label=False, guesses=guesses
+        model, recipe, features, texts, data.tags, multi_label=False, soft_labels=soft_labels
     )
     schedule = Schedule(1, recipe.batch_size, recipe.learning_rate, recipe.seed)
     return lambda: fit(model, loss, len(data), schedule, progress=False)

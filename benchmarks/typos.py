@@ -18,7 +18,7 @@ from encoder.network import Layer
 from evaluation.evaluate import evaluate_codes
 from training.data import gather
 from training.linear_codes import fit_itq
-from training.vocabulary import fit_text_features
+from training.text_features import fit_text_features
 
 
 def main() -> None:

@@ -23,17 +23,18 @@ from torch import Tensor, nn
 from encoder.artifact import check_place
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Features, Floats, TextFeatures
-from training.batches import SparseBatch, drop_words
 from training.checkpoint import Checkpoint
 from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.distillation_recipe import DistillationRecipe
-from training.export import to_encoder
 from training.loop import Schedule, fit
-from training.models import AnyEncoderNetwork, EncoderNetwork, Shape
+from training.models.autoencoders import AnyEncoderNetwork, EncoderNetwork, Shape
+from training.models.batches import SparseBatch, drop_words
+from training.models.export import to_encoder
+from training.models.relaxed_bits import relaxed_bits, relaxed_hamming
+from training.objectives.autoencoder import AutoencoderLoss
 from training.objectives.dissimilarity import cosine_dissimilarity
-from training.objectives.hint import HintLoss
 from training.objectives.transfer import transfer_objective
-from training.perception import agreement
+from training.objectives.transfer_baselines import HintLoss
 from training.pipeline import (
     Split,
     Trained,
@@ -43,8 +44,8 @@ from training.pipeline import (
     write_encoder,
 )
 from training.recipe import Recipe
-from training.semi_supervised import UNIT_ROW_SCALE, AutoencoderLoss, build_model
-from training.students import relaxed_bits, relaxed_hamming
+from training.semi_supervised import UNIT_ROW_SCALE, build_model
+from training.teacher_agreement import agreement
 from training.teachers import Teacher, check_directions
 
 
@@ -128,7 +129,7 @@ def held_out_agreement(
 ) -> dict[str, Any] | None:
     """Return how far codes and `vectors` agree on the documents held out, None if there are none.
 
-    Each is a query that ranks the documents trained on; see :func:`training.perception.agreement`.
+    Each is a query that ranks the documents trained on; see :func:`agreement`.
     """
     if not len(parts.validation):
         return None

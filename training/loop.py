@@ -1,4 +1,4 @@
-"""The training loop that every objective shares."""
+"""The training loop that every objective shares, and the device it runs on."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from training.batches import shuffled_batches
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
-from training.layers import SparseLinear
+from training.models.batches import shuffled_batches
+from training.models.layers import SparseLinear
 
 # Between two checkpoints; an epoch of a small corpus is shorter than writing one.
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -174,3 +174,23 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Opti
     if sparse:
         optimizers.append(torch.optim.SparseAdam(sparse, lr=learning_rate))
     return optimizers
+
+
+DEVICES = ("cpu", "cuda")
+
+
+class DeviceError(ValueError):
+    """This machine has no such device."""
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of that name.
+
+    Raises:
+        DeviceError: unless it is ``cpu``, or ``cuda`` where torch finds a GPU that it can use.
+    """
+    if name not in DEVICES:
+        raise DeviceError(f"device is {name!r}; it must be one of {', '.join(DEVICES)}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("device is 'cuda', and torch finds no GPU that it can use; use 'cpu'")
+    return torch.device(name)

@@ -1,7 +1,7 @@
 """From documents and how alike they are to an encoder: ``hummingbit train metric``.
 
-What is asked of codes is one of :data:`training.metric_objectives.OBJECTIVES`, how alike documents
-are the matter of :mod:`training.similarity`.
+What is asked of codes is one of :data:`training.objectives.metric.OBJECTIVES`, how alike documents
+are the matter of :mod:`training.similarities.pairs`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from torch import Tensor, nn
 
 from encoder.artifact import check_place
 from encoder.features import Features, InputError, SpdFeatures, TextFeatures
-from training.batches import SparseBatch
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
-from training.export import to_encoder
-from training.inputs import TrainingInputs
-from training.label_tree import LabelTree, Table, dotted_tree, read_tree
 from training.loop import Schedule, fit
-from training.metric_objectives import DISTANCES, OBJECTIVES, MetricBatch
 from training.metric_recipe import MetricRecipe
-from training.models import EncoderNetwork, Shape
+from training.models.autoencoders import EncoderNetwork, Shape
+from training.models.batches import SparseBatch, TrainingInputs
+from training.models.export import to_encoder
+from training.objectives.metric import DISTANCES, OBJECTIVES, MetricBatch
 from training.pipeline import (
     Split,
     Trained,
@@ -39,7 +37,8 @@ from training.pipeline import (
     write_encoder,
 )
 from training.semi_supervised import UNIT_ROW_SCALE
-from training.similarity import (
+from training.similarities.label_tree import LabelTree, Table, dotted_tree, read_tree
+from training.similarities.pairs import (
     LabelledPairs,
     ListedPairs,
     Pairs,
@@ -48,10 +47,10 @@ from training.similarity import (
     graded_classes,
     read_pairs,
 )
-from training.tree_hierarchy import TreeHierarchy
+from training.similarities.tree_hierarchy import TreeHierarchy
 
 if TYPE_CHECKING:
-    from training.spd_layers import SpdNetwork
+    from training.models.spd_layers import SpdNetwork
 
 
 def train_metric(
@@ -191,7 +190,7 @@ def build_spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) 
     Raises:
         TrainingDataError: if a matrix is not positive definite.
     """
-    from training.spd_layers import matrices_of, spd_network, whitening  # noqa: PLC0415 - slow
+    from training.models.spd_layers import matrices_of, spd_network, whitening  # noqa: PLC0415 - slow
 
     try:
         matrices = matrices_of(np.asarray(data.take(training)))

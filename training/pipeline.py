@@ -1,4 +1,4 @@
-"""What every method does around its training: split, choose features, judge, write the encoder."""
+"""What all methods share: the split, the features, the evaluation and the written encoder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from encoder.features import Features, Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
-from evaluation.classifier_baseline import ClassifierReference
+from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
+from evaluation.evaluate import evaluate_encoder
+from evaluation.relevance import Labelled
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
-from training.fair_classifier import fit_classifier
-from training.validation import validate
-from training.vocabulary import fit_text_features
+from training.soft_labels.fair_classifier import fit_classifier
+from training.text_features import fit_text_features
 
 # Golden inputs are chosen among the first so many documents trained on.
 _EXAMPLES = 1000
@@ -194,3 +195,22 @@ def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, A
     about = encoder.metadata
     same_data = about.get("trained_on", {}).get("sha256") == data.sha256
     return bool(same_data and about.get("recipe") == dict(settings))
+
+
+def validate(
+    reference: ClassifierReference, *, shown: Labelled, database: Labelled, queries: Labelled
+) -> dict[str, Any]:
+    """Search the `database` for each of the `queries`; return figures for JSON.
+
+    The true labels say what is relevant, whether training saw them or not. Beside the encoder's
+    figures stands the classifier baseline: a code that knows only the class scores that much.
+    Without labelled queries there is nothing to judge by, and no figures; without labels of two
+    classes there is no baseline.
+    """
+    if not len(queries):
+        return {}
+    found = evaluate_encoder(reference.encoder, database, queries)
+    classes = {tag for labels in shown.labels for tag in labels}
+    beside = classifier_baseline(reference, shown, database, queries) if len(classes) > 1 else None
+    # Artifacts have held it under this name since their first version.
+    return {**found.to_dict(), "class_code": beside and beside.to_dict()}

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from encoder.features import Floats, SparseRows, TextFeatures
-from training.batches import SparseBatch
 from training.data import Rows
-from training.directions import principal_directions
+from training.models.batches import SparseBatch
 from training.objectives.inverse_cloze import inverse_cloze_loss
 from training.recipe import Recipe
+from training.text_features import principal_directions
 
 # Where a sentence ends; of a longer run without an end, so many words are taken at a time.
 _END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
@@ -82,7 +82,7 @@ class Similarities:
     """How similar queries are to documents without any code, from −1 to 1.
 
     It is the mean of two cosines: that of the weighted terms, which knows the very words, and that
-    of latent semantic analysis (:mod:`training.directions`), which knows words that occur beside
+    of latent semantic analysis (:mod:`training.text_features`), which knows words that occur beside
     the same others.
     """
 

@@ -29,7 +29,7 @@ from experiments.records import Record, group, mean_and_deviation, print_table, 
 from training.data import Rows, gather
 from training.loop import Schedule, fit
 from training.objectives.continuous_histogram import continuous_histogram_loss, histogram_loss
-from training.objectives.pair_distance import squashed_euclidean_distance
+from training.objectives.dissimilarity import squashed_euclidean_distance
 
 METHODS = {"chl": "continuous histogram loss", "hl": "histogram loss"}
 BINS = 100

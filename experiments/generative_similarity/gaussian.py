@@ -33,13 +33,13 @@ from experiments.generative_similarity.contrastive_baselines import (
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows
-from training.generative_models import GaussianMixture, Numbers
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import (
     kernel_triplet_loss,
     regression_loss,
     triplet_loss,
 )
+from training.similarities.generative_models import GaussianMixture, Numbers
 
 MIXTURE = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])
 UNITS = 32

@@ -43,7 +43,7 @@ from experiments.generative_similarity.picture_encoders import (
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.loop import Schedule
-from training.program_kernel import ProgramKernel
+from training.similarities.program_kernel import ProgramKernel
 
 HELD_OUT = 7
 REFERENCES = 5

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpus.rows import ReadError
-from training.program_kernel import ParseTree
+from training.similarities.program_kernel import ParseTree
 
 KINDS = ("line", "circle")
 

@@ -37,10 +37,10 @@ from experiments.generative_similarity.contrastive_baselines import (
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows, TrainingData
-from training.label_tree import dotted_tree
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import kernel_triplet_loss
-from training.tree_hierarchy import TreeHierarchy
+from training.similarities.label_tree import dotted_tree
+from training.similarities.tree_hierarchy import TreeHierarchy
 
 INPUTS, HIDDEN, EMBEDDING = 256, 128, 32
 TEMPERATURE = 0.2

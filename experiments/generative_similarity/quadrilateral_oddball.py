@@ -52,8 +52,8 @@ from experiments.generative_similarity.quadrilateral_shapes import (
 )
 from experiments.kept import Tensors, kept
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
-from training.generative_models import BetaBernoulli
 from training.loop import Schedule
+from training.similarities.generative_models import BetaBernoulli
 
 COMPARED = (
     "generative-regression",

@@ -39,7 +39,7 @@ from experiments.perception_coherence.image_training import (
     transfer,
 )
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
-from training.objectives.coherence_level import global_perception_coherence
+from training.objectives.perception_coherence import global_perception_coherence
 
 COHERENCE = "perception-coherence"
 FIGURES = ("map11", "top100", "coherence")

@@ -21,12 +21,12 @@ from torch import Tensor
 from experiments.kept import Tensors, kept
 from experiments.perception_coherence.figures import plot_estimator
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
-from training.objectives.coherence_level import (
+from training.objectives.dissimilarity import cosine_dissimilarity
+from training.objectives.perception_coherence import (
     coherence_levels,
     estimate_coherence_levels,
     estimate_perception_coherence,
 )
-from training.objectives.dissimilarity import cosine_dissimilarity
 
 BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256)
 STUDENT_DIMS = (32, 8, 2)

@@ -35,8 +35,8 @@ from experiments.perception_coherence.text_students import (
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
 from training.distillation_recipe import OBJECTIVES
 from training.linear_codes import LINEAR_METHODS
-from training.perception import agreement
-from training.vocabulary import fit_text_features
+from training.teacher_agreement import agreement
+from training.text_features import fit_text_features
 
 COHERENCE = "perception-coherence"
 METRICS = ("P@100",)

@@ -17,8 +17,8 @@ from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.records import Record
 from training.distillation import distill
 from training.distillation_recipe import DistillationRecipe
-from training.perception import agreement
 from training.pipeline import is_trained_on
+from training.teacher_agreement import agreement
 
 PRESETS = "presets.toml"
 

@@ -24,9 +24,11 @@ from experiments.kept import Tensors, kept
 from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
 from experiments.records import Record, group, mean_and_deviation, print_table, write_records
-from training.objectives.coherence_level import global_perception_coherence
 from training.objectives.dissimilarity import euclidean_dissimilarity
-from training.objectives.perception_coherence import perception_coherence_embedding_loss
+from training.objectives.perception_coherence import (
+    global_perception_coherence,
+    perception_coherence_embedding_loss,
+)
 
 DATASETS = ("two-moons", "five-gaussians", "clusters-3d")
 BATCH_SIZE = 64

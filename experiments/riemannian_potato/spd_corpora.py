@@ -12,7 +12,7 @@ import numpy.typing as npt
 from corpus.readers import read_documents
 from encoder.features import Matrices
 from training.data import gather
-from training.spd_layers import matrices_of, whitening
+from training.models.spd_layers import matrices_of, whitening
 
 Labels = npt.NDArray[np.int64]
 
@@ -37,7 +37,7 @@ class SpdCorpus:
 
     @cached_property
     def center(self) -> Matrices:
-        """What centres the training matrices (:func:`training.spd_layers.whitening`)."""
+        """What centres the training matrices (:func:`training.models.spd_layers.whitening`)."""
         return whitening(self.training)
 
     @property

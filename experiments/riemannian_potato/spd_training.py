@@ -26,14 +26,14 @@ from experiments.kept import Tensors
 from experiments.riemannian_potato.spd_corpora import SpdCorpus
 from training.data import Rows
 from training.loop import Schedule, fit
+from training.models.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
+from training.models.spd_layers import SpdNetwork, spd_network
 from training.objectives.riemannian_potato import (
     EUCLIDEAN,
     Ranking,
     RiemannianPotato,
     check_rate,
 )
-from training.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance
-from training.spd_layers import SpdNetwork, spd_network
 
 
 @dataclass(frozen=True)

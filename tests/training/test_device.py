@@ -8,7 +8,7 @@ import torch
 
 from tests.support.corpora import topic_documents
 from training.data import gather
-from training.device import DeviceError, choose_device
+from training.loop import DeviceError, choose_device
 from training.recipe import Recipe
 from training.semi_supervised import train
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from training.batches import SparseBatch
 from training.checkpoint import Checkpoint, CheckpointError
-from training.layers import SparseLinear
 from training.loop import DivergedError, Schedule, fit
+from training.models.batches import SparseBatch
+from training.models.layers import SparseLinear
 
 SCHEDULE = Schedule(epochs=6, batch_size=4, learning_rate=0.05, seed=3)
 

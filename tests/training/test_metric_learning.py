@@ -15,10 +15,11 @@ from encoder.features import SpdFeatures
 from evaluation.evaluate import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
-from training import metric_objectives, metric_recipe
+from training import metric_recipe
 from training.data import TrainingData, TrainingDataError, gather
 from training.metric_learning import run_settings, train_metric
 from training.metric_recipe import MetricRecipe
+from training.objectives import metric as metric_objectives
 from training.pipeline import is_trained_on
 from training.recipe import RecipeError
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from encoder.features import TextFeatures
 from tests.support.encoders import text_encoder
-from training.models import EncoderNetwork, Shape
+from training.models.autoencoders import EncoderNetwork, Shape
 from training.queries import ClozeTask, SentenceQueries, Similarities, split_sentences
 from training.recipe import Recipe
-from training.vocabulary import fit_text_features
+from training.text_features import fit_text_features
 
 TEXTS = [
     "Solve a linear system. The matrix must be square; it is not changed.\nReturns the solution.",

@@ -15,11 +15,10 @@ from encoder.features import TextFeatures, VectorFeatures
 from evaluation.evaluate import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
-from training.batches import SparseBatch
 from training.data import TrainingDataError, gather
-from training.export import autoencoder_to_encoder, to_encoder
-from training.inputs import vector_scale
-from training.models import BernoulliAutoencoder
+from training.models.autoencoders import BernoulliAutoencoder
+from training.models.batches import SparseBatch, vector_scale
+from training.models.export import autoencoder_to_encoder, to_encoder
 from training.recipe import Recipe
 from training.semi_supervised import (
     build_model,

@@ -2,8 +2,8 @@
 
 Source: Marjieh, Kumar, Campbell et al., "Learning Human-Aligned Representations with Contrastive
 Learning and Generative Similarity" (2024). How alike examples are is the s_gen of a model of how
-they come about (:mod:`training.generative_models`); S is how alike their embeddings are, greater
-the nearer: a cosine, or a distance with its sign turned.
+they come about (:mod:`training.similarities.generative_models`); S is how alike their embeddings
+are, greater the nearer: a cosine, or a distance with its sign turned.
 
 - Where s_gen can be computed, S is fitted to it or to its logarithm: :func:`regression_loss`.
 - Where one can only draw from the model, triplets do: :func:`triplet_loss`.

@@ -2,9 +2,8 @@
 
 Source: Lee, Chang and Toutanova, "Latent Retrieval for Weakly Supervised Open Domain Question
 Answering" (2019), section 4, has a sentence find the passage that it was taken from. Here the query
-is a few words of a sentence, and the document is its code: the bits that are stored, with the
-straight-through gradient of Bengio, Léonard and Courville, "Estimating or Propagating Gradients
-Through Stochastic Neurons" (2013), so that what is learned is what is searched.
+is a few words of a sentence, and the document is its code: the bits that are stored, with a
+straight-through gradient, so that training sees what a search sees.
 
 One document alone is the answer by that task, yet others of the batch answer the words too. A
 share λ of the target therefore goes to all of them, by how similar they are to the query without
@@ -17,12 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-
-def straight_through_signs(logits_NB: Tensor) -> Tensor:
-    """Return sign(logits), −1 or 1, ``(N, B)``, whose gradient is that of tanh(logits)."""
-    smooth_NB = torch.tanh(logits_NB)
-    signs_NB = (logits_NB > 0).to(logits_NB.dtype) * 2 - 1
-    return smooth_NB + (signs_NB - smooth_NB).detach()
+from training.models.relaxed_bits import straight_through_signs
 
 
 def inverse_cloze_loss(

@@ -43,7 +43,7 @@ EUCLIDEAN = Geometry(
 )
 """Of vectors, and on the logarithms of matrices the log-Euclidean geometry.
 
-The affine-invariant one is :data:`training.spd_geometry.AFFINE_INVARIANT`.
+The affine-invariant one is :data:`training.models.spd_geometry.AFFINE_INVARIANT`.
 """
 
 

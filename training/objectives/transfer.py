@@ -9,12 +9,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from training.objectives.contrastive_representation import ContrastiveRepresentationLoss
-from training.objectives.hint import HintLoss
 from training.objectives.perception_coherence import perception_coherence_embedding_loss
-from training.objectives.probabilistic_transfer import probabilistic_transfer_loss
-from training.objectives.relational import relational_loss
-from training.objectives.similarity_matching import similarity_matching_loss
+from training.objectives.transfer_baselines import (
+    ContrastiveRepresentationLoss,
+    HintLoss,
+    probabilistic_transfer_loss,
+    relational_loss,
+    similarity_matching_loss,
+)
 
 TransferLoss = Callable[[Tensor, Tensor], Tensor]
 """From features of the student ``[B, D]`` and the teacher ``[B, E]`` to a scalar."""

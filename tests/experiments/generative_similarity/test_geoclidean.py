@@ -34,7 +34,7 @@ from experiments.generative_similarity.geoclidean_language import (
     read_concepts,
 )
 from hummingbit.cli import main
-from training.program_kernel import ParseTree, ProgramKernel
+from training.similarities.program_kernel import ParseTree, ProgramKernel
 
 SQUARE = """
 l1* = line(p1(), p2())

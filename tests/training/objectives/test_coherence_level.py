@@ -8,14 +8,14 @@ import pytest
 import torch
 from scipy.stats import rankdata
 
-from training.objectives.coherence_level import (
+from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
+from training.objectives.perception_coherence import (
     Ties,
     coherence_levels,
     estimate_coherence_levels,
     estimate_perception_coherence,
     global_perception_coherence,
 )
-from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
 
 Floats = npt.NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def test_the_global_level_is_the_mean_over_all_in_blocks_or_at_once(
     )]  # fmt: skip
     expected = reference(d[0], d[1], "upper").mean()
     for elements in (1 << 23, 60 * 7, 1):
-        monkeypatch.setattr("training.objectives.coherence_level._ELEMENTS_AT_ONCE", elements)
+        monkeypatch.setattr("training.objectives.perception_coherence._ELEMENTS_AT_ONCE", elements)
         found = global_perception_coherence(
             student, teacher, teacher_dissimilarity=euclidean_dissimilarity
         )

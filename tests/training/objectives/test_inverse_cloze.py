@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from training.objectives.inverse_cloze import inverse_cloze_loss, straight_through_signs
+from training.models.relaxed_bits import straight_through_signs
+from training.objectives.inverse_cloze import inverse_cloze_loss
 
 SCALE, SHARED, TEMPERATURE = 6.0, 0.4, 0.3
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from tests.support.matrices import class_matrices, spd_matrices
+from training.models.spd_geometry import AFFINE_INVARIANT
 from training.objectives.riemannian_potato import (
     EUCLIDEAN,
     MIN_LOG_DEVIATION,
@@ -20,7 +21,6 @@ from training.objectives.riemannian_potato import (
     geometric_z_score,
     potato_ranking_loss,
 )
-from training.spd_geometry import AFFINE_INVARIANT
 
 PLAIN = Ranking(threshold=1.0, margin=2.0, balance=0.5)
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from training.objectives.contrastive_representation import ContrastiveRepresentationLoss
 from training.objectives.perception_coherence import perception_coherence_embedding_loss
-from training.objectives.relational import relational_loss
 from training.objectives.transfer import OBJECTIVES, transfer_objective
+from training.objectives.transfer_baselines import ContrastiveRepresentationLoss, relational_loss
 
 
 def batch(n: int, dimension: int) -> torch.Tensor:

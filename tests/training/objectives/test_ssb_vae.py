@@ -1,0 +1,252 @@
+"""The terms of Equations (1) to (7) of SSB-VAE, held to sums written out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from training.objectives.ssb_vae import (
+    class_probabilities,
+    gaussian_kl_loss,
+    kl_loss,
+    pairwise_loss,
+    pointwise_loss,
+    predicted_tags,
+    probably_sharing_a_tag,
+    sharing_a_tag,
+    soft_class_loss,
+)
+
+
+def test_hand_computed_kl_terms() -> None:
+    # α = 1/2 costs nothing; α = 3/4 costs ¾ ln ¾ + ¼ ln ¼ + ln 2 a bit.
+    three_quarters = np.log(3.0)
+    logits = torch.tensor([[0.0, 0.0], [three_quarters, -three_quarters]], dtype=torch.float64)
+    one_bit = 0.75 * np.log(0.75) + 0.25 * np.log(0.25) + np.log(2)
+    np.testing.assert_allclose(kl_loss(logits).item(), (0 + 2 * one_bit) / 2, rtol=1e-12)
+
+
+def test_it_equals_the_mean_log_ratio_of_sampled_codes() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(1, 4)) * 2
+    alpha = 1 / (1 + np.exp(-logits))
+    bits = rng.random((400_000, 4)) < alpha
+    log_q = np.where(bits, np.log(alpha), np.log(1 - alpha)).sum(axis=1)
+    ratio = log_q - 4 * np.log(0.5)
+    error = 5 * ratio.std() / np.sqrt(len(ratio))
+    assert abs(kl_loss(torch.from_numpy(logits)).item() - ratio.mean()) < error
+
+
+def test_saturated_bits_cost_ln_2_and_have_a_finite_gradient() -> None:
+    logits = torch.tensor([[200.0, -200.0]], requires_grad=True)
+    loss = kl_loss(logits)
+    loss.backward()  # type: ignore[no-untyped-call]
+    np.testing.assert_allclose(loss.item(), 2 * np.log(2), rtol=1e-6)
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_gradient_of_the_kl_term_by_finite_differences() -> None:
+    logits = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.autograd.gradcheck(kl_loss, (logits.requires_grad_(),))
+
+
+def test_the_gaussian_divergence_equals_torchs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, log_variance = (torch.randn(5, 3, generator=generator) for _ in range(2))
+    q = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))
+    p = torch.distributions.Normal(torch.zeros(5, 3), torch.ones(5, 3))
+    expected = torch.distributions.kl_divergence(q, p).sum(dim=1).mean()
+    torch.testing.assert_close(gaussian_kl_loss(mean, log_variance), expected)
+
+
+def test_the_gaussian_gradient_by_finite_differences() -> None:
+    generator = torch.Generator().manual_seed(0)
+    draws = [torch.randn(3, 4, dtype=torch.float64, generator=generator) for _ in range(2)]
+    assert torch.autograd.gradcheck(gaussian_kl_loss, [one.requires_grad_() for one in draws])
+
+
+LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.5], [0.0, 3.0, 0.0]], dtype=torch.float64)
+ONE_CLASS = torch.tensor([[1, 0, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
+SEVERAL = torch.tensor([[1, 0, 1], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
+
+
+def test_one_class_costs_its_cross_entropy_and_unlabelled_rows_nothing() -> None:
+    probabilities = np.exp(LOGITS.numpy())
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    expected = -(np.log(probabilities[0, 0]) + np.log(probabilities[2, 1])) / 3
+    loss = pointwise_loss(LOGITS, ONE_CLASS, multi_label=False)
+    assert loss.item() == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_several_classes_cost_a_binary_cross_entropy_each() -> None:
+    p = 1 / (1 + np.exp(-LOGITS.numpy()))
+    rows = [
+        np.log(p[0, 0] * (1 - p[0, 1]) * p[0, 2]),
+        np.log((1 - p[2, 0]) * p[2, 1] * (1 - p[2, 2])),
+    ]
+    loss = pointwise_loss(LOGITS, SEVERAL, multi_label=True)
+    assert loss.item() == pytest.approx(-sum(rows) / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_batch_without_labels_costs_nothing(multi_label: bool) -> None:
+    logits = LOGITS.clone().requires_grad_()
+    loss = pointwise_loss(logits, torch.zeros_like(ONE_CLASS), multi_label=multi_label)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize(("tags", "multi_label"), [(ONE_CLASS, False), (SEVERAL, True)])
+def test_permuting_the_batch_keeps_the_class_loss(tags: torch.Tensor, multi_label: bool) -> None:
+    order = torch.tensor([2, 0, 1])
+    one = pointwise_loss(LOGITS, tags, multi_label=multi_label)
+    other = pointwise_loss(LOGITS[order], tags[order], multi_label=multi_label)
+    assert one.item() == pytest.approx(other.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize(("tags", "multi_label"), [(ONE_CLASS, False), (SEVERAL, True)])
+def test_gradient_of_the_class_loss_by_finite_differences(
+    tags: torch.Tensor, multi_label: bool
+) -> None:
+    logits = LOGITS.clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: pointwise_loss(x, tags, multi_label=multi_label), (logits,)
+    )
+
+
+def test_guesses_cost_their_cross_entropy() -> None:
+    guesses = np.array([[0.7, 0.2, 0.1], [0, 1, 0], [0.5, 0.25, 0.25]])
+    probabilities = np.exp(LOGITS.numpy())
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    expected = -(guesses * np.log(probabilities)).sum() / 3
+    loss = soft_class_loss(LOGITS, torch.from_numpy(guesses))
+    assert loss.item() == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_certain_guesses_cost_what_labels_cost() -> None:
+    tags = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 1, 0]], dtype=torch.bool)
+    labels = pointwise_loss(LOGITS, tags, multi_label=False)
+    assert soft_class_loss(LOGITS, tags.to(LOGITS.dtype)).item() == pytest.approx(labels.item())
+
+
+def test_gradient_of_guesses_by_finite_differences() -> None:
+    guesses = torch.full((3, 3), 1 / 3, dtype=torch.float64)
+    logits = LOGITS.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: soft_class_loss(x, guesses), (logits,))
+
+
+def reference(b: np.ndarray, classes: list[int], margin: float) -> float:
+    total = 0.0
+    for i in range(len(b)):
+        for j in range(len(b)):
+            distance = float(((b[i] - b[j]) ** 2).sum())
+            total += distance if classes[i] == classes[j] else max(0.0, margin - distance)
+    return total / len(b)
+
+
+def alike(classes: torch.Tensor) -> torch.Tensor:
+    return classes[:, None] == classes[None, :]
+
+
+def random_batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    b = torch.rand(7, 8, dtype=torch.float64, generator=generator)
+    return b, torch.randint(0, 3, (7,), generator=generator)
+
+
+def test_hand_computed_pair_loss() -> None:
+    b = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    classes = torch.tensor([0, 0, 1])
+    # Same class: D = 1, twice. Other class: D = 2 and 1 against a margin of 1.5, twice each.
+    expected = (2 * 1 + 2 * 0 + 2 * 0.5) / 3
+    assert pairwise_loss(b, alike(classes), margin=1.5).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_equals_a_loop_over_pairs(seed: int) -> None:
+    b, classes = random_batch(seed)
+    expected = reference(b.numpy(), classes.tolist(), margin=8 / 3)
+    assert pairwise_loss(b, alike(classes), 8 / 3).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_permuting_the_batch_keeps_the_pair_loss() -> None:
+    b, classes = random_batch(0)
+    order = torch.randperm(len(b), generator=torch.Generator().manual_seed(1))
+    one = pairwise_loss(b, alike(classes), 2.0)
+    other = pairwise_loss(b[order], alike(classes[order]), 2.0)
+    assert one.item() == pytest.approx(other.item(), rel=1e-12)
+
+
+def test_gradient_of_the_pair_loss_by_finite_differences() -> None:
+    b, classes = random_batch(3)
+    assert torch.autograd.gradcheck(
+        lambda x: pairwise_loss(x, alike(classes), 1.9), (b.requires_grad_(),)
+    )
+
+
+def test_only_the_counted_pairs_cost_something() -> None:
+    b, classes = random_batch(4)
+    labelled = torch.tensor([True, False, True, True, False, True, False])
+    counted = labelled[:, None] & labelled[None, :]
+    loss = pairwise_loss(b, alike(classes), 2.0, counted)
+    kept = b[labelled].numpy()
+    expected = reference(kept, classes[labelled].tolist(), 2.0) * len(kept) / len(b)
+    assert loss.item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_rows_that_share_a_tag_are_alike() -> None:
+    tags = torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=torch.bool)
+    assert sharing_a_tag(tags).int().tolist() == [
+        [1, 1, 0, 0],
+        [1, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 1],
+    ]
+
+
+def test_predicted_tags() -> None:
+    logits = torch.tensor([[0.5, 2.0, -1.0], [-3.0, -1.0, -2.0]])
+    assert predicted_tags(logits, multi_label=False).int().tolist() == [[0, 1, 0], [0, 1, 0]]
+    assert predicted_tags(logits, multi_label=True).int().tolist() == [[1, 1, 0], [0, 0, 0]]
+
+
+def test_likeness_between_certain_and_uncertain_weighs_both_costs() -> None:
+    b, classes = random_batch(5)
+    certain, opposite = (pairwise_loss(b, one, 2.0) for one in (alike(classes), ~alike(classes)))
+    halfway = pairwise_loss(b, torch.full((7, 7), 0.5, dtype=torch.float64), 2.0)
+    assert halfway.item() == pytest.approx((certain.item() + opposite.item()) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_probability_of_a_common_class_equals_sampling(multi_label: bool) -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(3, 4)) * 2
+    draws = 200_000
+    if multi_label:
+        p = 1 / (1 + np.exp(-logits))
+        sampled = rng.random((draws, 3, 4)) < p
+    else:
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        sampled = (p.cumsum(axis=1) > rng.random((draws, 3, 1))).argmax(axis=2)[..., None] == range(
+            4
+        )
+    found = probably_sharing_a_tag(torch.from_numpy(p), multi_label=multi_label)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        share = (sampled[:, i] & sampled[:, j]).any(axis=1).mean()
+        assert abs(found[i, j].item() - share) < 5 * 0.5 / np.sqrt(draws)
+
+
+def test_labels_count_for_certain_and_predictions_for_what_they_are() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]], requires_grad=True)
+    tags = torch.tensor([[True, False, False], [False, False, False]])
+    for multi_label, p in (
+        (False, torch.softmax(logits[1], dim=0)),
+        (True, torch.sigmoid(logits[1])),
+    ):
+        found = class_probabilities(logits, tags, multi_label=multi_label)
+        torch.testing.assert_close(found, torch.stack([torch.tensor([1.0, 0, 0]), p]).detach())
+        assert not found.requires_grad

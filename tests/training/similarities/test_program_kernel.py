@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from training.similarities.program_kernel import ParseTree, ProgramKernel, parse_calls, tree_kernel
+
+trees = st.recursive(
+    st.sampled_from("ab").map(ParseTree),
+    lambda inner: st.builds(
+        lambda label, children: ParseTree(label, tuple(children)),
+        st.sampled_from("ab"),
+        st.lists(inner, min_size=1, max_size=2),
+    ),
+    max_leaves=6,
+)
+
+
+def subtrees(tree: ParseTree) -> list[ParseTree]:
+    return [tree, *(one for child in tree.children for one in subtrees(child))]
+
+
+def fragments(node: ParseTree) -> list[str]:
+    """Every subset tree rooted at a node, written out: a child is cut off or goes on."""
+    if not node.children:
+        return [node.label]
+    choices = [
+        [f"<{child.label}>", *(fragments(child) if child.children else [f"({child.label})"])]
+        for child in node.children
+    ]
+    return [f"{node.label}({','.join(one)})" for one in product(*choices)]
+
+
+@settings(deadline=None)
+@given(trees, trees)
+def test_the_subtree_kernel_counts_equal_subtrees(one: ParseTree, other: ParseTree) -> None:
+    first, second = Counter(subtrees(one)), Counter(subtrees(other))
+    expected = sum(count * second[tree] for tree, count in first.items())
+    assert tree_kernel(one, other) == expected
+    assert tree_kernel(other, one) == expected
+
+
+@settings(deadline=None)
+@given(trees, trees)
+def test_the_subset_tree_kernel_counts_equal_fragments(one: ParseTree, other: ParseTree) -> None:
+    first, second = (
+        Counter(text for node in subtrees(tree) for text in fragments(node))
+        for tree in (one, other)
+    )
+    expected = sum(count * second[text] for text, count in first.items())
+    assert tree_kernel(one, other, partial=True) == expected
+
+
+@settings(deadline=None)
+@given(trees)
+def test_decay_counts_the_nodes_of_a_subtree(tree: ParseTree) -> None:
+    decayed = tree_kernel(tree, tree, decay=0.5)
+    alike = [0.5 ** len(subtrees(n)) for n in subtrees(tree) for m in subtrees(tree) if n == m]
+    assert decayed == pytest.approx(sum(alike))
+
+
+def test_names_stand_for_what_they_were_given_to() -> None:
+    one = parse_calls(["c1 = circle(p1(), p2())", "l2 = line(p3(c1), p4())"])
+    other = parse_calls(["round = circle(p1(), p2())", "l = line(p3(round), p4())"])
+    assert one == other
+    circle = ParseTree("circle", (ParseTree("p1"), ParseTree("p2")))
+    assert one.children[0] == circle
+    assert one.children[1].children[0] == ParseTree("p3", (circle,))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("c1 = circle(", r"must be like 'l1 = line\(p1\(\), p2\(\)\)'"),
+        ("circle(p1(), p2())", "must be like"),
+        ("a = b = circle(p1())", "must be like"),
+        ("c1 = circle(q)", "holds 'q', which is no call and no earlier name"),
+        ("c1 = circle(1)", "holds '1', which is no call"),
+        ("c1 = a.b(p1())", "holds 'a.b"),
+        ("c1 = circle(r=p1())", "which is no call"),
+    ],
+)
+def test_lines_that_are_no_calls_are_refused(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_calls([line])
+
+
+def test_programs_are_alike_by_what_they_share() -> None:
+    texts = [
+        ["c1 = circle(p1(), p2())", "c2 = circle(p3(c1), p4())"],
+        ["c1 = circle(p1(), p2())", "c2 = circle(p3(c1), p5())"],
+        ["l1 = line(p7(), p8())"],
+    ]
+    model = ProgramKernel([parse_calls(one) for one in texts])
+    rows, columns = np.indices((3, 3))
+    similarity = np.exp(model.log_similarity(rows, columns))
+    assert similarity.mean() == pytest.approx(1)
+    assert similarity[0, 0] == pytest.approx(similarity[2, 2])
+    assert similarity[0, 0] > similarity[0, 1] > similarity[0, 2] == 0
+    np.testing.assert_allclose(similarity, similarity.T)
+    anchor, same, different = model.sample_triplets(30_000, np.random.default_rng(0))
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (anchor, same), 1 / len(anchor))
+    np.testing.assert_allclose(counts, similarity / 9, atol=0.01)
+    np.testing.assert_allclose(np.bincount(different) / len(different), [1 / 3] * 3, atol=0.01)
+
+
+def test_a_kernel_needs_two_programs_and_a_decay() -> None:
+    tree = ParseTree("a")
+    with pytest.raises(ValueError, match="programs: are 1; there must be two or more"):
+        ProgramKernel([tree])
+    with pytest.raises(ValueError, match="decay is 0; it must be above 0 and at most 1"):
+        tree_kernel(tree, tree, decay=0)

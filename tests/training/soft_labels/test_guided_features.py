@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from encoder.features import Features, TextFeatures
+from tests.support.corpora import COMMON, TOPICS, topic_documents, topic_vectors
+from training.data import TrainingData, gather
+from training.pipeline import Split, choose_features, split
+from training.recipe import Recipe
+from training.soft_labels.guided_features import choose_features_and_soft_labels
+from training.text_features import inverse_document_frequency
+
+TOPIC_WORDS = {word for words in TOPICS.values() for word in words}
+RECIPE = Recipe(max_terms=len(TOPIC_WORDS), supervision=0.3)
+
+
+def is_most_frequent(features: Features, data: TrainingData, parts: Split) -> bool:
+    expected = choose_features(data, parts.training, RECIPE.max_terms)
+    assert isinstance(features, TextFeatures)
+    assert isinstance(expected, TextFeatures)
+    return features.vocabulary == expected.vocabulary
+
+
+@pytest.fixture(scope="module")
+def texts() -> TrainingData:
+    return gather(topic_documents(300))
+
+
+def test_an_encoder_is_given_the_terms_that_tell_classes_apart(texts: TrainingData) -> None:
+    parts = split(texts, RECIPE)
+    features, guesses = choose_features_and_soft_labels(texts, parts, RECIPE)
+    assert isinstance(features, TextFeatures)
+    assert set(features.vocabulary) == TOPIC_WORDS
+    idf = inverse_document_frequency(features, texts.take(parts.training))  # type: ignore[arg-type]
+    assert np.array_equal(features.idf, idf)  # type: ignore[arg-type]
+    assert guesses is not None
+    right = guesses.argmax(axis=1) == texts.tags[parts.training].argmax(axis=1)
+    assert right.mean() > 0.9
+
+
+def test_the_most_frequent_terms_where_the_recipe_asks_for_them(texts: TrainingData) -> None:
+    recipe = replace(RECIPE, terms="frequent")
+    parts = split(texts, recipe)
+    features, guesses = choose_features_and_soft_labels(texts, parts, recipe)
+    assert is_most_frequent(features, texts, parts)
+    assert set(COMMON) <= set(features.vocabulary)  # type: ignore[union-attr]
+    assert guesses is not None
+
+
+def test_documents_of_several_classes_are_not_guessed(texts: TrainingData) -> None:
+    tags = texts.tags.copy()
+    tags[0] = True
+    several = replace(texts, tags=tags)
+    parts = split(several, RECIPE)
+    features, guesses = choose_features_and_soft_labels(several, parts, RECIPE)
+    assert is_most_frequent(features, several, parts)
+    assert guesses is None
+
+
+@pytest.mark.parametrize(
+    "recipe", [replace(RECIPE, method="psh-gs"), replace(RECIPE, guesses="none")]
+)
+def test_recipes_without_guesses(recipe: Recipe, texts: TrainingData) -> None:
+    parts = split(texts, recipe)
+    features, guesses = choose_features_and_soft_labels(texts, parts, recipe)
+    assert is_most_frequent(features, texts, parts)
+    assert guesses is None
+
+
+def test_vectors_are_taken_as_they_are() -> None:
+    data = gather(topic_vectors(100))
+    parts = split(data, RECIPE)
+    features, guesses = choose_features_and_soft_labels(data, parts, RECIPE)
+    assert features == choose_features(data, parts.training, RECIPE.max_terms)
+    assert guesses is not None

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from encoder.analyzers import Analyzer
+from encoder.features import TextFeatures
+from tests.support.encoders import WORDS, random_texts
+from training.text_features import (
+    fit_text_features,
+    frequent_terms,
+    inverse_document_frequency,
+    keep_terms,
+)
+
+
+def test_terms_come_by_count_and_then_alphabet() -> None:
+    texts = ["bb aa cc", "aa bb", "bb", "only once", "cc"]
+    assert frequent_terms(texts, 10) == ["bb", "aa", "cc"]
+    assert frequent_terms(texts, 2) == ["bb", "aa"]
+    assert frequent_terms(texts, 10, Analyzer.named("words")) == ["bb", "aa", "cc"]
+
+
+def test_terms_are_those_of_the_analyzer() -> None:
+    texts = ["学生 searching", "大学生 searches"]
+    assert frequent_terms(texts, 10) == ["学生"]
+    assert frequent_terms(texts, 10, Analyzer.named("unicode+english")) == ["search", "学生"]
+
+
+def test_a_term_of_one_text_is_left_out_however_often_it_occurs() -> None:
+    assert frequent_terms(["spam spam spam ham", "ham"], 10) == ["ham"]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["one", "two"]])
+def test_texts_without_a_shared_term_are_refused(texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="no term occurs in two documents"):
+        frequent_terms(texts, 10)
+
+
+def test_idf_equals_scikit_learns() -> None:
+    texts = random_texts(100)
+    reference = TfidfVectorizer(vocabulary=WORDS).fit(texts).idf_
+    idf = inverse_document_frequency(TextFeatures(vocabulary=WORDS), texts)
+    np.testing.assert_allclose(idf, reference, rtol=1e-6)
+
+
+def test_kept_terms_stay_in_order_with_their_idf() -> None:
+    features = fit_text_features(["aa bb cc", "bb cc", "cc aa", "bb"], 10)
+    kept = keep_terms(features, np.array([2, 0]))
+    assert list(kept.vocabulary) == [features.vocabulary[0], features.vocabulary[2]]
+    assert np.array_equal(kept.idf, features.idf[[0, 2]])  # type: ignore[arg-type, index]
+    assert kept.transform(["bb aa"]).shape == (1, 2)
+    assert (kept.weighting, kept.l2_normalize) == (features.weighting, features.l2_normalize)

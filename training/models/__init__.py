@@ -1,0 +1,1 @@
+"""Networks, the batches they are fed, and their export as encoders."""

@@ -1,0 +1,165 @@
+"""Mini-batches: rows of a sparse or dense matrix as tensors, with word dropout or noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from encoder.encoder import Inputs
+from encoder.features import Features, Floats, SpdFeatures, TextFeatures
+from training.data import Rows
+
+
+@dataclass(frozen=True)
+class SparseBatch:
+    """N sparse rows: row i holds `columns` and `values` from ``starts[i]`` for ``lengths[i]``."""
+
+    columns: Tensor
+    values: Tensor
+    starts: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of_rows(cls, matrix: Any, rows: npt.NDArray[np.int64]) -> SparseBatch:
+        """Take `rows` of a CSR matrix; only these are copied."""
+        taken = matrix[rows]
+        return cls(
+            columns=torch.from_numpy(taken.indices.astype(np.int64)),
+            values=torch.from_numpy(taken.data.astype(np.float32)),
+            starts=torch.from_numpy(taken.indptr[:-1].astype(np.int64)),
+            lengths=torch.from_numpy(np.diff(taken.indptr).astype(np.int64)),
+        )
+
+    def to(self, device: torch.device) -> SparseBatch:
+        """Return the batch on `device`."""
+        moved = (self.columns, self.values, self.starts, self.lengths)
+        return SparseBatch(*(tensor.to(device) for tensor in moved))
+
+
+def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator) -> SparseBatch:
+    """Leave out entries of each row at a rate of its own, and keep the length of the row.
+
+    The rate of a row is drawn from U(0, 2 · `mean_rate`), so that a network sees its documents as
+    texts of every length, from whole to a word or two: what a short query looks like to it. The
+    kept entries are scaled to the Euclidean length that the row had.
+    """
+    if mean_rate == 0:
+        return batch
+    row = torch.repeat_interleave(torch.arange(len(batch.lengths)), batch.lengths)
+    rate_N = 2 * mean_rate * torch.rand(len(batch.lengths), generator=generator)
+    kept = torch.rand(batch.values.shape, generator=generator) >= rate_N[row]
+    lengths = torch.bincount(row[kept], minlength=len(batch.lengths))
+    before_N, after_N = (_squares(row[some], batch.values[some], batch) for some in (..., kept))
+    growth_N = (before_N / after_N.clamp(min=1e-12)).sqrt()
+    return SparseBatch(
+        columns=batch.columns[kept],
+        values=batch.values[kept] * growth_N[row[kept]],
+        starts=lengths.cumsum(0) - lengths,
+        lengths=lengths,
+    )
+
+
+def add_noise(x_ND: Tensor, mean_size: float, generator: torch.Generator) -> Tensor:
+    """Add Gaussian noise to each row, as long as u times the row, u from U(0, 2 · `mean_size`).
+
+    It is for vectors what :func:`drop_words` is for texts: a network sees every document from near
+    and from far off. The noise has that length in the root of its mean square.
+    """
+    if mean_size == 0:
+        return x_ND
+    size_N1 = 2 * mean_size * torch.rand((len(x_ND), 1), generator=generator)
+    entry_N1 = x_ND.square().mean(dim=1, keepdim=True).sqrt()
+    return x_ND + size_N1 * entry_N1 * torch.randn(x_ND.shape, generator=generator)
+
+
+def _squares(row: Tensor, values: Tensor, batch: SparseBatch) -> Tensor:
+    """Return the squared Euclidean length of each row of `batch`, of these entries."""
+    return torch.zeros(len(batch.lengths)).index_add_(0, row, values.square())
+
+
+def word_distribution(counts: Any, idf: Floats | None = None) -> Any:
+    """Return t_v = tf_v · idf_v / Σ tf · idf for each row of a CSR matrix; empty rows stay so."""
+    weighted = counts.copy()
+    if idf is not None:
+        weighted.data *= idf[weighted.indices]
+    sums = np.add.reduceat(np.append(weighted.data, 0.0), weighted.indptr[:-1])
+    weighted.data /= np.repeat(sums, np.diff(weighted.indptr))
+    return weighted
+
+
+def shuffled_batches(
+    rows: int, batch_size: int, rng: np.random.Generator
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the numbers 0 … rows − 1 in random order, `batch_size` at a time.
+
+    A last row that would be alone joins the batch before it: there is nothing to compare it with.
+    """
+    order = rng.permutation(rows)
+    starts = list(range(0, rows, batch_size))
+    if rows % batch_size == 1 and len(starts) > 1:
+        starts.pop()
+    for start, end in zip(starts, [*starts[1:], rows], strict=True):
+        yield order[start:end]
+
+
+class TrainingInputs:
+    """Features of N documents and the targets of their reconstruction, taken batch by batch.
+
+    The target of a text is the distribution of its words, weighed by idf with `idf_target`; that of
+    a vector is the vector, with `scale_target` brought to a mean squared length of 1. Matrices stay
+    as they are, float64: their features are learned.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        inputs: Inputs,
+        *,
+        idf_target: bool = True,
+        scale_target: bool = False,
+    ) -> None:
+        self.x: Any
+        """The features, sparse for texts."""
+        self._target_scale = 1.0
+        self._targets: Any
+        if isinstance(features, TextFeatures):
+            counts = features.count_terms([str(text) for text in inputs])
+            self.x = features.weigh(counts)
+            self._targets = word_distribution(counts, features.idf if idf_target else None)
+        elif isinstance(features, SpdFeatures):
+            self.x = self._targets = features.matrices(np.asarray(inputs))
+        else:
+            self.x = self._targets = features.transform(np.asarray(inputs))
+            if scale_target and self.x.any():
+                self._target_scale = float(np.sqrt(len(self.x)) / np.linalg.norm(self.x))
+
+    def batch(
+        self,
+        rows: Rows,
+        word_dropout: float,
+        generator: torch.Generator,
+        vector_noise: float = 0.0,
+    ) -> tuple[SparseBatch | Tensor, SparseBatch | Tensor]:
+        """Return the features of `rows`, texts with words left out, and their targets.
+
+        With `vector_noise`, a mean size, vectors are shown through noise.
+        """
+        if isinstance(self.x, np.ndarray):
+            x_ND = torch.from_numpy(self.x[rows])
+            return add_noise(x_ND, vector_noise, generator), self._target_scale * x_ND
+        x = drop_words(SparseBatch.of_rows(self.x, rows), word_dropout, generator)
+        return x, SparseBatch.of_rows(self._targets, rows)
+
+
+def vector_scale(features: Features, inputs: Inputs) -> float:
+    """Return what brings the entries of vectors to a mean square of 1; 1 for texts."""
+    if isinstance(features, TextFeatures):
+        return 1.0
+    rows = features.transform(np.asarray(inputs))
+    return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0

@@ -1,0 +1,138 @@
+"""From a trained network to an encoder that needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from encoder.encoder import Encoder, Inputs
+from encoder.features import Features, Floats
+from encoder.network import Activation, Layer
+from training.models.autoencoders import (
+    AnyEncoderNetwork,
+    BernoulliAutoencoder,
+    GaussianAutoencoder,
+    LinearEncoderNetwork,
+)
+from training.models.layers import ScaledLinear, SparseLinear
+
+_SCALED_BY = 1000
+
+
+def to_encoder(
+    network: AnyEncoderNetwork, features: Features, metadata: Mapping[str, Any]
+) -> Encoder:
+    """Return `network` as an :class:`Encoder` whose bits are the signs of the logits.
+
+    The scale of the first layer and batch normalisation are folded into the weights; a linear
+    network becomes one layer.
+    """
+    return _encoder(_layers(network), features, metadata)
+
+
+def autoencoder_to_encoder(
+    model: BernoulliAutoencoder | GaussianAutoencoder, features: Features, inputs: Inputs
+) -> Encoder:
+    """Return the encoder of `model` with its content bits, if it has some, after the others.
+
+    The logits of the others are then scaled, which changes no bit: over the first `inputs`, which
+    were trained on, both kinds have one mean absolute value, and so weigh the same in a query.
+    """
+    encoder = to_encoder(model.encoder, features, {})
+    if isinstance(model, GaussianAutoencoder) or model.content is None:
+        return encoder
+    content = to_encoder(model.content, features, {})
+    first = inputs[:_SCALED_BY]
+    size = float(np.abs(encoder.logits(first)).mean())
+    scale = np.float32(np.abs(content.logits(first)).mean() / size if size else 1.0)
+    *others, last = encoder.layers
+    layers = [*others, Layer(scale * last.weight, scale * last.bias, last.activation)]
+    return _encoder(_beside(layers, content.layers[0]), features, {})
+
+
+def _encoder(layers: list[Layer], features: Features, metadata: Mapping[str, Any]) -> Encoder:
+    thresholds = np.zeros(len(layers[-1].bias), dtype=np.float32)
+    return Encoder(features, layers, thresholds, metadata)
+
+
+def _layers(network: AnyEncoderNetwork) -> list[Layer]:
+    if isinstance(network, LinearEncoderNetwork):
+        first, last = _layer(network.first, "identity"), _layer(network.logits, "identity")
+        return [Layer(first.weight @ last.weight, last(first.bias[None])[0], "identity")]
+    scale, shift = _as_scale_and_shift(network.first_norm)
+    second_scale, second_shift = _as_scale_and_shift(network.second_norm)
+    return [
+        _layer(network.first, "relu"),
+        _layer(network.second, "relu", scale, shift),
+        _layer(network.logits, "identity", second_scale, second_shift),
+    ]
+
+
+def _beside(layers: Sequence[Layer], linear: Layer) -> list[Layer]:
+    """Return the layers that give the output of `layers` and, after it, that of one linear layer.
+
+    Layers of ReLU units carry a value u as max(u, 0) and max(−u, 0), and the last one subtracts
+    these again, so that nothing is lost.
+    """
+    carried = len(linear.bias)
+    first, *middle, last = layers
+    pair = np.hstack([linear.weight, -linear.weight])
+    joined = [
+        Layer(
+            np.hstack([first.weight, pair]),
+            np.concatenate([first.bias, linear.bias, -linear.bias]),
+            first.activation,
+        )
+    ]
+    kept = np.eye(2 * carried, dtype=np.float32)
+    for layer in middle:
+        bias = np.concatenate([layer.bias, np.zeros(2 * carried, dtype=np.float32)])
+        joined.append(Layer(_block_diagonal(layer.weight, kept), bias, layer.activation))
+    bias = np.concatenate([last.bias, np.zeros(carried, dtype=np.float32)])
+    subtracted = np.vstack([kept[:carried, :carried], -kept[:carried, :carried]])
+    joined.append(Layer(_block_diagonal(last.weight, subtracted), bias, last.activation))
+    return joined
+
+
+def _block_diagonal(first: Floats, second: Floats) -> Floats:
+    rows, columns = first.shape
+    joined = np.zeros((rows + len(second), columns + second.shape[1]), dtype=np.float32)
+    joined[:rows, :columns], joined[rows:, columns:] = first, second
+    return joined
+
+
+def _as_scale_and_shift(norm: nn.BatchNorm1d | None) -> tuple[Tensor, Tensor]:
+    """Return s and t such that normalising h is s h + t, with the statistics of the whole run."""
+    if norm is None:
+        return torch.ones(1), torch.zeros(1)
+    if norm.running_mean is None or norm.running_var is None:
+        raise ValueError("batch normalisation without running statistics cannot be exported")
+    scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+    return scale, norm.bias - scale * norm.running_mean
+
+
+def _layer(
+    module: SparseLinear | ScaledLinear | nn.Linear,
+    activation: Activation,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+) -> Layer:
+    """Return act((s x + t) W + b) as a layer: W is scaled by row, and t W joins b."""
+    # torch keeps the weight of a Linear as (outputs, inputs).
+    if isinstance(module, SparseLinear | ScaledLinear):
+        weight = module.scaled_weight()
+    else:
+        weight = module.weight.T
+    bias: Tensor = module.bias
+    if scale is not None and shift is not None:
+        bias = bias + shift.expand(len(weight)) @ weight
+        weight = scale.expand(len(weight))[:, None] * weight
+    return Layer(weight=_array(weight), bias=_array(bias), activation=activation)
+
+
+def _array(tensor: Tensor) -> Floats:
+    return np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype=np.float32)

@@ -1,0 +1,101 @@
+"""First layers for sparse and dense rows, with a scale of their own, and the log partition.
+
+Shapes: N rows of a batch, V terms (or D vector entries), B bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from training.models.batches import SparseBatch
+
+
+class SparseLinear(nn.Module):
+    """s x W + b for sparse x: the rows of W are gathered, and only they are added up.
+
+    Rows of unit length are small beside the weights that Adam moves by its step size; scaled up by
+    s, the first layer learns as fast as the others. The export folds s into the weights. With
+    `sparse_gradient` the gradient of W holds the gathered rows alone.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, scale: float = 1.0, *, sparse_gradient: bool = True
+    ) -> None:
+        super().__init__()
+        self.scale = scale
+        self.sparse_gradient = sparse_gradient
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, x: SparseBatch) -> Tensor:
+        """Return ``(N, outputs)``."""
+        return self.scale * weighted_sum(x, self.weight, sparse=self.sparse_gradient) + self.bias
+
+    def scaled_weight(self) -> Tensor:
+        """Return s W, the weight of the same layer without a scale."""
+        return self.scale * self.weight
+
+
+class ScaledLinear(nn.Linear):
+    """s x W + b for dense x; s does for vectors what it does for rows in :class:`SparseLinear`."""
+
+    def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
+        super().__init__(inputs, outputs)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``(N, outputs)``."""
+        return functional.linear(self.scale * x, self.weight, self.bias)
+
+    def scaled_weight(self) -> Tensor:
+        """Return s W, shape ``(inputs, outputs)``, the weight of the same layer without a scale."""
+        return self.scale * self.weight.T
+
+
+def weighted_sum(x: SparseBatch, weight: Tensor, *, sparse: bool) -> Tensor:
+    """Return x W, ``(N, outputs)``, with a sparse gradient for W or a dense one."""
+    product: Tensor = functional.embedding_bag(
+        x.columns, weight, x.starts, mode="sum", sparse=sparse, per_sample_weights=x.values
+    )
+    return product
+
+
+def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
+    """Return log Σ_v exp(E_v·b + c_v) for each row b, shape ``(N,)``.
+
+    With p = softmax(E b + c) its gradients are Eᵀ p for b, Σ_n p_n b_nᵀ for E and Σ_n p_n for c,
+    each row weighed by what flows back to it. Only the exponentials are kept for that, and the
+    denominators go to the small side of the products: of N × V numbers nothing else is made, where
+    differentiating ``logsumexp`` step by step would make three arrays more. There are no second
+    derivatives.
+    """
+    found: Tensor = _LogPartition.apply(b_NB, weight_VB, bias_V)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
+        # Where the product is computed in bfloat16, the sum is not.
+        scores_NV = functional.linear(b_NB, weight_VB, bias_V).to(b_NB.dtype)
+        largest_N1 = scores_NV.amax(dim=1, keepdim=True)
+        exponentials_NV = scores_NV.sub_(largest_N1).exp_()
+        sums_N1 = exponentials_NV.sum(dim=1, keepdim=True)
+        ctx.save_for_backward(b_NB, weight_VB, exponentials_NV, sums_N1)
+        return (largest_N1 + sums_N1.log()).squeeze(1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        b_NB, weight_VB, exponentials_NV, sums_N1 = ctx.saved_tensors
+        share_N1 = gradient_N.unsqueeze(1) / sums_N1
+        return (
+            exponentials_NV @ weight_VB * share_N1,
+            exponentials_NV.T @ (b_NB * share_N1),
+            (exponentials_NV.T @ share_N1).squeeze(1),
+        )

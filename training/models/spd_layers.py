@@ -1,0 +1,117 @@
+"""A network from symmetric positive definite matrices to smaller ones: SPDNet.
+
+Source: Huang and Van Gool, "A Riemannian Network for SPD Matrix Learning" (2017). Matrices are
+float64: their eigenvalues may lie many powers of ten apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from geoopt import EuclideanStiefel, ManifoldParameter
+from pyriemann.geometry.base import invsqrtm
+from pyriemann.geometry.mean import mean_riemann
+from torch import Tensor, nn
+
+from encoder.features import Floats, Matrices, SpdFeatures
+from training.models.spd_geometry import half_vectors, matrix_logarithm, rectify_eigenvalues
+
+# Matrices are centred, so that this is a share of what the training documents have on average.
+FLOOR = 1e-4
+
+
+class BiMap(nn.Module):
+    """X → Wᵀ X W with orthonormal columns W, ``(n, m)``: a point of the Stiefel manifold."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        start, _ = torch.linalg.qr(torch.randn(inputs, outputs, dtype=torch.float64))
+        # Row by row, as checkpoints restore it: products round by the order in memory.
+        self.weight = ManifoldParameter(start.contiguous(), manifold=EuclideanStiefel())
+
+    def forward(self, x_Nnn: Tensor) -> Tensor:
+        """Return ``(N, m, m)``."""
+        mapped_Nmm: Tensor = self.weight.mT @ x_Nnn @ self.weight
+        return mapped_Nmm
+
+
+class SpdNetwork(nn.Module):
+    """Centring, then for each of `widths` a BiMap and the rectification of eigenvalues (ReEig).
+
+    `center_nn` is C^−½ for a mean C, so that the mean itself becomes the identity. Affine-invariant
+    distances do not change by it, but eigenvalues then have a scale by which they can be rectified,
+    whatever the unit of the data. Centring is ours.
+
+    Raises:
+        ValueError: if a width is below 1 or above the one before it.
+    """
+
+    def __init__(self, center_nn: Matrices, widths: Sequence[int]) -> None:
+        super().__init__()
+        sizes = [len(center_nn), *widths]
+        for before, after in pairwise(sizes):
+            if not 1 <= after <= before:
+                raise ValueError(
+                    f"a width is {after}; it must be from 1 to {before}, the one before"
+                )
+        self.center_nn: Tensor
+        self.register_buffer("center_nn", torch.from_numpy(center_nn))
+        self.maps = nn.ModuleList(map(BiMap, sizes[:-1], sizes[1:]))
+
+    def forward(self, x_Nnn: Tensor) -> Tensor:
+        """Return matrices ``(N, m, m)``, m the last width, with eigenvalues of FLOOR or more."""
+        return rectify_eigenvalues(self._mapped(x_Nnn), FLOOR)
+
+    def vectors(self, x_Nnn: Tensor) -> Tensor:
+        """Return the logarithms of the matrices as vectors, ``(N, m (m + 1) / 2)`` (LogEig).
+
+        Euclidean distances between them are log-Euclidean distances.
+        """
+        return half_vectors(matrix_logarithm(self._mapped(x_Nnn), FLOOR))
+
+    def features(self) -> SpdFeatures:
+        """Return what :meth:`vectors` computes, without torch; the centring joins the first map."""
+        first, *rest = [np.asarray(one.weight.detach()) for one in self._maps()]
+        weights = [np.asarray(self.center_nn) @ first, *rest]
+        return SpdFeatures([weight.astype(np.float32) for weight in weights], FLOOR)
+
+    def _maps(self) -> list[BiMap]:
+        return [one for one in self.maps if isinstance(one, BiMap)]
+
+    def _mapped(self, x_Nnn: Tensor) -> Tensor:
+        """Return what goes into the last rectification."""
+        x_Nnn = self.center_nn @ x_Nnn @ self.center_nn
+        for number, bimap in enumerate(self._maps()):
+            x_Nnn = bimap(x_Nnn if number == 0 else rectify_eigenvalues(x_Nnn, FLOOR))
+        return x_Nnn
+
+
+def whitening(matrices: Matrices) -> Matrices:
+    """Return C^−½ of the Karcher mean C = argmin Σ_i δ_R(C, X_i)², shape ``(n, n)``."""
+    # A unit near 1: the mean's search for a smaller step stops at a fixed length.
+    scale = float(np.trace(matrices, axis1=1, axis2=2).mean()) / matrices.shape[1]
+    inverse: Matrices = invsqrtm(mean_riemann(matrices / scale, tol=1e-6)) / np.sqrt(scale)
+    return (inverse + inverse.T) / 2
+
+
+def matrices_of(vectors: Floats) -> Matrices:
+    """Return the matrices whose upper triangles vectors hold, ``(N, n, n)``.
+
+    Raises:
+        InputError: unless they are of n (n + 1) / 2 finite numbers each and positive definite.
+    """
+    order = (math.isqrt(8 * vectors.shape[1] + 1) - 1) // 2
+    return SpdFeatures([np.eye(order, dtype=np.float32)], FLOOR).matrices(vectors)
+
+
+def spd_network(center_nn: Matrices, order: int) -> SpdNetwork:
+    """Return a network from n to `order` rows, its weights drawn from torch's generator.
+
+    It goes by way of twice as many rows; n rows or fewer stay as they are.
+    """
+    rows = len(center_nn)
+    return SpdNetwork(center_nn, (min(2 * order, rows), min(order, rows)))

@@ -1,0 +1,176 @@
+"""The losses of SSB-VAE, Equations (1) to (7), in the order of the paper.
+
+Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
+Semi-Supervised Hashing" (2020), section III. The paper sums over documents and over pairs of them.
+Here each term is a sum over a batch divided by its N rows, as Algorithm 1 averages gradients.
+
+Shapes: N rows of a batch, V terms, D vector entries, B bits, C classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from training.models.batches import SparseBatch
+from training.models.layers import log_partition, weighted_sum
+
+# Equation (1): L_unsup = E_q[−ln p(x|b)] + λ KL(q(b|x) ‖ p(b)).
+
+
+def text_reconstruction_loss(
+    b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor, targets: SparseBatch
+) -> Tensor:
+    """Return −Σ_v t_v ln softmax(E b + c)_v for each row, shape ``(N,)``; (1), first term.
+
+    With Σ_v t_v = 1 this is logsumexp(E b + c) − Σ_v t_v (E_v·b + c_v), so only the targets that
+    are not zero are read. A row without terms gives 0.
+    """
+    log_partition_N = log_partition(b_NB, weight_VB, bias_V)
+    mean_weight_NB = weighted_sum(targets, weight_VB, sparse=False)
+    mean_bias_N1 = weighted_sum(targets, bias_V.unsqueeze(1), sparse=False)
+    fit_N = (mean_weight_NB * b_NB).sum(dim=1) + mean_bias_N1.squeeze(1)
+    return (log_partition_N - fit_N) * (targets.lengths > 0)
+
+
+def vector_reconstruction_loss(reconstructed_ND: Tensor, x_ND: Tensor) -> Tensor:
+    """Return ½‖x − x̂‖² for each row, shape ``(N,)``; (1), first term, of a Gaussian decoder.
+
+    It is −ln p(x|b) for N(x̂, 1), up to a constant.
+    """
+    error_ND = x_ND - reconstructed_ND
+    return 0.5 * error_ND.square().sum(dim=1)
+
+
+def kl_loss(logits_NB: Tensor) -> Tensor:
+    """Return the mean over rows of KL(Ber(σ(logits)) ‖ Ber(½)), a scalar; (1), second term.
+
+    For one bit with α = σ(l): α ln α + (1 − α) ln(1 − α) + ln 2, summed over the bits. Log-sigmoids
+    keep it finite for saturated bits.
+    """
+    alpha = torch.sigmoid(logits_NB)
+    per_bit = (
+        alpha * functional.logsigmoid(logits_NB)
+        + (1 - alpha) * functional.logsigmoid(-logits_NB)
+        + math.log(2)
+    )
+    return per_bit.sum(dim=1).mean()
+
+
+def gaussian_kl_loss(mean_NB: Tensor, log_variance_NB: Tensor) -> Tensor:
+    """Return the mean over rows of KL(N(μ, σ²) ‖ N(0, 1)), a scalar; (1) for VDSH-S.
+
+    For one entry: ½ (μ² + σ² − 1 − ln σ²), summed over the entries. Source: Kingma and Welling,
+    "Auto-Encoding Variational Bayes" (2014), appendix B.
+    """
+    per_entry = mean_NB.square() + log_variance_NB.exp() - 1 - log_variance_NB
+    return 0.5 * per_entry.sum(dim=1).mean()
+
+
+# Equation (2): L_sup = −Σ_c y_c ln ŷ_c, on labelled documents.
+
+
+def pointwise_loss(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: bool) -> Tensor:
+    """Return the class loss of the labelled rows, divided by the N rows; a scalar; (2).
+
+    `tags_NC` holds 1 where a row has a class; rows without any are unlabelled and cost nothing.
+    With one class a document the loss is the cross-entropy −ln softmax(l)_c; with `multi_label`
+    it is Σ_c of the binary cross-entropies of σ(l_c). Dividing by N, not by the number of labelled
+    rows, gives every labelled document the same weight whatever batch it falls into.
+    """
+    labelled_N = tags_NC.any(dim=1)
+    logits, tags = class_logits_NC[labelled_N], tags_NC[labelled_N]
+    if multi_label:
+        target = tags.to(logits.dtype)
+        total = functional.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+    else:
+        classes = tags.to(logits.dtype).argmax(dim=1)
+        total = functional.cross_entropy(logits, classes, reduction="sum")
+    return total / len(tags_NC)
+
+
+def soft_class_loss(class_logits_NC: Tensor, soft_labels_NC: Tensor) -> Tensor:
+    """Return −(1/N) Σ_i Σ_c y_ic ln softmax(l_i)_c, a scalar; (2) with soft labels y. Ours.
+
+    Each row of `soft_labels_NC` is a distribution over classes; that of a labelled document is
+    certain.
+    """
+    return -(soft_labels_NC * class_logits_NC.log_softmax(dim=1)).sum(dim=1).mean()
+
+
+# Equation (3): L_pair = I(y = y') D⁺ − I(y ≠ y') D⁻, with D⁺ = ‖b − b'‖_H and D⁻ = −(ρ − D⁺)₊.
+# Equation (4): the same with yᵀy' for the indicators.
+
+
+def pairwise_loss(
+    b_NB: Tensor, alike_NN: Tensor, margin: float, counted_NN: Tensor | None = None
+) -> Tensor:
+    """Return (1/N) Σ_ij s_ij D_ij + (1 − s_ij) max(0, ρ − D_ij) over ordered pairs; a scalar.
+
+    D_ij = ‖b_i − b_j‖² is the Hamming distance of relaxed bits, ρ the `margin`, s_ij from 0 to 1
+    how alike a pair is, and `counted_NN` selects pairs, by default all. The loss is (3) with s from
+    :func:`sharing_a_tag`, which for one class a document is the yᵀy' of (4).
+    """
+    norms_N = b_NB.square().sum(dim=1)
+    D_NN = (norms_N[:, None] + norms_N[None, :] - 2 * b_NB @ b_NB.T).clamp(min=0)
+    s_NN = alike_NN.to(b_NB.dtype)
+    loss_NN = s_NN * D_NN + (1 - s_NN) * (margin - D_NN).clamp(min=0)
+    if counted_NN is not None:
+        loss_NN = loss_NN * counted_NN
+    return loss_NN.sum() / len(b_NB)
+
+
+def sharing_a_tag(tags_NC: Tensor) -> Tensor:
+    """Return ``bool[N, N]``: which pairs of rows have a class in common.
+
+    A row without any class is like no other, and still like itself.
+    """
+    tags = tags_NC.to(torch.float32)
+    return (tags @ tags.T > 0) | torch.eye(len(tags), dtype=torch.bool, device=tags.device)
+
+
+# Equation (5): L_selfsup = ŷᵀŷ' D⁺ − (1 − ŷᵀŷ') D⁻, ŷ the model's own predictions.
+# Equation (6): the same reordered, (D⁺ + D⁻) ŷᵀŷ' − D⁻.
+
+
+def predicted_tags(class_logits_NC: Tensor, *, multi_label: bool) -> Tensor:
+    """Return ``bool[N, C]``: the class of the largest logit, or the classes above 0."""
+    if multi_label:
+        return class_logits_NC > 0
+    tags_NC = torch.zeros_like(class_logits_NC, dtype=torch.bool)
+    return tags_NC.scatter_(1, class_logits_NC.argmax(dim=1, keepdim=True), True)
+
+
+def class_probabilities(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: bool) -> Tensor:
+    """Return ``float[N, C]``: the classes of labelled rows, and what is predicted for the others.
+
+    The prediction is softmax(l), or σ(l) with several classes a row. No gradient flows back: it is
+    a target.
+    """
+    logits = class_logits_NC.detach()
+    predicted_NC = torch.sigmoid(logits) if multi_label else logits.softmax(dim=1)
+    return torch.where(tags_NC.any(dim=1, keepdim=True), tags_NC.to(logits.dtype), predicted_NC)
+
+
+def probably_sharing_a_tag(p_NC: Tensor, *, multi_label: bool) -> Tensor:
+    """Return ``float[N, N]``: how probable it is that two rows have a class in common.
+
+    Rows are taken as independent: Σ_c p_ic p_jc, or, with several classes a row,
+    1 − Π_c (1 − p_ic p_jc).
+    """
+    if not multi_label:
+        return p_NC @ p_NC.T
+    both_NNC = p_NC[:, None, :] * p_NC[None, :, :]
+    return 1 - (1 - both_NNC).prod(dim=2)
+
+
+# Equation (7): L = Σ L_unsup + β Σ L_sup + α Σ L_selfsup.
+
+
+def weighted_terms(terms: Mapping[str, Tensor], weights: Mapping[str, float]) -> dict[str, Tensor]:
+    """Return each term times its weight; (7) is their sum, with λ, β and α among the weights."""
+    return {name: weights[name] * term for name, term in terms.items()}

@@ -1,0 +1,263 @@
+"""The objectives that perception coherence is compared with, which transfer a teacher's features.
+
+- FitNets: :func:`hint_loss`. Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation 3.
+- PKT: :func:`probabilistic_transfer_loss`. Passalis and Tefas, "Learning Deep Representations with
+  Probabilistic Knowledge Transfer" (2018), equations 4 to 7.
+- CRD: :func:`contrastive_representation_loss`. Tian, Krishnan and Isola, "Contrastive
+  Representation Distillation" (2020), equations 17 to 19.
+- RKD: :func:`relational_loss`. Park et al., "Relational Knowledge Distillation" (2019).
+- MKT: :func:`similarity_matching_loss`. Yu et al., "Learning Metrics from Teachers: Compact
+  Networks for Image Embedding" (2019).
+- Soft labels: :func:`soft_label_loss`. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
+  Neural Network" (2015).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from training.objectives.dissimilarity import (
+    Dissimilarity,
+    check_batch,
+    cosine_dissimilarity,
+    euclidean_dissimilarity,
+)
+
+
+def hint_loss(student_BE: Tensor, teacher_BE: Tensor) -> Tensor:
+    """Return (1/B) Σ_i ½ ‖teacher_i − student_i‖²; a scalar. No gradient flows into the teacher's.
+
+    Source: Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation 3.
+
+    Raises:
+        ValueError: if the shapes differ or there are fewer than two rows.
+    """
+    check_batch(student_BE, teacher_BE)
+    if student_BE.shape != teacher_BE.shape:
+        shapes = f"{list(student_BE.shape)} and {list(teacher_BE.shape)}"
+        raise ValueError(f"features have shapes {shapes}; regress the student's to the teacher's")
+    return 0.5 * (teacher_BE.detach() - student_BE).square().sum(dim=1).mean()
+
+
+class HintLoss(nn.Module):
+    """The hint loss behind a linear regressor from student to teacher, trained with the student.
+
+    The regressor stands only in training: what is kept of the student ends before it.
+    """
+
+    def __init__(self, student_dim: int, teacher_dim: int) -> None:
+        super().__init__()
+        self.regressor = nn.Linear(student_dim, teacher_dim)
+
+    def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+        """Return :func:`hint_loss` of the regressed student; a scalar."""
+        return hint_loss(self.regressor(student_BD), teacher_BE)
+
+
+def probabilistic_transfer_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+    """Return (1/B) Σ_i Σ_{j≠i} p_j|i ln(p_j|i / q_j|i); a scalar.
+
+    p_j|i = K(t_i, t_j) / Σ_{k≠i} K(t_i, t_k) with the kernel K(u, v) = ½ (1 + cos(u, v)), and q
+    likewise of the student. No gradient flows into the teacher's. Source: Passalis and Tefas,
+    "Learning Deep Representations with Probabilistic Knowledge Transfer" (2018), equations 4 to 7.
+    The authors' code takes the mean over all B² pairs, an example with itself among them.
+
+    Raises:
+        ValueError: if the batches differ in length, have fewer than two rows, hold NaN or a zero
+            vector.
+    """
+    check_batch(student_BD, teacher_BE)
+    with torch.no_grad():
+        log_p_BB = _log_neighbours(teacher_BE)
+    log_q_BB = _log_neighbours(student_BD)
+    return (log_p_BB.exp() * (log_p_BB - log_q_BB)).sum() / len(student_BD)
+
+
+def _log_neighbours(x_BD: Tensor) -> Tensor:
+    """Return ln p_j|i; the diagonal holds the logarithm of the smallest number, a probability of 0.
+
+    So does a pair of opposite vectors, whose kernel is 0: the divergence stays finite.
+    """
+    smallest = torch.finfo(x_BD.dtype).tiny
+    kernel_BB = 1 - cosine_dissimilarity(x_BD, x_BD)
+    kernel_BB = kernel_BB * (1 - torch.eye(len(x_BD), dtype=x_BD.dtype, device=x_BD.device))
+    kernel_BB = kernel_BB.clamp(min=smallest)
+    return (kernel_BB / kernel_BB.sum(dim=1, keepdim=True)).clamp(min=smallest).log()
+
+
+TEMPERATURE = 0.07
+PROJECTION_DIM = 128
+
+
+def contrastive_representation_loss(
+    student_BP: Tensor, teacher_BP: Tensor, n_examples: int, temperature: float = TEMPERATURE
+) -> Tensor:
+    """Return −(1/B) Σ_i [ln h(t_i, s_i) + Σ_{j≠i} ln(1 − h(t_i, s_j))]; a scalar.
+
+    h(t, s) = e^{t·s/τ} / (e^{t·s/τ} + N/M) is the critic, for rows of length 1 in a common space, N
+    the negatives of each positive and M = `n_examples` the size of the training set. Source: Tian,
+    Krishnan and Isola, "Contrastive Representation Distillation" (2020), equations 17 to 19. The
+    negatives are the N = B − 1 others of the batch, where the paper keeps a memory of the whole
+    training set; so each term needs no more than the batch.
+
+    Raises:
+        ValueError: if the shapes differ, there are fewer than two rows, or `n_examples` is below 1.
+    """
+    check_batch(student_BP, teacher_BP)
+    if student_BP.shape != teacher_BP.shape:
+        shapes = f"{list(student_BP.shape)} and {list(teacher_BP.shape)}"
+        raise ValueError(f"projections have shapes {shapes}; both must be in a common space")
+    if n_examples < 1:
+        raise ValueError(f"n_examples is {n_examples}; it must be at least 1")
+    n = len(student_BP)
+    # ln h and ln(1 − h) are log-sigmoids of ±(t·s/τ − ln(N/M)).
+    critic_BB = teacher_BP @ student_BP.T / temperature - math.log((n - 1) / n_examples)
+    own_BB = torch.eye(n, dtype=torch.bool, device=critic_BB.device)
+    terms_BB = functional.logsigmoid(torch.where(own_BB, critic_BB, -critic_BB))
+    return -terms_BB.sum() / n
+
+
+class ContrastiveRepresentationLoss(nn.Module):
+    """CRD behind linear projections of student and teacher, trained with the student."""
+
+    def __init__(
+        self,
+        student_dim: int,
+        teacher_dim: int,
+        n_examples: int,
+        *,
+        projection_dim: int = PROJECTION_DIM,
+        temperature: float = TEMPERATURE,
+    ) -> None:
+        super().__init__()
+        self.student_projection = nn.Linear(student_dim, projection_dim)
+        self.teacher_projection = nn.Linear(teacher_dim, projection_dim)
+        self.n_examples = n_examples
+        self.temperature = temperature
+
+    def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+        """Return :func:`contrastive_representation_loss` of the projections; a scalar.
+
+        The teacher's projection is trained too; no gradient flows into the teacher itself.
+        """
+        student_BP = functional.normalize(self.student_projection(student_BD), dim=1)
+        teacher_BP = functional.normalize(self.teacher_projection(teacher_BE.detach()), dim=1)
+        return contrastive_representation_loss(
+            student_BP, teacher_BP, self.n_examples, self.temperature
+        )
+
+
+DISTANCE_WEIGHT = 1.0
+ANGLE_WEIGHT = 2.0
+
+
+def relational_loss(
+    student_BD: Tensor,
+    teacher_BE: Tensor,
+    distance_weight: float = DISTANCE_WEIGHT,
+    angle_weight: float = ANGLE_WEIGHT,
+) -> Tensor:
+    """Return the weighted sum of the distance and the angle loss, RKD-DA; a scalar.
+
+    l_δ in both is the Huber loss with δ = 1. The paper sums over pairs and triples; these are the
+    means over all B² and B³, as in the authors' code, so the loss does not grow with the batch. The
+    shares of equal indices are 0.
+
+    Raises:
+        ValueError: as :func:`relational_distance_loss`.
+    """
+    distance = relational_distance_loss(student_BD, teacher_BE)
+    return distance_weight * distance + angle_weight * relational_angle_loss(student_BD, teacher_BE)
+
+
+def relational_distance_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+    """Return (1/B²) Σ_ij l_δ(ψ(t_i, t_j), ψ(s_i, s_j)) with ψ(u, v) = ‖u − v‖ / μ; a scalar.
+
+    μ is the mean of the distances above 0 in the batch. No gradient flows into the teacher's.
+
+    Raises:
+        ValueError: if the batches differ in length, have fewer than two rows or hold NaN.
+    """
+    check_batch(student_BD, teacher_BE)
+    with torch.no_grad():
+        target_BB = _relative_distances(teacher_BE)
+    return functional.smooth_l1_loss(_relative_distances(student_BD), target_BB)
+
+
+def relational_angle_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
+    """Return (1/B³) Σ_ijk l_δ(cos ∠ t_i t_j t_k, cos ∠ s_i s_j s_k); a scalar.
+
+    The cosine is that of the angle at j, 0 where two of the points coincide. No gradient flows into
+    the teacher's. Holds B²D + B³ elements.
+
+    Raises:
+        ValueError: if the batches differ in length or have fewer than two rows.
+    """
+    check_batch(student_BD, teacher_BE)
+    with torch.no_grad():
+        target_BBB = _angles(teacher_BE)
+    return functional.smooth_l1_loss(_angles(student_BD), target_BBB)
+
+
+def _relative_distances(x_BD: Tensor) -> Tensor:
+    d_BB = euclidean_dissimilarity(x_BD, x_BD)
+    apart_BB = d_BB.detach() > 0
+    if not apart_BB.any():
+        return d_BB
+    return d_BB / d_BB[apart_BB].mean()
+
+
+def _angles(x_BD: Tensor) -> Tensor:
+    towards_BBD = functional.normalize(x_BD[None, :, :] - x_BD[:, None, :], dim=2)
+    return towards_BBD @ towards_BBD.transpose(1, 2)
+
+
+def similarity_matching_loss(
+    student_BD: Tensor,
+    teacher_BE: Tensor,
+    student_dissimilarity: Dissimilarity = euclidean_dissimilarity,
+    teacher_dissimilarity: Dissimilarity = euclidean_dissimilarity,
+) -> Tensor:
+    """Return (1/B) ‖D^S − D^T‖_F, the root mean square difference of dissimilarities; a scalar.
+
+    D_ij = d(x_i, x_j), by default Euclidean. No gradient flows into the teacher's. Source: Yu et
+    al., "Learning Metrics from Teachers: Compact Networks for Image Embedding" (2019), the relative
+    teacher, there without 1/B; the works on probabilistic transfer call it MKT.
+
+    Raises:
+        ValueError: if the batches differ in length, have fewer than two rows, hold NaN or, under
+            cosine, a zero vector.
+    """
+    check_batch(student_BD, teacher_BE)
+    with torch.no_grad():
+        teacher_BB = teacher_dissimilarity(teacher_BE, teacher_BE)
+    difference_BB = student_dissimilarity(student_BD, student_BD) - teacher_BB
+    norm: Tensor = torch.linalg.matrix_norm(difference_BB)
+    return norm / len(student_BD)
+
+
+def soft_label_loss(student_BC: Tensor, teacher_BC: Tensor, temperature: float = 2.0) -> Tensor:
+    """Return T² · (1/B) Σ_i KL(softmax(teacher_i / T) ‖ softmax(student_i / T)); a scalar.
+
+    Both are logits of the same C classes. T² keeps the size of the gradient as T changes; no
+    gradient flows into the teacher's. Source: Hinton, Vinyals and Dean, "Distilling the Knowledge
+    in a Neural Network" (2015).
+
+    Raises:
+        ValueError: if the shapes differ, there are fewer than two rows, or `temperature` is not
+            above 0.
+    """
+    check_batch(student_BC, teacher_BC)
+    if student_BC.shape != teacher_BC.shape:
+        shapes = f"{list(student_BC.shape)} and {list(teacher_BC.shape)}"
+        raise ValueError(f"logits have shapes {shapes}; both must be of the same classes")
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}; it must be above 0")
+    student = functional.log_softmax(student_BC / temperature, dim=1)
+    teacher = functional.log_softmax(teacher_BC.detach() / temperature, dim=1)
+    divergence = functional.kl_div(student, teacher, reduction="batchmean", log_target=True)
+    return temperature**2 * divergence

@@ -1,0 +1,217 @@
+"""How likely two things are to have come from one source rather than two: generative similarity.
+
+Source: Marjieh, Kumar, Campbell et al., "Learning Human-Aligned Representations with Contrastive
+Learning and Generative Similarity" (2024). A source θ is drawn from a prior p(θ), then what is seen
+from p(x | θ). Two examples are as alike as
+
+    s_gen(x, y) = p(x, y | same) / p(x, y | different)
+                = ∫ p(x | θ) p(y | θ) p(θ) dθ / (p(x) p(y)),    p(x) = ∫ p(x | θ) p(θ) dθ.
+
+"Different" means drawn independently: the two sources may happen to be equal. s_gen is 0 or more,
+and 1 is where being told one says nothing of the other. Its logarithm is −∞ where the two cannot
+have come from one source.
+
+A model here gives ln s_gen in closed form, and triplets (x, y, z) with x and y of one source and z
+of another. :mod:`training.similarities.tree_hierarchy`
+and :mod:`training.similarities.program_kernel` have more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+Numbers = npt.NDArray[np.float64]
+Examples = npt.NDArray[Any]
+"""Examples of a model: ``float64[..., D]`` points, ``uint8[..., F]`` features, or ``int64[...]``
+numbers of categories, labels or programs, counted from 0."""
+
+
+class Triplets(NamedTuple):
+    """M triplets: of each, `anchor` and `same` come from one source, `different` from its own."""
+
+    anchor: Examples
+    same: Examples
+    different: Examples
+
+
+class GenerativeModel(Protocol):
+    """What is believed of how examples come about."""
+
+    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
+        """Return ln s_gen of examples that correspond; leading axes broadcast."""
+
+    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
+        """Draw `count` triplets, a row each."""
+
+
+class GaussianMixture:
+    """Points around one of K means, equally in all directions: x ~ N(μ_θ, σ² I).
+
+    With r_k(x) = p(k | x) ∝ p_k exp(−‖x − μ_k‖² / 2σ²), Bayes' rule gives the closed form
+
+        s_gen(x, y) = Σ_k r_k(x) r_k(y) / p_k                                     (the paper's H2).
+
+    Of two means that are equally frequent it is 1 + tanh(a(x)/2) tanh(a(y)/2), where a is the log
+    odds of the first: from 0, surely different, to 2, surely the same.
+
+    Args:
+        means: ``[K, D]``.
+        deviation: σ, the same for all.
+        weights: p_k, ``[K]``, scaled to sum 1; equal if there are none.
+
+    Raises:
+        ValueError: unless there are two or more means, all finite, σ > 0, and the weights are
+            positive and as many as the means.
+    """
+
+    def __init__(
+        self, means: Any, deviation: float = 1.0, weights: Sequence[float] | None = None
+    ) -> None:
+        self.means_KD: Numbers = np.asarray(means, dtype=np.float64)
+        if (
+            self.means_KD.ndim != 2
+            or len(self.means_KD) < 2
+            or not np.isfinite(self.means_KD).all()
+        ):
+            shape = list(self.means_KD.shape)
+            raise ValueError(f"means: have shape {shape}; they must be [K, D], K ≥ 2, and finite")
+        if not 0 < deviation < np.inf:
+            raise ValueError(f"deviation is {deviation:g}; it must be above 0 and finite")
+        self.deviation = deviation
+        self.prior_K = _prior("weights", weights, len(self.means_KD))
+
+    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
+        """See :class:`GenerativeModel`; examples are ``[..., D]``."""
+        joint = self.log_responsibilities(first) + self.log_responsibilities(second)
+        return _floats(logsumexp(joint - np.log(self.prior_K), axis=-1))
+
+    def log_responsibilities(self, x: Examples) -> Numbers:
+        """Return ln p(k | x) of points ``[..., D]``, ``float64[..., K]``."""
+        squares = np.square(np.asarray(x)[..., None, :] - self.means_KD).sum(axis=-1)
+        joint = np.log(self.prior_K) - squares / (2 * self.deviation**2)
+        return _floats(joint - logsumexp(joint, axis=-1, keepdims=True))
+
+    def sample(self, count: int, rng: np.random.Generator) -> tuple[Numbers, npt.NDArray[np.int64]]:
+        """Draw points, ``float64[count, D]``, and which mean each is drawn around."""
+        source = rng.choice(len(self.prior_K), size=count, p=self.prior_K)
+        return self._around(source, rng), source
+
+    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
+        """See :class:`GenerativeModel`; examples are ``float64[count, D]``."""
+        one, other = rng.choice(len(self.prior_K), size=(2, count), p=self.prior_K)
+        return Triplets(*(self._around(source, rng) for source in (one, one, other)))
+
+    def _around(self, source: npt.NDArray[np.int64], rng: np.random.Generator) -> Numbers:
+        shape = (len(source), self.means_KD.shape[1])
+        return self.means_KD[source] + self.deviation * rng.standard_normal(shape)
+
+
+class BetaBernoulli:
+    """F features that a source has each with a probability of its own: θ_f ~ Beta(α, β).
+
+    With n = f(x) + f(y), E[θ^n (1 − θ)^(2 − n)] over E[θ]^n E[1 − θ]^(2 − n) is, for one feature,
+
+        both have it     (α + 1) (α + β) / (α (α + β + 1))
+        neither has it   (β + 1) (α + β) / (β (α + β + 1))
+        one of them      (α + β) / (α + β + 1)                                    (the paper's I3)
+
+    and ln s_gen is the sum of the logarithms. With α = β it is a constant − ln(1 + 1/α) Σ (f(x) −
+    f(y))², and with any α / β so in proportion to |ln(α + β)| as both tend to 0: in the limit, up
+    to scale, generative similarity is minus the squared distance of the features.
+
+    Raises:
+        ValueError: unless there is a feature, and α and β are above 0 and finite.
+    """
+
+    def __init__(self, features: int, alpha: float = 1.0, beta: float = 1.0) -> None:
+        if features < 1:
+            raise ValueError(f"features is {features}; it must be at least 1")
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if not 0 < value < np.inf:
+                raise ValueError(f"{name} is {value:g}; it must be above 0 and finite")
+        self.features, self.alpha, self.beta = features, alpha, beta
+        total = alpha + beta
+        apart = np.log(total) - np.log1p(total)
+        # By the number of the two that have the feature.
+        self._log_3 = apart + np.array([np.log1p(1 / beta), 0.0, np.log1p(1 / alpha)])
+
+    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
+        """See :class:`GenerativeModel`; examples are 0/1, ``[..., F]``.
+
+        Raises:
+            ValueError: if the last axis is not F long or holds something else than 0 and 1.
+        """
+        has = self._check(first) + self._check(second)
+        return _floats(self._log_3[has].sum(axis=-1))
+
+    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
+        """See :class:`GenerativeModel`; examples are ``uint8[count, F]``."""
+        one, other = rng.beta(self.alpha, self.beta, size=(2, count, self.features))
+        draws = (rng.random((count, self.features)) < theta for theta in (one, one, other))
+        return Triplets(*(draw.astype(np.uint8) for draw in draws))
+
+    def _check(self, examples: Examples) -> npt.NDArray[np.int64]:
+        given = np.asarray(examples)
+        if given.shape[-1:] != (self.features,) or not np.isin(given, (0, 1)).all():
+            must = f"[..., {self.features}] of 0 and 1"
+            raise ValueError(f"features: have shape {list(given.shape)}; they must be {must}")
+        return given.astype(np.int64)
+
+
+class Categories:
+    """Examples of which all that is known is the category: s_gen is 1/p_c for the same, else 0.
+
+    Of the examples in a batch, those of the anchor's category are then all equally similar and no
+    others are at all, which is what supervised contrastive learning (SupCon) asks for.
+
+    Args:
+        weights: p_c, how frequent each of the C categories is, scaled to sum 1.
+
+    Raises:
+        ValueError: unless there are two weights or more, all positive.
+    """
+
+    def __init__(self, weights: Sequence[float] | Numbers) -> None:
+        self.prior_C = _prior("weights", weights, len(weights))
+
+    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
+        """See :class:`GenerativeModel`; examples are numbers of categories."""
+        one, other = (
+            check_numbers(first, len(self.prior_C)),
+            check_numbers(second, len(self.prior_C)),
+        )
+        return _floats(np.where(one == other, -np.log(self.prior_C[one]), -np.inf))
+
+    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
+        """See :class:`GenerativeModel`; `anchor` and `same` are equal."""
+        one, other = rng.choice(len(self.prior_C), size=(2, count), p=self.prior_C)
+        return Triplets(one, one.copy(), other)
+
+
+def _prior(name: str, weights: Sequence[float] | Numbers | None, count: int) -> Numbers:
+    given = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
+    if given.shape != (count,) or count < 2 or not ((given > 0) & np.isfinite(given)).all():
+        shown = np.array2string(given, threshold=8)
+        raise ValueError(f"{name}: are {shown}; they must be {max(2, count)} numbers above 0")
+    return _floats(given / given.sum())
+
+
+def check_numbers(examples: Examples, count: int) -> npt.NDArray[np.int64]:
+    """Return examples that are numbers of things, of which there are `count`.
+
+    Raises:
+        ValueError: unless they are whole numbers from 0 to below `count`.
+    """
+    given = np.asarray(examples)
+    if not np.issubdtype(given.dtype, np.integer) or not ((given >= 0) & (given < count)).all():
+        raise ValueError(f"examples: must be whole numbers from 0 to {count - 1}")
+    return given.astype(np.int64)
+
+
+def _floats(values: Any) -> Numbers:
+    return np.asarray(values, dtype=np.float64)

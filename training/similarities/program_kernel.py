@@ -1,0 +1,141 @@
+"""How alike programs are, by the parts that their parse trees share.
+
+Source: Moschitti, "Making Tree Kernels Practical for Natural Language Learning" (2006), after
+Vishwanathan and Smola (2002) for the subtree kernel.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from training.similarities.generative_models import Examples, Numbers, Triplets
+
+
+class ParseTree(NamedTuple):
+    """A node of a parse tree: its label, and the trees below it in their order."""
+
+    label: str
+    children: tuple[ParseTree, ...] = ()
+
+
+def parse_calls(lines: Sequence[str]) -> ParseTree:
+    """Parse a program whose lines are like ``l1 = line(p1(), p2(c1))``.
+
+    A line is a tree of its calls; a name that an earlier line was given to stands for that line's
+    tree, so that programs are compared by what they do and not by what their variables are called.
+    The program is the tree of all lines below one root.
+
+    Raises:
+        ValueError: naming the line that is no such call.
+    """
+    known: dict[str, ParseTree] = {}
+    parsed: list[ParseTree] = []
+    for line in lines:
+        try:
+            (statement,) = ast.parse(line).body
+        except (SyntaxError, ValueError):
+            raise ValueError(f"program: {line!a} must be like 'l1 = line(p1(), p2())'") from None
+        if (
+            not isinstance(statement, ast.Assign)
+            or len(statement.targets) != 1
+            or not isinstance(target := statement.targets[0], ast.Name)
+        ):
+            raise ValueError(f"program: {line!a} must be like 'l1 = line(p1(), p2())'")
+        parsed.append(_call(statement.value, known, line))
+        known[target.id] = parsed[-1]
+    return ParseTree("program", tuple(parsed))
+
+
+def _call(node: ast.expr, known: dict[str, ParseTree], line: str) -> ParseTree:
+    if isinstance(node, ast.Name) and node.id in known:
+        return known[node.id]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return ParseTree(node.func.id, tuple(_call(one, known, line) for one in node.args))
+    shown = ast.unparse(node)
+    raise ValueError(f"program: {line!a} holds {shown!a}, which is no call and no earlier name")
+
+
+def tree_kernel(
+    one: ParseTree, other: ParseTree, *, decay: float = 1.0, partial: bool = False
+) -> float:
+    """Return Σ Δ(n, m) over the nodes n of one tree and m of the other.
+
+    Without `partial` it is the subtree kernel: it counts the pairs of equal subtrees, a node with
+    all that stands below it. With `partial` it is the subset-tree kernel, whose fragments may end
+    above the leaves. With λ the `decay` and σ = 1 for `partial`, else 0,
+
+        Δ(n, m) = 0                                   if labels or labels of children differ,
+                  λ                                   if they have no children,
+                  λ Π_j (σ + Δ(n_j, m_j))             over the children otherwise.
+
+    A leaf counts as a tree of its own, where Moschitti begins with the node above it: the leaves of
+    a program are its calls, those of a sentence are its words.
+
+    Raises:
+        ValueError: unless the decay is above 0 and at most 1.
+    """
+    if not 0 < decay <= 1:
+        raise ValueError(f"decay is {decay:g}; it must be above 0 and at most 1")
+
+    @cache
+    def fragments(n: ParseTree, m: ParseTree) -> float:
+        if n.label != m.label or len(n.children) != len(m.children):
+            return 0.0
+        pairs = list(zip(n.children, m.children, strict=True))
+        if any(a.label != b.label for a, b in pairs):
+            return 0.0
+        product = decay
+        for a, b in pairs:
+            product *= partial + fragments(a, b)
+        return product
+
+    return sum(fragments(n, m) for n in _nodes(one) for m in _nodes(other))
+
+
+def _nodes(tree: ParseTree) -> list[ParseTree]:
+    return [tree, *(node for child in tree.children for node in _nodes(child))]
+
+
+class ProgramKernel:
+    """Programs that come in pairs the oftener, the more of their parse trees is shared.
+
+    Where the likelihood of what programs draw cannot be had, a kernel of the programs stands for
+    it: with κ(i, j) = k(i, j) / √(k(i, i) k(j, j)) of :func:`tree_kernel`,
+
+        p(i, j | same) ∝ κ(i, j),   p(i, j | different) = 1/N²,   s_gen(i, j) = κ(i, j) / mean κ.
+
+    Args:
+        programs: the N parse trees.
+        decay, partial: as in :func:`tree_kernel`.
+
+    Raises:
+        ValueError: if there are fewer than two programs, or the decay is out of its range.
+    """
+
+    def __init__(
+        self, programs: Sequence[ParseTree], *, decay: float = 1.0, partial: bool = False
+    ) -> None:
+        if len(programs) < 2:
+            raise ValueError(f"programs: are {len(programs)}; there must be two or more")
+        k_NN = np.array(
+            [[tree_kernel(a, b, decay=decay, partial=partial) for b in programs] for a in programs]
+        )
+        own_N = np.sqrt(np.diag(k_NN))
+        self.kernel_NN: Numbers = k_NN / own_N / own_N[:, None]
+
+    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
+        """Return ln s_gen of programs by their numbers; leading axes broadcast."""
+        with np.errstate(divide="ignore"):
+            table: Numbers = np.log(self.kernel_NN) - np.log(self.kernel_NN.mean())
+        return np.asarray(table[np.asarray(first), np.asarray(second)], dtype=np.float64)
+
+    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
+        """Draw numbers of programs, ``int64[count]`` each."""
+        n = len(self.kernel_NN)
+        pair = rng.choice(n * n, size=count, p=(self.kernel_NN / self.kernel_NN.sum()).ravel())
+        return Triplets(pair // n, pair % n, rng.integers(0, n, size=count))

@@ -1,0 +1,1 @@
+"""Soft labels: probabilities over classes, estimated for unlabelled documents."""

@@ -1,0 +1,58 @@
+"""The fair classifier beside an encoder: fitted to the same soft labels, over the same features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from encoder.classifier import Classifier
+from encoder.encoder import Inputs
+from encoder.features import Features, Floats, SpdFeatures
+from evaluation.baselines import fit_logistic, unit_scale
+from training.data import Tags
+from training.soft_labels.estimation import estimate_soft_labels
+from training.soft_labels.text_classifiers import bayes_weights, fit_ridge
+
+
+def fit_classifier(
+    features: Features, inputs: Inputs, tags: Tags, soft_labels: Floats | None, seed: int
+) -> Classifier | None:
+    """Fit a classifier to the documents trained on, or None where one cannot be.
+
+    `tags`, bool[N, C], hold the labels shown of the `inputs`; `soft_labels`, float32[N, C], are the
+    distributions over classes that the encoder learned from. For a method without soft labels they
+    are estimated from the labels shown (:func:`estimate_soft_labels`). Texts are classified by the
+    sum of the standardised scores of ridge regression and complement naive Bayes, which at a tenth
+    of Snippets' labels predicts better than logistic regression does at any strength; vectors by
+    logistic regression. There is none for documents of several classes, nor without labels of two.
+    """
+    several = bool((tags.sum(axis=1) > 1).any())
+    if several or isinstance(features, SpdFeatures) or int(tags.any(axis=0).sum()) < 2:
+        return None
+    rows: Any = features.transform(inputs)  # type: ignore[arg-type]
+    targets = estimate_soft_labels(rows, tags, seed) if soft_labels is None else soft_labels
+    if isinstance(rows, np.ndarray):
+        return _fit_vectors(rows, targets)
+    ridge = fit_ridge(rows, targets, seed)
+    weights = (ridge.coef_.T, bayes_weights(rows, targets))
+    biases = (ridge.intercept_, np.zeros(targets.shape[1]))
+    return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))
+
+
+def _fit_vectors(rows: Floats, targets: Floats) -> Classifier:
+    scale = unit_scale(rows)
+    model = fit_logistic(rows / scale, targets.argmax(axis=1))
+    weight = np.zeros((rows.shape[1], targets.shape[1]))
+    bias = np.full(targets.shape[1], -1e3)
+    # Of two classes scikit-learn keeps the second's decision alone.
+    signs = (-0.5, 0.5) if len(model.classes_) == 2 else (1.0,) * len(model.classes_)
+    rows_of = [0] * len(signs) if len(model.classes_) == 2 else range(len(signs))
+    for place, sign, row in zip(model.classes_, signs, rows_of, strict=True):
+        weight[:, place] = sign * model.coef_[row] / scale
+        bias[place] = sign * model.intercept_[row]
+    return Classifier((_float32(weight),), (_float32(bias),))
+
+
+def _float32(array: Any) -> Floats:
+    return np.ascontiguousarray(array, dtype=np.float32)

@@ -1,0 +1,100 @@
+"""How far an encoder's Hamming distances agree with a teacher's dissimilarities. No labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from encoder.codes import Codes, unpack_codes
+from encoder.features import Floats
+from training.objectives.dissimilarity import cosine_dissimilarity
+from training.objectives.perception_coherence import coherence_levels
+
+NEIGHBOURS = 100
+MAX_QUERIES = 1000
+MAX_DOCUMENTS = 10_000
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a student and a teacher agree on, from 0 to 1.
+
+    `coherence` is the mean coherence level of the queries, half of ties counted, as suits distances
+    of few values (:func:`training.objectives.perception_coherence.coherence_levels`). `neighbours`
+    is the share of the teacher's 100 nearest documents among the student's 100, ties by row.
+    """
+
+    coherence: float
+    neighbours: float
+    queries: int
+    documents: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return {
+            "level": self.coherence,
+            "neighbours": self.neighbours,
+            "queries": self.queries,
+            "documents": self.documents,
+        }
+
+
+def agreement(
+    query_codes: Codes,
+    database_codes: Codes,
+    query_vectors: Floats,
+    database_vectors: Floats,
+    seed: int = 0,
+) -> Agreement:
+    """Compare the order in which codes and a teacher's vectors put a database, query by query.
+
+    Hamming distance stands against cosine dissimilarity. At most 1,000 queries and 10,000 documents
+    are taken, drawn by `seed`.
+
+    Raises:
+        ValueError: if there is no query, or fewer than two documents, or a vector is zero or holds
+            NaN.
+    """
+    if not len(query_codes) or len(database_codes) < 2:
+        found = f"{len(query_codes)} queries and {len(database_codes)} documents"
+        raise ValueError(f"there are {found}; agreement needs a query and two documents")
+    rng = np.random.default_rng(seed)
+    queries = _sample(len(query_codes), MAX_QUERIES, rng)
+    documents = _sample(len(database_codes), MAX_DOCUMENTS, rng)
+    student_QN = _hamming(query_codes[queries], database_codes[documents])
+    teacher_QN = cosine_dissimilarity(
+        torch.from_numpy(query_vectors[queries]), torch.from_numpy(database_vectors[documents])
+    )
+    levels = coherence_levels(student_QN, teacher_QN, ties="middle")
+    k = min(NEIGHBOURS, len(documents))
+    return Agreement(
+        float(levels.mean()),
+        _shared(_nearest(student_QN, k), _nearest(teacher_QN, k)),
+        len(queries),
+        len(documents),
+    )
+
+
+def _sample(count: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    return np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
+
+
+def _hamming(x: Codes, y: Codes) -> Tensor:
+    signs_x, signs_y = (
+        torch.from_numpy(unpack_codes(codes).astype(np.float32) * 2 - 1) for codes in (x, y)
+    )
+    return (signs_x.shape[1] - signs_x @ signs_y.T) / 2
+
+
+def _nearest(d_QN: Tensor, k: int) -> Tensor:
+    return d_QN.sort(dim=1, stable=True).indices[:, :k]
+
+
+def _shared(x_QK: Tensor, y_QK: Tensor) -> float:
+    rows = zip(x_QK.numpy(), y_QK.numpy(), strict=True)
+    return float(np.mean([len(np.intersect1d(x, y)) / len(x) for x, y in rows]))

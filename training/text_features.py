@@ -1,0 +1,101 @@
+"""The features of texts: the terms of an encoder, their idf, and principal directions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from encoder.analyzers import UNICODE, Analyzer
+from encoder.features import Floats, TextFeatures
+from training.data import Rows, TrainingDataError
+
+MIN_DOCUMENTS = 2
+
+
+def frequent_terms(texts: Iterable[str], max_terms: int, analyzer: Analyzer = UNICODE) -> list[str]:
+    """Return the `max_terms` most frequent terms of an analyzer that occur in at least two texts.
+
+    The order is by count, then alphabetical, and so the same on every machine.
+
+    Raises:
+        TrainingDataError: if no term occurs in two texts.
+    """
+    counts: Counter[str] = Counter()
+    documents: Counter[str] = Counter()
+    for text in texts:
+        terms = analyzer.terms(text)
+        counts.update(terms)
+        documents.update(set(terms))
+    shared = (term for term in counts if documents[term] >= MIN_DOCUMENTS)
+    vocabulary = sorted(shared, key=lambda term: (-counts[term], term))[:max_terms]
+    if not vocabulary:
+        raise TrainingDataError("text: no term occurs in two documents")
+    return vocabulary
+
+
+def fit_text_features(
+    texts: Sequence[str],
+    max_terms: int,
+    weighting: str = "tf-idf",
+    analyzer: Analyzer = UNICODE,
+) -> TextFeatures:
+    """Return the features of `texts` over their most frequent terms.
+
+    ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, which make a query of four words as loud
+    as a document of four hundred; ``log-tf`` is ln(1 + tf).
+
+    Raises:
+        TrainingDataError: if no term occurs in two texts.
+    """
+    features = TextFeatures(
+        frequent_terms(texts, max_terms, analyzer), weighting="log", analyzer=analyzer
+    )
+    if weighting == "log-tf":
+        return features
+    return replace(features, idf=inverse_document_frequency(features, texts), l2_normalize=True)
+
+
+def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:
+    """Return `features` with the terms of `columns` alone, in the order they were in."""
+    kept = np.sort(columns)
+    return replace(
+        features,
+        vocabulary=[features.vocabulary[column] for column in kept],
+        idf=None if features.idf is None else features.idf[kept],
+    )
+
+
+def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> Floats:
+    """Return idf_v = ln((1 + N) / (1 + n_v)) + 1, scikit-learn's smoothed form, shape ``(V,)``."""
+    counts = features.count_terms(texts)
+    documents = np.bincount(counts.indices, minlength=features.dimension)
+    idf = np.log((1 + len(texts)) / (1 + documents)) + 1
+    return np.asarray(idf, dtype=np.float32)
+
+
+_DIRECTIONS = 200
+# Finding them takes several times the memory of the texts' places along them.
+_ROWS_FOR_DIRECTIONS = 100_000
+
+
+def principal_directions(rows: Any, seed: int) -> tuple[Floats, Floats]:
+    """Return at most 200 directions ``(K, V)`` and the places along them of `rows`, ``(N, K)``.
+
+    `rows` are weighted terms, a scipy matrix ``(N, V)``. Of more than a hundred thousand, so many
+    drawn at random tell the directions.
+    """
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+
+    size = max(1, min(_DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1))
+    svd = TruncatedSVD(size, random_state=seed)
+    if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
+        places = svd.fit_transform(rows)
+    else:
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
+        places = svd.fit(rows[np.sort(chosen)]).transform(rows)
+    return np.asarray(svd.components_), np.asarray(places)
