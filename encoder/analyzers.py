@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -39,6 +39,15 @@ _NOT_PLAIN = re.compile(
 # Soft hyphens, joiners and what only chooses a glyph: nothing that a reader sees.
 _INVISIBLE = re.compile("[\xad\u034f\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]")
 _GRAMS = re.compile(r"([1-9])-([1-9])grams")
+# Expressions, normal forms and stemmers hold the interpreter lock until they are done, so a long
+# text is worked on in pieces of about so many characters.
+PIECE = 16_384
+WORDS_AT_ONCE = 1024
+_SEPARATOR = re.compile(r"\W")
+# Normalising takes the square of a run of marks, so a text is normalised some characters at a time.
+# It is not cut between a character and the marks on it, unless these are more than anyone writes.
+NORMALIZED_AT_ONCE = 1024
+MOST_MARKS = 64
 # What begins the term of a run of characters, so that it is never taken for a word.
 GRAM_MARK = "~"
 
@@ -108,9 +117,12 @@ class Analyzer:
 
     def split(self, text: str) -> list[str]:
         """Return the words and pairs of characters of `text` in order, repeats included."""
+        if len(text) > PIECE:
+            return [word for words in self._word_lists(text) for word in words]
         if self.words == "words" or text.isascii():
             return _WORD.findall(text.lower())
-        return _split_unicode(text)
+        seen = _normalized(_INVISIBLE.sub("", text)).lower()
+        return _words_of_any_script(seen) if _NOT_PLAIN.search(seen) else _WORD.findall(seen)
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of `text`, repeats included: words in order, then runs of characters."""
@@ -118,13 +130,52 @@ class Analyzer:
         terms = words if self.language is None else self._stem(words)
         return terms if self.grams is None else terms + list(_runs(words, *self.grams))
 
+    def term_lists(self, text: str) -> Iterable[list[str]]:
+        """Return the terms of `text`, repeats included, those of a long text in several lists.
+
+        To go through a list of a million terms takes long, and so does to free it.
+        """
+        return (self.terms(text),) if len(text) <= PIECE else self._long_term_lists(text)
+
+    def _long_term_lists(self, text: str) -> Iterator[list[str]]:
+        for words in self._word_lists(text):
+            for start in range(0, len(words), WORDS_AT_ONCE):
+                some = words[start : start + WORDS_AT_ONCE]
+                yield some if self.language is None else self._stem(some)
+                if self.grams is not None:
+                    yield list(_runs(some, *self.grams))
+
+    def _word_lists(self, text: str) -> Iterator[list[str]]:
+        """Yield the words that :meth:`split` returns, some at a time."""
+        seen, separator = text, _SEPARATOR
+        is_plain = self.words == "words" or text.isascii()
+        if not is_plain:
+            seen = _normalized("".join(_INVISIBLE.sub("", part) for part in _parts(text)))
+        # Only of a sigma it matters what follows.
+        whole = (seen,) if "\u03a3" in seen else _parts(seen)
+        seen = "".join(part.lower() for part in whole)
+        is_plain = is_plain or not _NOT_PLAIN.search(seen)
+        if not is_plain:
+            separator = _expressions().separator
+        start = 0
+        while start < len(seen):
+            cut = separator.search(seen, start + PIECE)
+            piece = seen[start : cut.start() if cut else len(seen)]
+            yield _WORD.findall(piece) if is_plain else _words_of_any_script(piece)
+            start += len(piece)
+
     def _stem(self, words: list[str]) -> list[str]:
         try:
             stem: Callable[[list[str]], list[str]] = self._stemmers.stem
         except AttributeError:
             # A stemmer holds a buffer that two threads must not share.
             stem = self._stemmers.stem = Stemmer.Stemmer(self.language).stemWords
-        return stem(words)
+        if len(words) <= WORDS_AT_ONCE:
+            return stem(words)
+        starts = range(0, len(words), WORDS_AT_ONCE)
+        return [
+            stemmed for start in starts for stemmed in stem(words[start : start + WORDS_AT_ONCE])
+        ]
 
     def __reduce__(self) -> tuple[Callable[[str], Analyzer], tuple[str]]:
         return Analyzer.named, (self.name,)
@@ -155,6 +206,7 @@ class _Expressions(NamedTuple):
     run: re.Pattern[str]
     """A run in a script without spaces, or else a word of two characters or more."""
     spaceless: re.Pattern[str]
+    separator: re.Pattern[str]
 
 
 @cache
@@ -162,14 +214,40 @@ def _expressions() -> _Expressions:
     """Compile, in some milliseconds, what only texts beyond Latin need."""
     spaceless, spaced = character_class(SPACELESS), character_class(SPACED)
     return _Expressions(
-        re.compile(f"([{spaceless}]+)|([{spaced}]{{2,}})"), re.compile(f"[{spaceless}]")
+        re.compile(f"([{spaceless}]+)|([{spaced}]{{2,}})"),
+        re.compile(f"[{spaceless}]"),
+        re.compile(f"[^{spaceless}{spaced}]"),
     )
 
 
-def _split_unicode(text: str) -> list[str]:
-    seen = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).lower()
-    if not _NOT_PLAIN.search(seen):
-        return _WORD.findall(seen)
+def _parts(text: str) -> Iterator[str]:
+    for start in range(0, len(text), PIECE):
+        yield text[start : start + PIECE]
+
+
+def _normalized(text: str) -> str:
+    """Return the NFKC form of `text`."""
+    if len(text) <= NORMALIZED_AT_ONCE:
+        return unicodedata.normalize("NFKC", text)
+    parts, start = [], 0
+    while start < len(text):
+        end = start + NORMALIZED_AT_ONCE
+        last = end + MOST_MARKS
+        while end < min(last, len(text)) and _joins(text[end]):
+            end += 1
+        parts.append(unicodedata.normalize("NFKC", text[start:end]))
+        start = end
+    return "".join(parts)
+
+
+def _joins(character: str) -> bool:
+    """Return whether a character may become one with those before it, as marks and vowels do."""
+    first = unicodedata.normalize("NFKD", character)[0]
+    is_mark = unicodedata.category(first)[0] == "M" or unicodedata.combining(first) > 0
+    return is_mark or "\u1160" <= first <= "\u11ff"
+
+
+def _words_of_any_script(seen: str) -> list[str]:
     terms: list[str] = []
     for spaceless, word in _expressions().run.findall(seen):
         if word:
@@ -184,12 +262,10 @@ def _pairs(run: str) -> list[str]:
 
     A character has the marks that follow it with it: the vowels of Thai stand above consonants.
     """
-    units: list[str] = []
-    for character in run:
-        if units and unicodedata.category(character)[0] == "M":
-            units[-1] += character
-        else:
-            units.append(character)
+    starts = [place for place, one in enumerate(run) if unicodedata.category(one)[0] != "M"]
+    if not starts or starts[0]:
+        starts.insert(0, 0)
+    units = [run[start:end] for start, end in pairwise([*starts, len(run)])]
     return [a + b for a, b in pairwise(units)] or units
 
 

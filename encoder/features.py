@@ -7,7 +7,8 @@ the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from encoder.analyzers import WORDS, Analyzer, with_runs_of_words
+from encoder.analyzers import PIECE, WORDS, Analyzer, with_runs_of_words
 from encoder.spelling import Speller
 
 Floats = npt.NDArray[np.float32]
@@ -27,6 +28,9 @@ SparseRows = Any
 """A ``scipy.sparse.csr_array`` of shape ``(N, V)`` and dtype float32."""
 
 TermWeighting = Literal["count", "log", "binary"]
+
+MAX_CORRECTED = 256
+"""Unknown words of a query that are looked up. Who types a query mistypes fewer."""
 
 
 class QueryTerms(NamedTuple):
@@ -75,7 +79,7 @@ class TextFeatures:
 
     def count_terms(self, texts: Sequence[str]) -> SparseRows:
         """Return tf, float32 of shape ``(N, V)``, columns sorted within a row."""
-        return self._count(map(self.terms, texts))
+        return self._count(map(self._term_lists, texts))
 
     def weigh(self, counts: SparseRows) -> SparseRows:
         """Turn term counts into features; `counts` is left as it is."""
@@ -104,18 +108,19 @@ class TextFeatures:
 
         An unknown word of four letters or more counts as the known word one edit from it, if there
         is one: of several the one with the least idf, the most frequent, and then the first in the
-        vocabulary.
+        vocabulary. Of each text, the first :data:`MAX_CORRECTED` unknown words are looked up.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
         self._check(texts)
-        corrected = [self._correct(self.terms(text)) for text in texts]
-        counts = self._count(terms for terms, _ in corrected)
+        changes: list[dict[str, str | None]] = [{} for _ in texts]
+        pairs = zip(texts, changes, strict=True)
+        counts = self._count(self._corrected_lists(text, changed) for text, changed in pairs)
         recognized = np.diff(counts.indptr).tolist()
         known = [
-            QueryTerms(count, pairs)
-            for count, (_, pairs) in zip(recognized, corrected, strict=True)
+            QueryTerms(count, tuple((term, word) for term, word in changed.items() if word))
+            for count, changed in zip(recognized, changes, strict=True)
         ]
         return self.weigh(counts), known
 
@@ -123,29 +128,36 @@ class TextFeatures:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("text: this encoder takes a sequence of strings")
 
-    def _count(self, texts: Iterable[list[str]]) -> SparseRows:
+    def _term_lists(self, text: str) -> Iterable[list[str]]:
+        """Return the terms of a text, of a long one in several lists."""
+        if len(text) <= PIECE or self.max_words > 1:
+            return (self.terms(text),)
+        return self.analyzer.term_lists(text)
+
+    def _corrected_lists(self, text: str, changes: dict[str, str | None]) -> Iterator[list[str]]:
+        """Yield the terms of a query, and note what each unknown one was taken for."""
+        for terms in self._term_lists(text):
+            unknown = [term for term in terms if term not in self._columns]
+            for term in unknown:
+                if term not in changes and len(changes) < MAX_CORRECTED:
+                    changes[term] = self._speller.correct(term)
+            yield [changes.get(term) or term for term in terms] if unknown else terms
+
+    def _count(self, texts: Iterable[Iterable[list[str]]]) -> SparseRows:
         column_of = self._columns.get
-        columns: list[int] = []
-        ends = [0]
-        for terms in texts:
-            found = map(column_of, terms)
-            columns.extend(column for column in found if column is not None)
+        columns = array("i")
+        ends = array("i", [0])
+        for lists in texts:
+            for terms in lists:
+                found = map(column_of, terms)
+                columns.extend([column for column in found if column is not None])
             ends.append(len(columns))
         ones = np.ones(len(columns), dtype=np.float32)
-        indices = np.asarray(columns, dtype=np.int32)
+        indices = np.frombuffer(columns, dtype=np.int32)
         shape = (len(ends) - 1, self.dimension)
-        counts = sparse.csr_array((ones, indices, np.asarray(ends, dtype=np.int32)), shape=shape)
+        counts = sparse.csr_array((ones, indices, np.frombuffer(ends, dtype=np.int32)), shape=shape)
         counts.sum_duplicates()
         return counts
-
-    def _correct(self, terms: list[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
-        """Return `terms` with unknown words corrected, and the pairs of words that changed."""
-        unknown = [term for term in dict.fromkeys(terms) if term not in self._columns]
-        found = ((term, self._speller.correct(term)) for term in unknown)
-        changes = {term: known for term, known in found if known is not None}
-        if not changes:
-            return terms, ()
-        return [changes.get(term, term) for term in terms], tuple(changes.items())
 
     @cached_property
     def _speller(self) -> Speller:

@@ -18,6 +18,8 @@ from encoder.analyzers import is_spaceless
 MIN_UNKNOWN = 4
 """Shorter words are no slips: too many others lie one edit from them."""
 MIN_KNOWN = 3
+MAX_LENGTH = 64
+"""Longer words are no words. Their hashes would take the square of their length."""
 
 
 class Speller:
@@ -43,7 +45,7 @@ class Speller:
     def correct(self, word: str) -> str | None:
         """Return the known word one edit from `word`, None if there is none or `word` is no word.
 
-        Words with digits, words in scripts without spaces and short ones are left alone.
+        Words with digits, in scripts without spaces, short ones and overlong ones are left alone.
         """
         if not _is_word(word, MIN_UNKNOWN):
             return None
@@ -74,7 +76,7 @@ def is_one_edit(one: str, other: str) -> bool:
 
 
 def _is_word(term: str, least: int) -> bool:
-    return len(term) >= least and term.isalpha() and not is_spaceless(term)
+    return least <= len(term) <= MAX_LENGTH and term.isalpha() and not is_spaceless(term)
 
 
 def _hashes(word: str) -> list[int]:

@@ -28,6 +28,7 @@ from index.engines.protocol import Rows, places_of
 from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from index.lexical.bm25 import UNIT, inverse_frequency
 from index.lexical.segment import Scores, Segment, build_segment, join_segments
+from index.slices import checkpoint
 
 # A build takes in so many documents at a time, which bounds its memory.
 DOCUMENTS_AT_ONCE = 100_000
@@ -186,7 +187,9 @@ class LexicalIndex:
 
     def weigh(self, text: str, statistics: Sequence[float] | None = None) -> WeighedQuery:
         """Weigh the terms of a query, or do as when it had these `statistics`."""
-        counts = Counter(self.analyzer.terms(text))
+        counts: Counter[str] = Counter()
+        for terms in self.analyzer.term_lists(text):
+            counts.update(terms)
         if statistics is None:
             statistics = (self.average_length, *map(self._idf, counts))
         average_length, *idfs = statistics
@@ -209,6 +212,7 @@ class LexicalIndex:
         for segment, kinds in zip(self.segments, saturations, strict=True):
             scores = np.zeros(len(segment.rows), dtype=dtype)
             for number, term in numbered:
+                checkpoint()
                 segment.add_term(scores, number, (term.idf, term.repeats), kinds)
             if segment.live is not None:
                 scores[~segment.live] = 0
@@ -241,11 +245,12 @@ class LexicalIndex:
         return [segment.saturations(self.average_length) for segment in self.segments]
 
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
-        number_of, terms_of = self.vocabulary.__getitem__, self.analyzer.terms
+        number_of, lists_of = self.vocabulary.__getitem__, self.analyzer.term_lists
         numbers, lengths = array("i"), array("q")
         for _, text in documents:
             before = len(numbers)
-            numbers.extend(map(number_of, terms_of(text)))
+            for terms in lists_of(text):
+                numbers.extend(map(number_of, terms))
             lengths.append(len(numbers) - before)
         return build_segment(
             np.array([row for row, _ in documents], dtype=np.int64),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoder import analyzers
 from encoder.analyzers import UNICODE, WORDS, Analyzer, AnalyzerError, is_spaceless
 from encoder.characters import SPACED, SPACELESS
 
@@ -118,3 +120,42 @@ def test_the_characters_of_words_are_letters_marks_and_numbers_everywhere() -> N
         for number in range(int(first, 16), int(last or first, 16) + 1):
             character = chr(number)
             assert unicodedata.category(character)[0] in "LMN" or character == "_"
+
+
+any_script = st.text(
+    st.characters(codec="utf-8", max_codepoint=0x3FF)
+    | st.sampled_from(
+        "  ,.ΣσİßéЖ\u0301\u0316\u00ad中京ガか\u3099ｶﾞ가\u1100\u1161\u11a8ㄱㅏกำั\ufdfa。、\u3000"
+    )
+)
+
+
+@given(any_script, st.integers(1, 9))
+def test_a_long_text_has_the_terms_that_it_would_have_as_a_whole(text: str, size: int) -> None:
+    named = [WORDS, UNICODE, *map(Analyzer.named, ("unicode+german", "words+english+2-3grams"))]
+    whole = [(one.split(text), one.terms(text)) for one in named]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PIECE", "WORDS_AT_ONCE", "NORMALIZED_AT_ONCE"):
+            patch.setattr(analyzers, name, size)
+        assert [(one.split(text), one.terms(text)) for one in named] == whole
+        for one, (_, terms) in zip(named, whole, strict=True):
+            assert sorted(term for some in one.term_lists(text) for term in some) == sorted(terms)
+
+
+def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    pairs = (unicodedata.decomposition(one).split() for one in characters)
+    composed = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
+    assert len(composed) > 60
+    for one in characters:
+        first = unicodedata.normalize("NFKD", one)[0]
+        if first in composed or unicodedata.combining(first):
+            assert analyzers._joins(one), hex(ord(one))
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10**6, "e" + "\u0301\u0316" * 10**5, "ก" + "\u0e31" * 10**5]
+)
+def test_a_text_of_one_character_with_its_marks_takes_no_square_of_its_length(text: str) -> None:
+    # Squared, each of these takes minutes.
+    assert UNICODE.terms(text)

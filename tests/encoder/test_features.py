@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
+from encoder import analyzers
+from encoder import features as features_module
 from encoder.features import InputError, TermWeighting, TextFeatures, VectorFeatures
 from tests.support.encoders import WORDS, random_texts
 
@@ -97,6 +99,30 @@ def test_the_most_frequent_of_the_words_one_edit_away_is_taken() -> None:
     assert known.corrected == (("fomm", "form"),)
     (known,) = TextFeatures(words[:2], idf=idf[:2]).transform_queries(["forn"])[1]
     assert known.corrected == (("forn", "form"),)
+
+
+def test_the_first_unknown_words_of_a_query_are_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features_module, "MAX_CORRECTED", 2)
+    features = TextFeatures(["account", "balance"], weighting="count")
+    rows, (known,) = features.transform_queries(["acount nothing acount blance balance"])
+    assert known == (2, (("acount", "account"),))
+    assert rows.toarray().tolist() == [[2, 1]]
+
+
+@given(texts.filter(bool), st.integers(1, 9))
+def test_a_long_text_has_the_features_that_it_would_have_as_a_whole(
+    batch: list[str], size: int
+) -> None:
+    for max_words in (1, 2):
+        features = TextFeatures(vocabulary=WORDS, max_words=max_words)
+        rows, known = features.transform(batch), features.transform_queries(batch)
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (analyzers, features_module):
+                patch.setattr(module, "PIECE", size)
+            assert np.array_equal(features.transform(batch).toarray(), rows.toarray())
+            query_rows, query_terms = features.transform_queries(batch)
+        assert np.array_equal(query_rows.toarray(), known[0].toarray())
+        assert query_terms == known[1]
 
 
 @given(texts.filter(bool))

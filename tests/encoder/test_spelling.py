@@ -50,3 +50,11 @@ def test_short_words_numbers_and_other_scripts_are_left_alone(word: str) -> None
     assert (
         Speller(["cat", "2018", "xray", "b2b3", "北京大字", "~cart", "dogs"]).correct(word) is None
     )
+
+
+def test_overlong_words_are_left_alone() -> None:
+    known = "a" * 64
+    assert Speller([known]).correct("a" * 63) == known
+    assert Speller([known]).correct("a" * 65) is None
+    # Its hashes, were they made, would not fit into memory.
+    assert Speller([known, "a" * 10**6]).correct("a" * (10**6 - 1)) is None
