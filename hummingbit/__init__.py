@@ -6,16 +6,47 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from encoder.encoder import Encoder
     from hummingbit.async_client import AsyncClient
     from hummingbit.calls import ServiceError
     from hummingbit.client import Client
+    from hummingbit.embedded import Collection
+    from hummingbit.encoders import load_encoder
+    from hummingbit.hasher import SemanticHasher
+    from hummingbit.hits import Hits
+    from index.records import Hit
 
-MODULES = {"AsyncClient": "async_client", "Client": "client", "ServiceError": "calls"}
-__all__ = ["AsyncClient", "Client", "ServiceError"]
+MODULES = {
+    "AsyncClient": "hummingbit.async_client",
+    "Client": "hummingbit.client",
+    "Collection": "hummingbit.embedded",
+    "Encoder": "encoder.encoder",
+    "Hit": "index.records",
+    "Hits": "hummingbit.hits",
+    "SemanticHasher": "hummingbit.hasher",
+    "ServiceError": "hummingbit.calls",
+    "load_encoder": "hummingbit.encoders",
+}
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Collection",
+    "Encoder",
+    "Hit",
+    "Hits",
+    "SemanticHasher",
+    "ServiceError",
+    "load_encoder",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client when it is first asked for: commands that need none start without it."""
+    """Import a name when it is first asked for: the client needs none of what training does."""
     if name not in MODULES:
         raise AttributeError(f"module 'hummingbit' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"hummingbit.{MODULES[name]}"), name)
+    return getattr(importlib.import_module(MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that were not imported yet."""
+    return sorted({*globals(), *__all__})

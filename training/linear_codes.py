@@ -6,6 +6,7 @@ Labels are not used; they only judge the outcome.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +36,7 @@ def train_linear(
     parts = split(data, recipe)
     features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
-    if min(rows.shape) < recipe.n_bits:
+    if recipe.method != "lsh" and min(rows.shape) < recipe.n_bits:
         found = f"{rows.shape[0]:,} documents with {rows.shape[1]:,} features"
         raise TrainingDataError(f"n_bits is {recipe.n_bits}, more than {found} can fill")
     weight, thresholds = LINEAR_METHODS[recipe.method](rows, recipe.n_bits, recipe.seed)
@@ -86,9 +87,14 @@ def fit_lsh(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
     Source: Charikar, "Similarity Estimation Techniques from Rounding Algorithms" (2002); the
     directions are scikit-learn's.
     """
+    from sklearn.exceptions import DataDimensionalityWarning  # noqa: PLC0415
     from sklearn.random_projection import GaussianRandomProjection  # noqa: PLC0415
 
-    projection = GaussianRandomProjection(n_bits, random_state=seed).fit(rows)
+    projection = GaussianRandomProjection(n_bits, random_state=seed)
+    with warnings.catch_warnings():
+        # More directions than features is what codes of short vectors need.
+        warnings.simplefilter("ignore", DataDimensionalityWarning)
+        projection.fit(rows)
     weight = np.ascontiguousarray(projection.components_.T, dtype=np.float32)
     return weight, _means(rows, weight)
 

@@ -51,6 +51,20 @@ METHODS: Mapping[str, Method] = {
 """The methods of Ñanculef et al. 2020, section 4, by name, and the inverse cloze task alone."""
 
 
+def default_method(classes: int, width: int | None, rows: int, n_bits: int) -> str:
+    """Return the method for a corpus where nobody names one.
+
+    `classes` is the number of labels; `width` the length of vectors, None for texts. Without labels
+    of two classes, texts are learned by ict and vectors by itq, or by lsh where they have fewer
+    numbers, or are fewer, than a code has bits.
+    """
+    if classes > 1:
+        return "ssb-vae"
+    if width is None:
+        return "ict"
+    return "itq" if min(width, rows) >= n_bits else "lsh"
+
+
 def setting(default: Any, help_text: str, *choices: str) -> Any:
     """Return the field of a setting, from which the command line makes a flag."""
     return field(default=default, metadata={"help": help_text, "choices": choices or None})

@@ -1,0 +1,300 @@
+"""Collections in this process, without a service: numpy and pandas in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from corpus.layout import Layout
+from encoder.encoder import Encoder
+from evaluation.collection import RelevanceSettings
+from evaluation.metrics.names import DEFAULT_METRICS
+from evaluation.reports.job import read_shown, run_job
+from evaluation.reports.report import Report
+from hummingbit.encoders import install_encoder
+from hummingbit.hits import Hits
+from hummingbit.inputs import documents_of, frame, layout_of, query_of
+from hummingbit.sharing import FolderKey, acquire, borrowed, release
+from index.backend import MAX_K, CollectionBackend
+from index.data_folder import DataFolder
+from index.errors import InputError
+from index.filters import Filter, parse_filter
+from index.records import Hybrid, Query, Rescore, StoredDocument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hummingbit.hasher import SemanticHasher
+
+
+class Collection:
+    """A collection of a data folder, in this process. All methods are thread-safe.
+
+    The command line and the service open the same collections. One process at a time writes to a
+    data folder: while a service has it, use :class:`hummingbit.Client`, or open it read-only.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from hummingbit import Collection, SemanticHasher
+    >>> texts = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
+    >>> hasher = SemanticHasher(n_bits=16, method="lsh").fit(texts * 10)
+    >>> with Collection.create(mkdtemp(), "demo", encoder=hasher) as collection:
+    ...     written = collection.add(texts, ids=["a", "b", "c", "d"])
+    ...     hits = collection.search("cats", limit=2)
+    >>> hits.ids[0]
+    'b'
+    """
+
+    def __init__(self, key: FolderKey, folder: DataFolder, name: str) -> None:
+        self._key = key
+        self._folder = folder
+        self._collection: CollectionBackend = folder.collection(name)
+        self._is_open = True
+
+    @classmethod
+    def open(cls, folder: str | Path, name: str, *, read_only: bool = False) -> Self:
+        """Open the collection `name` of the data folder `folder`.
+
+        Raises:
+            UnknownCollection: if there is none of that name.
+            DataFolderInUse: unless `read_only`, if another process is writing to the folder.
+            DataFolderError: if there is no such folder, or it cannot be read.
+        """
+        path = Path(folder)
+        # Opening for writing would make a folder of a misspelt name.
+        DataFolder(path, writable=False, indexed=False).close()
+        return cls._take(path, name, writable=not read_only)
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        name: str,
+        *,
+        encoder: SemanticHasher | str | Path | None = None,
+        n_bits: int | None = None,
+    ) -> Self:
+        """Make the collection `name` in the data folder `folder`, which is made if it is missing.
+
+        `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, or its name in the data
+        folder. Without it, the collection takes codes of `n_bits`. One that is there is opened.
+
+        Raises:
+            InputError: if the name or `n_bits` cannot be, or of `encoder` and `n_bits` both or none
+                are given.
+            ArtifactError: if `encoder` is not an intact encoder.
+            CollectionExists: if the name is taken by a collection with other settings.
+            DataFolderInUse: if another process is writing to the folder.
+        """
+        path = Path(folder)
+        with borrowed(path) as opened:
+            known = None if encoder is None else install_encoder(opened, encoder, name)
+            opened.create_collection(name, encoder=known, n_bits=n_bits)
+            return cls._take(path, name, writable=True)
+
+    @classmethod
+    def _take(cls, path: Path, name: str, *, writable: bool) -> Self:
+        key = (path.resolve(), writable)
+        folder = acquire(key)
+        try:
+            return cls(key, folder, name)
+        except BaseException:
+            release(key)
+            raise
+
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+        return self._collection.name
+
+    @property
+    def n_bits(self) -> int:
+        """Bits in a code."""
+        return self._collection.n_bits
+
+    @property
+    def generation(self) -> int:
+        """The number of writes so far that changed anything."""
+        return self._collection.generation
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What makes the codes; None where documents bring them."""
+        return self._collection.encoder
+
+    def __len__(self) -> int:
+        return len(self._collection)
+
+    def __repr__(self) -> str:
+        made = self._collection.encoder_name
+        encoder = "codes" if made is None else f"encoder {made!r}"
+        return f"<Collection {self.name!r}: {len(self):,} documents, {self.n_bits} bits, {encoder}>"
+
+    def add(
+        self,
+        documents: Any,
+        *,
+        ids: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None = None,
+        payloads: Sequence[Mapping[str, Any]] | None = None,
+        id_field: str | None = None,
+        text_field: str | Sequence[str] | None = None,
+        label_field: str | None = None,
+        payload_fields: Sequence[str] | None = None,
+    ) -> int:
+        """Add documents, and replace those whose id is there: all of them, or none on an error.
+
+        `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (``id``,
+        ``text``, ``vector`` or ``code``, ``label`` or ``labels``, ``payload``), or the rows of a
+        pandas DataFrame. The names of fields are as in ``hummingbit index build``; other columns
+        join the payload. Documents without an id are numbered, from the
+        number of documents on. Returns how many documents were written.
+
+        Raises:
+            DocumentError: if a document is not right; it names the field.
+            InputError: if the encoder does not take such documents, if there are not as many ids,
+                labels or payloads as documents, or if the number of one without an id is taken.
+            StoreError: if the collection cannot be written, or is open for reading only.
+        """
+        layout = layout_of(id_field, text_field, label_field, payload_fields)
+        given = documents_of(
+            documents, layout, ids=ids, labels=labels, payloads=payloads, first=len(self)
+        )
+        numbered = [document.id for document, was_given in given if not was_given]
+        taken = sorted(self._collection.existing(numbered))
+        if taken:
+            found = f"document {taken[0]!a} exists already"
+            raise InputError("ids", f"are not given, and {found}; name the documents' own ids")
+        return self._collection.upsert([document for document, _ in given]).upserted
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete the documents with these ids, and return how many there were."""
+        return self._collection.delete(list(ids)).deleted
+
+    def get(self, id: str) -> StoredDocument | None:  # noqa: A002
+        """Return a document by its id, None if there is none."""
+        return self._collection.get(id)
+
+    def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
+        """Return for how many documents the payload matches `filter`."""
+        return self._collection.count(_filter(filter))
+
+    def search(
+        self,
+        query: Any = None,
+        *,
+        code: str | None = None,
+        id: str | None = None,  # noqa: A002
+        limit: int = 10,
+        radius: int | None = None,
+        ranking: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        offset: int = 0,
+        codes_weight: float | None = None,
+        rescore: str | None = None,
+    ) -> Hits:
+        """Return the best hits for a text or vector, a packed `code` in hexadecimal, or an `id`.
+
+        All else is as in ``POST /v1/collections/{name}/search``.
+
+        Raises:
+            InputError: naming what of the search is not right.
+        """
+        if query is not None and (code, id) != (None, None):
+            raise InputError("query", "is given beside code or id; only one of the three can be")
+        one = Query(code=code, id=id) if query is None else query_of(query)
+        found = self.search_many(
+            [one],
+            limit=limit,
+            radius=radius,
+            ranking=ranking,
+            filter=filter,
+            offset=offset,
+            codes_weight=codes_weight,
+            rescore=rescore,
+        )
+        return found[0]
+
+    def search_many(
+        self,
+        queries: Any,
+        *,
+        limit: int = 10,
+        radius: int | None = None,
+        ranking: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        offset: int = 0,
+        codes_weight: float | None = None,
+        rescore: str | None = None,
+    ) -> list[Hits]:
+        """Return the hits of each of several texts or vectors ``(N, D)``, all of one generation.
+
+        Options and errors are those of :meth:`search`.
+        """
+        if not 1 <= limit <= MAX_K:
+            raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
+        asked = [one if isinstance(one, Query) else query_of(one) for one in queries]
+        found = self._collection.search(
+            asked,
+            limit,
+            radius,
+            ranking=ranking,
+            filter=_filter(filter),
+            offset=offset,
+            with_payload=True,
+            with_text=True,
+            with_cursor=False,
+            hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
+            rescore=None if rescore is None else Rescore(rescore),
+        )
+        return [Hits(found, place) for place in range(len(asked))]
+
+    def evaluate(
+        self,
+        queries: Any,
+        labels: Sequence[Any] | None = None,
+        *,
+        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        ids: Sequence[Any] | None = None,
+        metrics: Iterable[str] = DEFAULT_METRICS,
+        label_field: str = "label",
+        exclude_self: bool = False,
+    ) -> Report:
+        """Evaluate the collection against queries, as ``hummingbit evaluate`` does.
+
+        `queries` are given as documents are to :meth:`add`. Documents are relevant to a query if
+        they have a label in common or, with `qrels`, as judged: grades by query id and document id.
+        The report's `metrics` have a name, a value as served, and a tie-averaged one, `expected`.
+
+        Raises:
+            MetricError, EvaluationError: if a metric, the labels or the judgements are not right.
+            InputError: if the encoder does not take such queries.
+        """
+        given = [one for one, _ in documents_of(queries, Layout(), ids=ids, labels=labels)]
+        shown = read_shown(self._folder, self._collection)
+        settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
+        return run_job(self._collection, given, metrics, settings, shown).report
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the documents by row: id, text, code, and a column for each payload field."""
+        stored = self._collection.contents()
+        rows = [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
+        return frame(rows, ["id", "text", "code"])
+
+    def close(self) -> None:
+        """Close the collection; the last one of a data folder closes that, too."""
+        if self._is_open:
+            self._is_open = False
+            release(self._key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _filter(given: Mapping[str, Any] | None) -> Filter | None:
+    return None if given is None else parse_filter(given)

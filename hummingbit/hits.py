@@ -1,0 +1,85 @@
+"""What a search in this process finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import shorten
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from hummingbit.inputs import frame
+from index.records import Hit, SearchResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPR_TEXT = 60
+"""Characters of a hit's text that its line shows."""
+
+
+class Hits(Sequence[Hit]):
+    """The hits of one query, best first."""
+
+    def __init__(self, found: SearchResult, place: int) -> None:
+        self._hits = found.hits[place]
+        self.generation = found.generation
+        """The state of the collection that was searched: the number of writes before it."""
+        self.ranking = found.rescored_by or found.rankings[place]
+        """What ordered the hits."""
+        terms = found.queries.terms[place]
+        self.recognized_terms: int | None = None if terms is None else terms.recognized_terms
+        """How many words of the query the encoder knows; None where the query is not a text."""
+        self.corrected: list[tuple[str, str]] = [] if terms is None else [*terms.corrected]
+        """Unknown words of the query, and the known words that were searched for as well."""
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Hit]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
+        return self._hits[place]
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __repr__(self) -> str:
+        """Return a line for each hit, for interactive use."""
+        lines = [f"{hit.score:9.3f}  {hit.id}  {_beginning(hit)}".rstrip() for hit in self._hits]
+        return "\n".join(lines) or "no hits"
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the documents found."""
+        return [hit.id for hit in self._hits]
+
+    @property
+    def distances(self) -> npt.NDArray[np.int64]:
+        """Hamming distances from the query's code, ``int64[k]``."""
+        return np.array([hit.distance for hit in self._hits], dtype=np.int64)
+
+    @property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """The scores of the ranking, the higher the better, ``float64[k]``."""
+        return np.array([hit.score for hit in self._hits], dtype=np.float64)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row for each hit: id, distance, score, text, and a column a payload field."""
+        rows = [
+            {
+                **(hit.payload or {}),
+                "id": hit.id,
+                "distance": hit.distance,
+                "score": hit.score,
+                "text": hit.text,
+            }
+            for hit in self._hits
+        ]
+        return frame(rows, ["id", "distance", "score", "text"])
+
+
+def _beginning(hit: Hit) -> str:
+    return "" if hit.text is None else shorten(hit.text, REPR_TEXT, placeholder=" …")

@@ -1,0 +1,190 @@
+"""Collections in this process: what goes in, what is found, and who else may write."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hummingbit.embedded
+from corpus.document import DocumentError
+from encoder.codes import code_to_hex
+from hummingbit import Collection, SemanticHasher
+from index.data_folder import DataFolder
+from index.errors import (
+    CollectionExists,
+    DataFolderError,
+    DataFolderInUse,
+    InputError,
+    StoreError,
+    UnknownCollection,
+)
+
+TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
+IDS = ["a", "b", "c", "d"]
+LABELS = ["pets", "pets", "money", "money"]
+
+
+@pytest.fixture(scope="module")
+def hasher() -> SemanticHasher:
+    return SemanticHasher(n_bits=16, method="lsh").fit(TEXTS * 10, LABELS * 10)
+
+
+@pytest.fixture
+def collection(tmp_path: Path, hasher: SemanticHasher) -> Iterator[Collection]:
+    with Collection.create(tmp_path / "data", "demo", encoder=hasher) as made:
+        yield made
+
+
+def test_texts_are_found_by_their_words_and_by_their_codes(collection: Collection) -> None:
+    assert collection.add(TEXTS, ids=IDS, labels=LABELS) == 4
+    hits = collection.search("bond", limit=4)
+    assert hits.ranking == "hybrid"
+    assert hits.ids[0] == "d"
+    assert hits[0].payload == {"label": "money"}
+    assert hits[0].text == "a bond or a stock"
+    assert "d  a bond or a stock" in repr(hits)
+    assert hits.recognized_terms == 1
+    nearest = collection.search(id="b", ranking="hamming", limit=1)
+    assert nearest.ids == ["b"]
+    assert nearest.distances.tolist() == [0]
+    assert len(collection) == 4
+    assert repr(collection) == "<Collection 'demo': 4 documents, 16 bits, encoder 'demo'>"
+
+
+def test_several_queries_are_answered_as_each_alone(collection: Collection) -> None:
+    collection.add(TEXTS, ids=IDS)
+    together = collection.search_many(["cats", "bonds"], limit=2, ranking="hamming")
+    alone = [collection.search(text, limit=2, ranking="hamming") for text in ["cats", "bonds"]]
+    assert [hits.ids for hits in together] == [hits.ids for hits in alone]
+    np.testing.assert_array_equal(together[0].scores, alone[0].scores)
+
+
+def test_frames_go_in_and_come_out(collection: Collection) -> None:
+    given = pd.DataFrame(
+        {
+            "key": [7, 8, 9],
+            "title": ["a cat", "a dog", None],
+            "body": ["and a dog", "and a cat", "stocks"],
+            "topic": ["pets", "pets", float("nan")],
+            "year": [2001, 2002, 2003],
+        }
+    )
+    text = ["title", "body"]
+    assert collection.add(given, id_field="key", text_field=text, label_field="topic") == 3
+    stored = collection.to_pandas().set_index("id")
+    assert stored.loc["7", "text"] == "a cat\nand a dog"
+    assert stored.loc["9", "text"] == "stocks"
+    assert stored["year"].tolist() == [2001, 2002, 2003]
+    found = collection.search("dog", filter={"field": "year", "gte": 2002}, limit=5).to_pandas()
+    assert found["id"].tolist()[0] == "8"
+    assert found["label"].tolist()[0] == "pets"
+    assert set(found["year"]) == {2002, 2003}
+
+
+def test_vectors_and_codes_go_in(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(50, 12))
+    hasher = SemanticHasher(n_bits=8).fit(vectors)
+    with Collection.create(tmp_path, "vectors", encoder=hasher) as one:
+        one.add(vectors)
+        assert one.search(vectors[3], limit=1, ranking="hamming").distances[0] == 0
+    with Collection.create(tmp_path, "codes", n_bits=8) as other:
+        codes = [code_to_hex(code) for code in hasher.transform(vectors)]
+        other.add([{"id": str(i), "code": code} for i, code in enumerate(codes)])
+        hits = other.search(code=codes[3], limit=50)
+        bits = np.unpackbits(hasher.transform(vectors), axis=1)
+        expected = np.sort((bits != bits[3]).sum(axis=1))
+        assert hits.distances.tolist() == expected.tolist()
+
+
+def test_documents_without_ids_are_numbered_and_replace_none(collection: Collection) -> None:
+    collection.add(TEXTS[:2])
+    collection.add(TEXTS[2:])
+    assert sorted(collection.to_pandas()["id"]) == ["0", "1", "2", "3"]
+    collection.delete(["0"])
+    with pytest.raises(InputError, match="document '3' exists already"):
+        collection.add(["a cat"])
+    assert len(collection) == 3
+
+
+def test_an_error_names_the_document_and_writes_nothing(collection: Collection) -> None:
+    with pytest.raises(DocumentError, match=r"documents\[1\]\.text"):
+        collection.add(["a cat", "\ud800"])
+    with pytest.raises(InputError, match="ids: there are 1 of them for 2 documents"):
+        collection.add(["a", "b"], ids=["x"])
+    with pytest.raises(InputError, match="documents: is one str"):
+        collection.add("a cat")
+    with pytest.raises(InputError, match="only one of the three"):
+        collection.search("a", id="b")
+    assert len(collection) == 0
+    assert collection.generation == 0
+
+
+def test_evaluation_is_that_of_the_command_line(collection: Collection) -> None:
+    collection.add(TEXTS, ids=IDS, labels=LABELS)
+    report = collection.evaluate(["cat", "bond"], ["pets", "money"], metrics=["P@1", "mAP@100"])
+    assert report.queries == 2
+    assert {one.name: one.expected for one in report.metrics}["P@1"] == 1
+    judged = collection.evaluate(["cat"], ids=["q"], qrels={"q": {"a": 1}}, metrics=["MRR"])
+    assert 0 < judged.metrics[0].expected <= 1
+
+
+def test_collections_of_one_folder_are_open_together(
+    tmp_path: Path, hasher: SemanticHasher
+) -> None:
+    with Collection.create(tmp_path, "one", encoder=hasher) as one:
+        one.add(TEXTS, ids=IDS)
+        with Collection.open(tmp_path, "one") as again:
+            assert again.search("cats").ids == one.search("cats").ids
+            again.delete(["a"])
+            assert len(one) == 3
+        with (
+            pytest.raises(DataFolderInUse),
+            DataFolder(tmp_path, writable=True),
+        ):
+            pass
+        with Collection.open(tmp_path, "one", read_only=True) as reader:
+            assert len(reader) == 3
+            with pytest.raises(StoreError, match="is open for reading only"):
+                reader.add(["a cat"])
+    DataFolder(tmp_path, writable=True).close()
+
+
+def test_the_encoder_is_copied_once(tmp_path: Path, hasher: SemanticHasher) -> None:
+    saved = hasher.save(tmp_path / "saved")
+    data = tmp_path / "data"
+    for name, given in (("one", hasher), ("two", saved), ("three", "one")):
+        Collection.create(data, name, encoder=given).close()
+    assert [path.name for path in (data / "encoders").iterdir()] == ["one"]
+    other = SemanticHasher(n_bits=24, method="lsh").fit(TEXTS * 10)
+    with pytest.raises(CollectionExists):
+        Collection.create(data, "one", encoder=other)
+
+
+def test_a_collection_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(DataFolderError):
+        Collection.open(tmp_path / "missing", "demo")
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnknownCollection):
+        Collection.open(tmp_path / "empty", "demo", read_only=True)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"radius": -1}, {"ranking": "magic"}, {"filter": {"x": 1}}]
+)
+def test_a_search_names_what_is_wrong(collection: Collection, wrong: dict[str, Any]) -> None:
+    collection.add(TEXTS, ids=IDS)
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        collection.search("a cat", **wrong)
+
+
+def test_the_examples_of_its_docstrings_hold() -> None:
+    found = doctest.testmod(hummingbit.embedded)
+    assert found.attempted > 0
+    assert not found.failed

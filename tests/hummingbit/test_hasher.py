@@ -1,0 +1,170 @@
+"""The scikit-learn estimator: its contract, its labels, and what it saves."""
+
+from __future__ import annotations
+
+import doctest
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import hummingbit.hasher
+from encoder.artifact import ArtifactError
+from hummingbit import SemanticHasher, load_encoder
+
+PETS = ["a cat and a dog play", "the dog barks at a cat", "cats like milk", "dogs like bones"]
+MONEY = ["stocks and bonds fall", "a bond pays interest", "banks lend money", "money buys stocks"]
+TEXTS = [f"{text} {i}" for i in range(8) for text in PETS + MONEY]
+LABELS = ["pets" if i % 8 < 4 else "money" for i in range(64)]
+
+
+def without_array_api(check: Any) -> bool:
+    """Tell whether a check runs without SciPy's switch for other kinds of arrays."""
+    return bool(getattr(check, "func", check).__name__ != "check_array_api_input")
+
+
+@parametrize_with_checks([SemanticHasher(n_bits=8, epochs=1)])  # type: ignore[untyped-decorator]
+def test_vectors_pass_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
+    if not without_array_api(check):
+        pytest.skip("SCIPY_ARRAY_API is not set")
+    check(estimator)
+
+
+def test_labelled_texts_get_codes_that_tell_their_classes(tmp_path: Path) -> None:
+    hasher = SemanticHasher(n_bits=16, epochs=10).fit(TEXTS, LABELS)
+    assert hasher.method_ == "ssb-vae"
+    assert hasher.classes_.tolist() == ["money", "pets"]
+    assert hasher.score(TEXTS, LABELS) > 0.9
+    codes = hasher.transform(TEXTS)
+    assert codes.shape == (64, 2)
+    assert codes.dtype == np.uint8
+    again = load_encoder(hasher.save(tmp_path / "saved"))
+    np.testing.assert_array_equal(again.encode(TEXTS), codes)
+    with pytest.raises(ArtifactError, match="already exists"):
+        hasher.save(tmp_path / "saved")
+
+
+def average_precision(relevant: npt.NDArray[np.bool_]) -> float:
+    """Return the mean of P@r over the ranks r, from 1, at which something relevant is."""
+    ranks = np.flatnonzero(relevant) + 1
+    return float(np.mean([relevant[:rank].mean() for rank in ranks]))
+
+
+def test_the_score_is_the_average_precision_over_random_orders_of_ties() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 16)), np.arange(30) % 3
+    hasher = SemanticHasher(n_bits=16, method="itq").fit(X, y)
+    bits = np.unpackbits(hasher.transform(X), axis=1)
+    distances = (bits[:, None] != bits[None]).sum(axis=2)
+    drawn = [
+        average_precision(y[np.lexsort((rng.random(30), row))] == own)
+        for _ in range(200)
+        for row, own in zip(distances, y, strict=True)
+    ]
+    assert hasher.score(X, y) == pytest.approx(np.mean(drawn), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("y", "labelled"),
+    [
+        (["a", None, "b", ""] * 8, 16),
+        (np.array([0, -1, 1, -1] * 8), 16),
+        (np.array([0.0, np.nan, 1.0, -1.0] * 8), 16),
+        (pd.Series(["a", None, "b", float("nan")] * 8, index=range(100, 132)), 16),
+        ([("a", "b"), (), ("b",), []] * 8, 16),
+        (np.array([[1, 0], [0, 0], [1, 1], [0, 1]] * 8), 24),
+    ],
+)
+def test_rows_without_a_label_are_unlabelled(y: Any, labelled: int) -> None:
+    hasher = SemanticHasher(n_bits=8, epochs=1).fit(TEXTS[:32], y)
+    assert hasher.encoder_.metadata["trained_on"]["labelled"] == labelled
+    assert len(hasher.classes_) == 2
+
+
+@pytest.mark.parametrize(
+    ("X", "method"),
+    [(TEXTS, "ict"), (np.eye(20), "itq"), (np.eye(20)[:, :4], "lsh"), (np.eye(20)[:6], "lsh")],
+)
+def test_without_labels_the_rows_choose_the_method(X: Any, method: str) -> None:
+    assert SemanticHasher(n_bits=8, epochs=1).fit(X).method_ == method
+
+
+def test_the_same_seed_gives_the_same_codes() -> None:
+    one, other = (SemanticHasher(n_bits=8, epochs=1, random_state=3).fit(TEXTS) for _ in range(2))
+    np.testing.assert_array_equal(one.transform(TEXTS), other.transform(TEXTS))
+
+
+def test_a_fitted_hasher_can_be_pickled_cloned_and_searched_over() -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 8)), np.arange(60) % 3
+    pipeline = make_pipeline(StandardScaler(), SemanticHasher(method="itq"))
+    search = GridSearchCV(pipeline, {"semantichasher__n_bits": [8]}, cv=2).fit(X, y)
+    best = search.best_estimator_
+    again = pickle.loads(pickle.dumps(best))  # noqa: S301 - written a moment ago
+    np.testing.assert_array_equal(again.transform(X), best.transform(X))
+    assert not hasattr(clone(best[-1]), "encoder_")
+
+
+def test_bits_come_with_names_for_pandas() -> None:
+    hasher = SemanticHasher(n_bits=8, method="lsh", output="bits").set_output(transform="pandas")
+    frame = hasher.fit(np.eye(10)).transform(np.eye(10))
+    assert frame.shape == (10, 8)
+    assert list(frame.columns)[:2] == ["semantichasher0", "semantichasher1"]
+
+
+@pytest.mark.parametrize(
+    ("make", "X", "y", "message"),
+    [
+        ({"n_bits": 12}, TEXTS, None, "n_bits"),
+        ({"method": "magic"}, TEXTS, None, "it must be one of auto, ssb-vae"),
+        ({"output": "hex"}, TEXTS, None, "output is 'hex'"),
+        ({"settings": {"n_bits": 8}}, TEXTS, None, "'n_bits' is not one of"),
+        ({"settings": {"colour": 1}}, TEXTS, None, "'colour' is not one of"),
+        ({"method": "itq", "settings": {"epochs": 1}}, TEXTS, None, "'epochs' is not one of"),
+        ({}, "one text", None, "X is one text"),
+        ({}, ["a", 1], None, r"X\[1\]: is 1"),
+        ({}, TEXTS, LABELS[:-1], "y has 63 rows and X 64"),
+        ({}, TEXTS, [0.5] * 64, r"y\[0\] is 0.5"),
+        ({"method": "ssb-vae"}, TEXTS, None, "distinct labels"),
+    ],
+)
+def test_what_cannot_be_is_named(make: dict[str, Any], X: Any, y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SemanticHasher(**make).fit(X, y)
+
+
+def test_texts_are_not_taken_for_vectors() -> None:
+    hasher = SemanticHasher(n_bits=8, method="lsh").fit(np.eye(10))
+    with pytest.raises(ValueError, match="the encoder takes vectors"):
+        hasher.transform(TEXTS)
+    with pytest.raises(ValueError, match="no row that was fitted has a label"):
+        hasher.score(np.eye(10), [1] * 10)
+
+
+def test_settings_reach_the_recipe() -> None:
+    hasher = SemanticHasher(n_bits=8, epochs=1, settings={"word_dropout": 0.1}).fit(TEXTS, LABELS)
+    assert hasher.encoder_.metadata["recipe"]["word_dropout"] == 0.1
+
+
+def test_methods_without_a_network_need_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "training.semi_supervised", raising=False)
+    assert SemanticHasher(n_bits=8, method="itq").fit(np.eye(10)).method_ == "itq"
+    with pytest.raises(ModuleNotFoundError, match=r"install hummingbit\[train\]"):
+        SemanticHasher(n_bits=8).fit(TEXTS)
+
+
+def test_the_examples_of_its_docstring_hold() -> None:
+    found = doctest.testmod(hummingbit.hasher)
+    assert found.attempted > 0
+    assert not found.failed
