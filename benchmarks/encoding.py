@@ -19,9 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from corpus.readers import ReadError, read_documents
 from encoder.artifact import load_encoder
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Layer
 from encoder.features import Floats, TextFeatures
-from encoder.network import Layer
 from training.text_features import fit_text_features
 
 Encode = Callable[[Sequence[str]], Floats]

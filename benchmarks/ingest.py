@@ -36,9 +36,8 @@ from benchmarks.search_codes import clustered
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.artifact import write_artifact
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Layer
 from encoder.features import TextFeatures
-from encoder.network import Layer
 from index.backend import CollectionBackend
 from index.bulk.encoding import available_cores
 from index.bulk.ingest import COMMIT_SIZE, ingest

@@ -9,9 +9,8 @@ import numpy as np
 
 from encoder.artifact import write_artifact
 from encoder.codes import Codes
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Layer
 from encoder.features import TextFeatures
-from encoder.network import Layer
 
 N_BITS = 64
 K = 10

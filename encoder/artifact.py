@@ -36,8 +36,8 @@ from safetensors.numpy import save as save_tensors
 from encoder.analyzers import Analyzer
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
-from encoder.encoder import Encoder, Inputs
-from encoder.features import Features, Floats, SpdFeatures, TextFeatures, VectorFeatures
+from encoder.encoder import Encoder, Features, Inputs, Layer
+from encoder.features import Floats, TextFeatures, VectorFeatures
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
@@ -52,7 +52,7 @@ from encoder.manifest import (
     VectorSpec,
     first_error,
 )
-from encoder.network import Layer
+from encoder.spd_features import SpdFeatures
 
 MAX_FILE_BYTES = 4 << 30
 MAX_MANIFEST_BYTES = 16 << 20

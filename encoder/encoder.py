@@ -1,4 +1,7 @@
-"""An encoder: text, vectors or matrices in, packed binary codes out."""
+"""An encoder: text, vectors or matrices in, packed binary codes out.
+
+Its network is fully connected layers in numpy.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,54 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from encoder.codes import Codes, pack_bits
-from encoder.features import Features, Floats, InputError, QueryTerms, SpdFeatures, TextFeatures
-from encoder.network import Layer, forward
+from encoder.features import (
+    Floats,
+    InputError,
+    QueryTerms,
+    SparseRows,
+    TextFeatures,
+    VectorFeatures,
+)
+from encoder.spd_features import SpdFeatures
 
 # Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
 _BATCH = 512
 
+# Queries that are read one by one; more are read together, as documents are.
+_FEW_TEXTS = 16
+# A text of more terms is multiplied by scipy, which does not copy the rows that it adds up.
+_FEW_TERMS = 64
+
+Features = TextFeatures | VectorFeatures | SpdFeatures
 Inputs = Sequence[str] | Floats
+Activation = Literal["relu", "identity"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """act(x W + b), with `weight` W of shape ``(inputs, outputs)`` and `bias` b ``(outputs,)``."""
+
+    weight: Floats
+    bias: Floats
+    activation: Activation
+
+    def __call__(self, x: Floats | SparseRows) -> Floats:
+        """Apply the layer to rows ``(N, inputs)``.
+
+        A sparse x gathers only the rows of W whose terms occur, so a short text costs its own
+        length and not the vocabulary's.
+        """
+        return self.activated(np.asarray(x @ self.weight))
+
+    def activated(self, products: Floats) -> Floats:
+        """Return act(x W + b) for the products x W, which are overwritten."""
+        products += self.bias
+        if self.activation == "relu":
+            np.maximum(products, 0.0, out=products)
+        return products
 
 
 class ReadQueries(NamedTuple):
@@ -125,6 +167,8 @@ class Encoder:
         """
         if not isinstance(self.features, TextFeatures):
             return ReadQueries(self.logits(inputs) - self.thresholds, [None] * len(inputs))
+        if 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str):
+            return self._read_few(self.features, inputs)  # type: ignore[arg-type]
         weights, terms = [np.empty((0, self.n_bits), dtype=np.float32)], []
         for batch in _batches(inputs):
             rows, known = self.features.transform_queries(batch)  # type: ignore[arg-type]
@@ -132,8 +176,36 @@ class Encoder:
             terms += known
         return ReadQueries(np.concatenate(weights), terms)
 
+    def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> ReadQueries:
+        """Read queries without a matrix of scipy, which takes longer to make than to multiply.
+
+        The rows of the first weight matrix are added up in the order in which scipy does.
+        """
+        first, *others = self.layers
+        hidden, terms = [], []
+        for text in texts:
+            (columns, values), known = features.read_query(text)
+            if len(columns) > _FEW_TERMS:
+                ends = np.array([0, len(columns)])
+                row = sparse.csr_array((values, columns, ends), shape=(1, features.dimension))
+                hidden.append(np.asarray(row @ first.weight))
+            else:
+                rows = first.weight.take(columns, axis=0)
+                rows *= values[:, None]
+                hidden.append(np.add.reduce(rows, axis=0, keepdims=True))
+            terms.append(known)
+        together = hidden[0] if len(hidden) == 1 else np.concatenate(hidden)
+        return ReadQueries(forward(others, first.activated(together)) - self.thresholds, terms)
+
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
+
+
+def forward(layers: Sequence[Layer], x: Floats | SparseRows) -> Floats:
+    """Return the output of the last layer, float32 of shape ``(N, outputs)``."""
+    for layer in layers:
+        x = layer(x)
+    return np.asarray(x, dtype=np.float32)
 
 
 def _batches(inputs: Inputs) -> Iterator[Inputs]:

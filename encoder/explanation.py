@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, forward
 from encoder.features import TextFeatures
-from encoder.network import forward
 
 # Terms beyond these, by weight, are not tried.
 MAX_TERMS = 256

@@ -1,14 +1,12 @@
-"""Features of the three kinds of input: terms of a text, entries of a vector, an SPD matrix.
+"""Features of a text and of a vector.
 
-A text becomes a sparse row over the vocabulary and is never made dense; a vector passes through; a
-symmetric positive definite (SPD) matrix becomes the logarithm of a smaller one. A matrix comes as
-the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
+A text becomes a sparse row over the vocabulary and is never made dense; a vector passes through.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -21,9 +19,6 @@ from encoder.analyzers import PIECE, WORDS, Analyzer, with_runs_of_words
 from encoder.spelling import Speller
 
 Floats = npt.NDArray[np.float32]
-Matrices = npt.NDArray[np.float64]
-"""Symmetric positive definite matrices, shape ``(N, n, n)``."""
-
 SparseRows = Any
 """A ``scipy.sparse.csr_array`` of shape ``(N, V)`` and dtype float32."""
 
@@ -40,6 +35,15 @@ class QueryTerms(NamedTuple):
     """How many distinct terms are in the vocabulary, those corrected included."""
     corrected: tuple[tuple[str, str], ...]
     """Unknown words, and the known ones that were taken for them, in the order of the text."""
+
+
+class TextRow(NamedTuple):
+    """The features of one text: a row of a matrix without its zeros."""
+
+    columns: npt.NDArray[np.intp]
+    """``[M]``, ascending: the terms of the text that are in the vocabulary."""
+    values: Floats
+    """``[M]``"""
 
 
 class InputError(ValueError):
@@ -84,12 +88,7 @@ class TextFeatures:
     def weigh(self, counts: SparseRows) -> SparseRows:
         """Turn term counts into features; `counts` is left as it is."""
         weighed = counts.copy()
-        if self.weighting == "log":
-            np.log1p(weighed.data, out=weighed.data)
-        elif self.weighting == "binary":
-            weighed.data.fill(1.0)
-        if self.idf is not None:
-            weighed.data *= self.idf[weighed.indices]
+        self._weigh(weighed.data, weighed.indices)
         if self.l2_normalize:
             _scale_to_unit_length(weighed)
         return weighed
@@ -118,11 +117,49 @@ class TextFeatures:
         pairs = zip(texts, changes, strict=True)
         counts = self._count(self._corrected_lists(text, changed) for text, changed in pairs)
         recognized = np.diff(counts.indptr).tolist()
-        known = [
-            QueryTerms(count, tuple((term, word) for term, word in changed.items() if word))
-            for count, changed in zip(recognized, changes, strict=True)
-        ]
+        known = [_query_terms(*one) for one in zip(recognized, changes, strict=True)]
         return self.weigh(counts), known
+
+    def read_query(self, text: str) -> tuple[TextRow, QueryTerms]:
+        """Do as :meth:`transform_queries` for one text, with the same values, bit for bit.
+
+        Making a matrix of scipy takes longer than all the rest of encoding a short text.
+
+        Raises:
+            InputError: if `text` is not a string.
+        """
+        if not isinstance(text, str):
+            self._check([text])
+        if len(text) > PIECE:
+            rows, (known,) = self.transform_queries([text])
+            return TextRow(rows.indices, rows.data), known
+        changes: dict[str, str | None] = {}
+        terms = self.terms(text)
+        found = [*map(self._columns.get, terms)]
+        if None in found:
+            found = [*map(self._columns.get, self._corrected(terms, changes))]
+        counts: dict[int, float] = {}
+        for column in found:
+            if column is not None:
+                counts[column] = counts.get(column, 0.0) + 1.0
+        ordered = sorted(counts)
+        columns = np.array(ordered, dtype=np.intp)
+        values = np.array([counts[column] for column in ordered], dtype=np.float32)
+        self._weigh(values, columns)
+        if self.l2_normalize and ordered:
+            # Summed one after the other in float64, as in _scale_to_unit_length.
+            (squares,) = np.bincount(np.zeros(len(ordered), dtype=np.intp), values**2)
+            values /= np.float32(np.sqrt(squares)) or np.float32(1)
+        return TextRow(columns, values), _query_terms(len(ordered), changes)
+
+    def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
+        """Turn the counts of the terms in `columns` into weights, in place."""
+        if self.weighting == "log":
+            np.log1p(counts, out=counts)
+        elif self.weighting == "binary":
+            counts.fill(1.0)
+        if self.idf is not None:
+            counts *= self.idf[columns]
 
     def _check(self, texts: Sequence[str]) -> None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
@@ -137,11 +174,14 @@ class TextFeatures:
     def _corrected_lists(self, text: str, changes: dict[str, str | None]) -> Iterator[list[str]]:
         """Yield the terms of a query, and note what each unknown one was taken for."""
         for terms in self._term_lists(text):
-            unknown = [term for term in terms if term not in self._columns]
-            for term in unknown:
-                if term not in changes and len(changes) < MAX_CORRECTED:
-                    changes[term] = self._speller.correct(term)
-            yield [changes.get(term) or term for term in terms] if unknown else terms
+            yield self._corrected(terms, changes)
+
+    def _corrected(self, terms: list[str], changes: dict[str, str | None]) -> list[str]:
+        unknown = [term for term in terms if term not in self._columns]
+        for term in unknown:
+            if term not in changes and len(changes) < MAX_CORRECTED:
+                changes[term] = self._speller.correct(term)
+        return [changes.get(term) or term for term in terms] if unknown else terms
 
     def _count(self, texts: Iterable[Iterable[list[str]]]) -> SparseRows:
         column_of = self._columns.get
@@ -177,91 +217,25 @@ class VectorFeatures:
         Raises:
             InputError: unless `vectors` has shape ``(N, D)`` and finite entries.
         """
-        rows = _check_vectors(vectors, self.dimension)
+        rows = check_vectors(vectors, self.dimension)
         if self.l2_normalize:
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             rows /= np.where(norms > 0, norms, 1.0)
         return rows
 
 
-@dataclass(frozen=True)
-class SpdFeatures:
-    """SPD matrices X → log Y with Y smaller: an SPD network in float64.
+def _query_terms(count: int, changes: Mapping[str, str | None]) -> QueryTerms:
+    if not changes:
+        return QueryTerms(count, ())
+    return QueryTerms(count, tuple((term, word) for term, word in changes.items() if word))
 
-    For each of `weights`, BiMap X → Wᵀ X W with W of shape ``(n, m)``, then ReEig, which raises
-    eigenvalues below `floor` to it. In the end LogEig, the matrix logarithm, of which the upper
-    triangle goes on, entries off the diagonal times √2. Source: Huang and Van Gool, "A Riemannian
-    Network for SPD Matrix Learning" (2017).
+
+def check_vectors(vectors: Floats, dimension: int) -> Floats:
+    """Return `vectors` as float32, a copy.
+
+    Raises:
+        InputError: unless they are of shape ``(N, dimension)`` and finite.
     """
-
-    weights: Sequence[Floats]
-    floor: float
-
-    @property
-    def order(self) -> int:
-        """n, the number of rows of the matrices it takes."""
-        return len(self.weights[0])
-
-    @property
-    def dimension(self) -> int:
-        """n (n + 1) / 2, the length of the vectors it takes."""
-        return triangle_length(self.order)
-
-    @property
-    def outputs(self) -> int:
-        """The length of the vectors it gives."""
-        return triangle_length(self.weights[-1].shape[1])
-
-    def transform(self, vectors: Floats) -> Floats:
-        """Return the features of `vectors`, float32 of shape ``(N, outputs)``.
-
-        Raises:
-            InputError: as :meth:`matrices` does.
-        """
-        x_Nnn = self.matrices(vectors)
-        last = len(self.weights) - 1
-        for number, weight in enumerate(self.weights):
-            wide = weight.astype(np.float64)
-            eigenvalues, turned = np.linalg.eigh(wide.T @ x_Nnn @ wide)
-            eigenvalues = np.maximum(eigenvalues, self.floor)
-            if number == last:
-                eigenvalues = np.log(eigenvalues)
-            x_Nnn = (turned * eigenvalues[:, None, :]) @ turned.transpose(0, 2, 1)
-        rows, columns = np.triu_indices(x_Nnn.shape[1])
-        halves = x_Nnn[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
-        return np.asarray(halves, dtype=np.float32)
-
-    def matrices(self, vectors: Floats) -> Matrices:
-        """Return the matrices whose upper triangles `vectors` ``(N, n (n + 1) / 2)`` hold.
-
-        Raises:
-            InputError: unless `vectors` has that shape, finite entries, and every matrix is
-                positive definite.
-        """
-        rows, columns = np.triu_indices(self.order)
-        checked = _check_vectors(vectors, self.dimension)
-        matrices = np.empty((len(checked), self.order, self.order))
-        matrices[:, rows, columns] = matrices[:, columns, rows] = checked
-        try:
-            np.linalg.cholesky(matrices)
-        except np.linalg.LinAlgError:
-            least = float(np.linalg.eigvalsh(matrices).min())
-            what = f"the upper triangle of a positive definite {self.order} × {self.order} matrix"
-            found = f"its least eigenvalue is {least:.3g}; every one must be above 0"
-            raise InputError(f"vector: is not {what}: {found}") from None
-        return matrices
-
-
-Features = TextFeatures | VectorFeatures | SpdFeatures
-
-
-def triangle_length(order: int) -> int:
-    """Return n (n + 1) / 2, the length of the upper triangle of an n × n matrix."""
-    return order * (order + 1) // 2
-
-
-def _check_vectors(vectors: Floats, dimension: int) -> Floats:
-    """Return `vectors` as float32, a copy, if they have this dimension and are finite."""
     rows = np.asarray(vectors)
     if rows.ndim != 2 or rows.shape[1] != dimension or rows.dtype.kind not in "fiu":
         expected = f"this encoder takes vectors of {dimension} numbers"

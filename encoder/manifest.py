@@ -17,8 +17,9 @@ from pydantic import (
 
 from encoder.analyzers import WORDS, Analyzer
 from encoder.codes import check_n_bits
-from encoder.features import TermWeighting, triangle_length
-from encoder.network import Activation
+from encoder.encoder import Activation
+from encoder.features import TermWeighting
+from encoder.spd_features import triangle_length
 
 MANIFEST = "encoder.json"
 WEIGHTS = "weights.safetensors"

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_place
-from encoder.encoder import Encoder, Inputs
-from encoder.features import Features, Floats, TextFeatures
+from encoder.encoder import Encoder, Features, Inputs
+from encoder.features import Floats, TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.distillation_recipe import DistillationRecipe

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import check_place
-from encoder.encoder import Encoder
+from encoder.encoder import Encoder, Layer
 from encoder.features import Floats
-from encoder.network import Layer
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
 from training.recipe import LinearRecipe

@@ -18,7 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from encoder.artifact import check_place
-from encoder.features import Features, InputError, SpdFeatures, TextFeatures
+from encoder.encoder import Features
+from encoder.features import InputError, TextFeatures
+from encoder.spd_features import SpdFeatures
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.loop import Schedule, fit

@@ -14,8 +14,8 @@ from encoder.analyzers import Analyzer
 from encoder.artifact import write_artifact
 from encoder.classifier import CLASSIFIER, Classifier, write_classifier
 from encoder.codes import Codes
-from encoder.encoder import Encoder
-from encoder.features import Features, Floats, VectorFeatures
+from encoder.encoder import Encoder, Features
+from encoder.features import Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.evaluate import evaluate_encoder

@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 
 from encoder.artifact import check_place
-from encoder.encoder import Inputs
-from encoder.features import Features, TextFeatures
+from encoder.encoder import Features, Inputs
+from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Tags, TrainingData, TrainingDataError
 from training.loop import Schedule, choose_device, fit

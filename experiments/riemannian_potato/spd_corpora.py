@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.readers import read_documents
-from encoder.features import Matrices
+from encoder.spd_features import Matrices
 from training.data import gather
 from training.models.spd_layers import matrices_of, whitening
 

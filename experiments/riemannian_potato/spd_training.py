@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from corpus.matrices import Array
-from encoder.features import triangle_length
+from encoder.spd_features import triangle_length
 from evaluation.metrics.clustering import normalized_mutual_information, pairwise_f1
 from evaluation.metrics.lists import success_at_k
 from experiments.kept import Tensors

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import platform
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from encoder.codes import unpack_codes
-from encoder.encoder import Encoder
-from encoder.features import InputError
-from tests.support.encoders import random_texts, text_encoder, vector_encoder
+from encoder.codes import pack_bits, unpack_codes
+from encoder.encoder import Encoder, forward
+from encoder.features import InputError, TextFeatures
+from tests.support.encoders import random_layers, random_texts, text_encoder, vector_encoder
+
+# Compilers for other processors round a product and a sum once and not twice.
+FUSED = platform.machine() not in {"x86_64", "AMD64"}
 
 
 def reference_logits(encoder: Encoder, x: np.ndarray) -> np.ndarray:
@@ -101,3 +107,31 @@ def test_queries_are_read_with_what_is_known_of_them() -> None:
 def test_of_vectors_nothing_more_is_known() -> None:
     vectors = np.zeros((2, 6), dtype=np.float32)
     assert vector_encoder().read_queries(vectors).terms == [None, None]
+
+
+def test_queries_read_one_by_one_are_those_of_scipy_bit_for_bit() -> None:
+    encoder = text_encoder(64)
+    assert isinstance(encoder.features, TextFeatures)
+    wide = TextFeatures([f"w{number}" for number in range(300)], weighting="log")
+    rng = np.random.default_rng(3)
+    long_encoder = replace(encoder, features=wide, layers=random_layers(rng, 300, 50, 64))
+    long_texts = [" ".join(rng.choice(wide.vocabulary, size=size)) for size in (1, 63, 65, 400)]
+    cases = [(encoder, ["", "nothing known", *random_texts(200)]), (long_encoder, long_texts)]
+    for one, texts in cases:
+        for text in texts:
+            rows, terms = one.features.transform_queries([text])  # type: ignore[union-attr]
+            expected = forward(one.layers, rows) - one.thresholds
+            found = one.read_queries([text])
+            np.testing.assert_allclose(found.weights, expected, rtol=1e-4, atol=1e-4)
+            if not FUSED:
+                assert found.weights.tobytes() == expected.tobytes()
+            assert np.array_equal(one.encode_queries([text]), pack_bits(expected > 0))
+            assert found.terms == terms
+
+
+def test_few_and_many_queries_have_the_codes_that_each_has_alone() -> None:
+    encoder, texts = text_encoder(), random_texts(40, seed=5)
+    alone = [encoder.encode_queries([text]) for text in texts]
+    for count in (2, 7, 16, 17, 40):
+        together = encoder.encode_queries(texts[:count])
+        assert np.array_equal(together, np.concatenate(alone[:count]))

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import get_args
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from encoder import analyzers
 from encoder import features as features_module
+from encoder.analyzers import Analyzer
 from encoder.features import InputError, TermWeighting, TextFeatures, VectorFeatures
 from tests.support.encoders import WORDS, random_texts
 
@@ -133,3 +137,48 @@ def test_queries_of_known_words_have_the_features_of_documents(batch: list[str])
     rows, terms = features.transform_queries(plain)
     assert np.array_equal(rows.toarray(), features.transform(plain).toarray())
     assert [one.recognized_terms for one in terms] == [len(set(words)) for words in known]
+
+
+ANALYZERS = ["words", "unicode", "unicode+english", "unicode+3-5grams", "unicode+german+2-3grams"]
+
+
+@settings(deadline=None)
+@given(
+    batch=texts.filter(bool),
+    analyzer=st.sampled_from(ANALYZERS),
+    weighting=st.sampled_from(get_args(TermWeighting)),
+    max_words=st.integers(1, 2),
+    with_idf=st.booleans(),
+    l2_normalize=st.booleans(),
+)
+def test_a_query_read_alone_has_the_features_of_a_batch_bit_for_bit(
+    *,
+    batch: list[str],
+    analyzer: str,
+    weighting: TermWeighting,
+    max_words: int,
+    with_idf: bool,
+    l2_normalize: bool,
+) -> None:
+    plain = TextFeatures(WORDS, max_words=max_words, analyzer=Analyzer.named(analyzer))
+    vocabulary = sorted({*WORDS, *plain.terms(" ".join([*WORDS, *batch[::2]]))})
+    idf = np.random.default_rng(0).random(len(vocabulary), dtype=np.float32) + 1
+    features = replace(
+        plain,
+        vocabulary=vocabulary,
+        weighting=weighting,
+        idf=idf if with_idf else None,
+        l2_normalize=l2_normalize,
+    )
+    rows, known = features.transform_queries(batch)
+    for place, text in enumerate(batch):
+        alone, terms = features.read_query(text)
+        part = slice(rows.indptr[place], rows.indptr[place + 1])
+        assert alone.columns.tolist() == rows.indices[part].tolist()
+        assert alone.values.tobytes() == rows.data[part].tobytes()
+        assert terms == known[place]
+
+
+def test_a_query_that_is_no_text_is_refused() -> None:
+    with pytest.raises(InputError, match="sequence of strings"):
+        TextFeatures(WORDS).read_query(7)  # type: ignore[arg-type]

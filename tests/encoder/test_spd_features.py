@@ -13,7 +13,8 @@ from safetensors.numpy import load_file, save_file
 from scipy.linalg import expm
 
 from encoder.artifact import ArtifactError, load_encoder, write_artifact
-from encoder.features import Floats, InputError, SpdFeatures
+from encoder.features import Floats, InputError
+from encoder.spd_features import SpdFeatures
 from tests.support.encoders import spd_encoder
 from tests.support.matrices import spd_matrices
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoder.encoder import Encoder
-from encoder.features import SpdFeatures, TextFeatures, VectorFeatures
-from encoder.network import Layer
+from encoder.encoder import Encoder, Layer
+from encoder.features import TextFeatures, VectorFeatures
+from encoder.spd_features import SpdFeatures
 
 WORDS = (
     "apple bread cheese dough eggs flour garlic honey ice jam "

@@ -11,7 +11,7 @@ import torch
 
 from corpus.document import Document
 from encoder.artifact import load_encoder, read_labelled_ids
-from encoder.features import SpdFeatures
+from encoder.spd_features import SpdFeatures
 from evaluation.evaluate import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from encoder.encoder import Inputs
-from encoder.features import Features, Floats, SpdFeatures, TextFeatures
+from encoder.encoder import Features, Inputs
+from encoder.features import Floats, TextFeatures
+from encoder.spd_features import SpdFeatures
 from training.data import Rows
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.encoder import Encoder, Inputs
-from encoder.features import Features, Floats
-from encoder.network import Activation, Layer
+from encoder.encoder import Activation, Encoder, Features, Inputs, Layer
+from encoder.features import Floats
 from training.models.autoencoders import (
     AnyEncoderNetwork,
     BernoulliAutoencoder,

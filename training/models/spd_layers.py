@@ -17,7 +17,8 @@ from pyriemann.geometry.base import invsqrtm
 from pyriemann.geometry.mean import mean_riemann
 from torch import Tensor, nn
 
-from encoder.features import Floats, Matrices, SpdFeatures
+from encoder.features import Floats
+from encoder.spd_features import Matrices, SpdFeatures
 from training.models.spd_geometry import half_vectors, matrix_logarithm, rectify_eigenvalues
 
 # Matrices are centred, so that this is a share of what the training documents have on average.

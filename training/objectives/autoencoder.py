@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from encoder.encoder import Inputs
-from encoder.features import Features, Floats, TextFeatures
+from encoder.encoder import Features, Inputs
+from encoder.features import Floats, TextFeatures
 from training.data import Rows, Tags
 from training.models.autoencoders import Autoencoder, BernoulliAutoencoder
 from training.models.batches import TrainingInputs

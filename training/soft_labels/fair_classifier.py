@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from encoder.classifier import Classifier
-from encoder.encoder import Inputs
-from encoder.features import Features, Floats, SpdFeatures
+from encoder.encoder import Features, Inputs
+from encoder.features import Floats
+from encoder.spd_features import SpdFeatures
 from evaluation.baselines import fit_logistic, unit_scale
 from training.data import Tags
 from training.soft_labels.estimation import estimate_soft_labels

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoder.features import Features, Floats, TextFeatures
+from encoder.encoder import Features
+from encoder.features import Floats, TextFeatures
 from training.data import TrainingData
 from training.pipeline import Split, choose_features
 from training.recipe import METHODS, Recipe

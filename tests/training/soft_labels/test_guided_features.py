@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from encoder.features import Features, TextFeatures
+from encoder.encoder import Features
+from encoder.features import TextFeatures
 from tests.support.corpora import COMMON, TOPICS, topic_documents, topic_vectors
 from training.data import TrainingData, gather
 from training.pipeline import Split, choose_features, split
