@@ -38,6 +38,7 @@ from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Features, Inputs, Layer
 from encoder.features import Floats, TextFeatures, VectorFeatures
+from encoder.files import sync_folder, write_file
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
@@ -395,24 +396,12 @@ def _write_and_rename(folder: Path, contents: Mapping[str, bytes]) -> None:
         written = Path(scratch) / "written"
         written.mkdir()
         for name, raw in contents.items():
-            with (written / name).open("wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
+            write_file(written / name, raw)
         sync_folder(written)
         if folder.exists():
             folder.rename(Path(scratch) / "replaced")
         written.rename(folder)
         sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last through a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _json_bytes(value: Any) -> bytes:

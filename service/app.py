@@ -27,7 +27,8 @@ from service.http.monitoring import Metrics, Observe
 from service.http.origins import CheckOrigin
 from service.http.tracing import Trace, exporting_provider
 from service.jobs.kinds import explain, kinds_of_jobs
-from service.jobs.runner import Jobs, Quota
+from service.jobs.quota import Quota
+from service.jobs.runner import Jobs
 from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
 from service.logs import log_problems
 from service.routes import (

@@ -14,6 +14,7 @@ from typing import BinaryIO
 from tqdm import tqdm
 
 from corpus.lines import open_bytes
+from encoder.files import replacing
 from hummingbit.commands.index_remotely import fill
 from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
@@ -126,15 +127,11 @@ def _writing(file: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     path = Path(file)
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        with _open_for_writing(partial, path.suffix.lower()) as stream:
+        with replacing(path) as partial, _open_for_writing(partial, path.suffix.lower()) as stream:
             yield stream
-        partial.replace(path)
     except OSError as error:
         raise OptionError(f"{file}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _open_for_writing(path: Path, suffix: str) -> BinaryIO:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from encoder.files import replacing
 from hummingbit.commands.opening import Actions, add_folder, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
 from index.data_folder import DataFolder
@@ -172,12 +173,8 @@ def _check_file(given: str, place: str) -> None:
 
 
 def _copy(file: Path, out: Path) -> None:
-    partial = out.with_name(f"{out.name}.partial")
-    try:
+    with replacing(out) as partial:
         shutil.copyfile(file, partial)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager

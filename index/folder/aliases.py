@@ -8,7 +8,6 @@ finds either of the two, never neither.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from encoder.artifact import sync_folder
+from encoder.files import replace_file
 from index.errors import CollectionExists, DataFolderError, InputError, UnknownCollection
 from index.folder.names import check_name
 
@@ -118,14 +117,8 @@ class Aliases:
             "aliases": dict(sorted(aliases.items())),
             "jobs": jobs,
         }
-        partial = self._path.with_name(self._path.name + ".partial")
         try:
-            with partial.open("w", encoding="utf-8") as file:
-                json.dump(record, file, indent=2)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self._path)
-            sync_folder(self._path.parent)
+            replace_file(self._path, json.dumps(record, indent=2))
         except OSError as error:
             message = f"{self._path}: cannot be written: {error.strerror or error}"
             raise DataFolderError(message) from error

@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from encoder.files import write_file
 from index.errors import SnapshotError, UnknownSnapshot
 from index.folder.partial import begin, remove, remove_partial, settle, settled
 from index.snapshots.contents import (
@@ -203,10 +204,7 @@ def _make(partial: Path, copy_store: Callable[[Path], None], encoder: Path | Non
 def _record(partial: Path, contents: Contents, digest: str) -> Snapshot:
     """Write what is known of a snapshot beside its file."""
     snapshot = Snapshot(partial.stem, contents, (partial / TAR).stat().st_size, digest)
-    with (partial / RECORD).open("wb") as file:
-        file.write(to_json(asdict(snapshot)))
-        file.flush()
-        os.fsync(file.fileno())
+    write_file(partial / RECORD, to_json(asdict(snapshot)))
     return snapshot
 
 

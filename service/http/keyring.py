@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from encoder.artifact import sync_folder
+from encoder.files import sync_folder
 from service.http.roles import Role
 from service.settings import Settings
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from corpus.document import Document, parse_document
 from encoder.codes import Codes
+from encoder.files import replace_file
 from index.backend import CollectionBackend, Folder
 from index.inputs import batches, encode_documents, read_contents
 from service.http.json_parser import parse_json
 from service.http.problems import ProblemError
-from service.jobs.runner import Progress, write_synced
+from service.jobs.work import Progress
 from service.schemas.checks import check_fingerprint, check_id, check_text, located
 from service.settings import Settings
 from service.write_gate import WriteGate
@@ -225,7 +226,7 @@ class Resume:
             lines = self._errors.read_text(encoding="utf-8").splitlines()[: self._kept]
             result.errors = [json.loads(line) for line in lines]
             # What follows is of a batch that was not committed, and will be done again.
-            write_synced(self._errors, "".join(f"{line}\n" for line in lines))
+            replace_file(self._errors, "".join(f"{line}\n" for line in lines))
         return result
 
     def keep(self, errors: Sequence[Mapping[str, Any]]) -> None:

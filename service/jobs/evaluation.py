@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from corpus.document import Document
+from encoder.files import replace_file
 from evaluation.collection import RelevanceSettings
 from evaluation.reports.job import read_shown, run_job
 from evaluation.reports.report import write_report
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field
-from service.jobs.runner import Progress, write_synced
+from service.jobs.work import Progress
 from service.schemas.checks import parse_item
 from service.schemas.evaluations import EvaluateRequest
 from service.settings import Settings
@@ -30,8 +31,8 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     collection = folder.collection(progress.job.collection)
     done = run_job(collection, queries, body.metrics, settings, read_shown(folder, collection))
     if done.run is not None:
-        write_synced(progress.folder / RUN_FILE, done.run())
-    write_synced(progress.folder / REPORT_FILE, write_report(done.report))
+        replace_file(progress.folder / RUN_FILE, done.run())
+    replace_file(progress.folder / REPORT_FILE, write_report(done.report))
     progress.advance(len(queries))
     return {"report": f"/v1/evaluations/{progress.job.id}"}
 

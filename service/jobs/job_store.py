@@ -13,13 +13,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-State = Literal["queued", "running", "done", "failed", "cancelled"]
-FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
+from service.jobs.records import JobRecord, NewJob, Outcome, State, now
+
 FORMAT_VERSION = 2
 
 SCHEMA = """
@@ -62,69 +60,8 @@ COLUMNS = (
 IS_FINISHED = "state IN ('done', 'failed', 'cancelled')"
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
 class JobStoreError(RuntimeError):
     """The file of jobs cannot be read or written."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A job; times are UTC, ISO 8601. `attempts` counts how often it was begun.
-
-    `owner` tells whose job it is and `bytes` what its files take. `recorded` is what its work noted
-    for the attempt after this one; after `no_return` the job can only be completed. `step` is what
-    it is at; it is not on disk, so it is None of a job that does not run.
-    """
-
-    id: str
-    kind: str
-    collection: str
-    spec: dict[str, Any]
-    state: State
-    done: int
-    total: int | None
-    attempts: int
-    created: str
-    started: str | None
-    finished: str | None
-    result: dict[str, Any] | None
-    error: dict[str, Any] | None
-    idempotency_key: str | None
-    digest: str | None
-    owner: str
-    bytes: int
-    recorded: dict[str, Any] | None
-    no_return: bool
-    step: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a job ended, and how far it was then, where it was begun."""
-
-    state: State
-    result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
-    done: int | None = None
-    total: int | None = None
-    finished: str = field(default_factory=_now)
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """What a job is to do, and for whom.
-
-    `idempotency` is the key that a client gave and a digest of the request that it gave it for.
-    """
-
-    kind: str
-    collection: str
-    spec: dict[str, Any] = field(default_factory=dict)
-    owner: str = ""
-    idempotency: tuple[str, str] | None = None
 
 
 class JobStore:
@@ -166,7 +103,7 @@ class JobStore:
             VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)
         """
         spec = json.dumps(new.spec)
-        values = (id_, new.kind, new.collection, spec, _now(), key, digest, new.owner, bytes_)
+        values = (id_, new.kind, new.collection, spec, now(), key, digest, new.owner, bytes_)
         self._check_place()
         with self._using() as connection:
             connection.execute(query, values)
@@ -203,7 +140,7 @@ class JobStore:
             UPDATE jobs SET state = 'running', attempts = attempts + 1, done = 0, started = ?
             WHERE id = ? AND state IN ('queued', 'running')
         """
-        return self._update(query, _now(), id_)
+        return self._update(query, now(), id_)
 
     def progress(self, id_: str, done: int, total: int | None) -> None:
         """Write how far a job is."""

@@ -27,7 +27,7 @@ from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from service.jobs.evaluation import REPORT_FILE, RUN_FILE, evaluate
 from service.jobs.reindex import reindex
-from service.jobs.runner import Kind, Progress
+from service.jobs.work import Kind, Progress
 from service.settings import Settings
 from service.write_gate import WriteGate
 

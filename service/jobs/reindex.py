@@ -22,7 +22,7 @@ from index.data_folder import DataFolder
 from index.folder.aliases import AddAlias
 from index.folder.drafts import Draft
 from service.http.problems import ProblemError
-from service.jobs.runner import Progress
+from service.jobs.work import Progress
 from service.write_gate import WriteGate
 
 BATCH = 1000

@@ -12,130 +12,25 @@ memory, the log says so, and the record is tried again until it is written or th
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from encoder.artifact import sync_folder
-from index.folder.partial import begin, make_folder, remove, remove_partial, settle, settled
 from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
-from service.jobs.job_store import (
-    FINISHED,
-    JobRecord,
-    JobStore,
-    JobStoreError,
-    NewJob,
-    Outcome,
-    State,
-)
+from service.jobs.files import JobFiles, bytes_of
+from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import JobQueue, Lane
+from service.jobs.quota import Quota
+from service.jobs.records import FINISHED, JobRecord, NewJob, Outcome, State
+from service.jobs.work import Explain, Kind, Progress, Stopped, problem_of
 
-SECONDS_BETWEEN_RECORDS = 1.0
 SECONDS_BETWEEN_ATTEMPTS = 2.0
 
 _log = logging.getLogger("hummingbit.service")
-
-
-class _Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """The job was cancelled, or the service ends."""
-
-
-class Progress:
-    """A job that runs, as its work sees it."""
-
-    def __init__(self, job: JobRecord, folder: Path, store: JobStore) -> None:
-        self.job = job
-        self.folder = folder
-        self.done = 0
-        self.total = job.total
-        self.step: str | None = None
-        self.cancelled = threading.Event()
-        self.ending = threading.Event()
-        self.no_return = job.no_return
-        self._store = store
-        self._written_at = 0.0
-
-    @property
-    def recorded(self) -> dict[str, Any] | None:
-        """What an earlier attempt recorded; None in the first."""
-        return self.job.recorded
-
-    def advance(self, by: int = 0, *, total: int | None = None) -> None:
-        """Say that so much more is done; between two calls a job cannot be stopped."""
-        self.done += by
-        self.total = self.total if total is None else total
-        if not self.no_return and self.is_stopped():
-            raise _Stopped
-        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_RECORDS:
-            self._written_at = time.monotonic()
-            try:
-                self._store.progress(self.job.id, self.done, self.total)
-            except JobStoreError as error:  # the next one may succeed; nothing depends on it
-                _log.warning("the progress of job %s cannot be recorded: %s", self.job.id, error)
-
-    def is_stopped(self) -> bool:
-        """Tell whether the job was cancelled, or the service ends."""
-        return self.cancelled.is_set() or self.ending.is_set()
-
-    def record(self, recorded: dict[str, Any]) -> None:
-        """Have the next attempt find this; it is on disk once this returns.
-
-        Raises:
-            JobStoreError: if it cannot be written.
-        """
-        self._store.record(self.job.id, recorded, no_return=self.no_return)
-
-    def pass_no_return(self, recorded: dict[str, Any]) -> None:
-        """Record what is left to do; from here on the job is completed, and cannot be stopped.
-
-        Raises:
-            JobStoreError: if it cannot be written; the job is not past the point then.
-        """
-        self._store.record(self.job.id, recorded, no_return=True)
-        self.no_return = True
-
-
-Work = Callable[[Progress], dict[str, Any]]
-"""Does a job and returns its result, as JSON; it calls :meth:`Progress.advance` now and then."""
-
-Explain = Callable[[Exception], ProblemError | None]
-"""Says what was wrong with what was asked; None of an error that is the service's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of job.
-
-    It is a short one if its files take no more than `short_bytes`; of its files `kept` stay once it
-    is finished. Those of a kind that is not `counted` do not count for the bytes of its owner. One
-    that only reads may be done `in_slices`, in turn with expensive requests; it can be stopped at
-    each.
-    """
-
-    work: Work
-    short_bytes: int = -1
-    kept: frozenset[str] = frozenset()
-    counted: bool = True
-    in_slices: bool = False
-
-    def lane(self, bytes_: int) -> Lane:
-        """Return which of the two queues a job waits in."""
-        return "short" if bytes_ <= self.short_bytes else "long"
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """What is kept at most: finished jobs of each owner, their unfinished ones, their bytes."""
-
-    finished: int = 1000
-    unfinished: int = 32
-    bytes: int = 256 << 20
 
 
 class Jobs:
@@ -159,11 +54,7 @@ class Jobs:
         Raises:
             JobStoreError: if the records cannot be opened.
         """
-        try:
-            make_folder(path)
-        except OSError as error:
-            raise JobStoreError(f"{path}: {error.strerror or error}") from error
-        self._path = path
+        self.files = JobFiles(path)
         self._kinds = kinds
         self._explain = explain
         self._quota = quota or Quota()
@@ -186,19 +77,8 @@ class Jobs:
         for thread in self._threads:
             thread.start()
 
-    def draft(self) -> Path:
-        """Return an empty folder for what a job needs, which :meth:`submit` makes the job's.
-
-        Raises:
-            JobStoreError: if it cannot be made.
-        """
-        try:
-            return begin(self._path)
-        except OSError as error:
-            raise JobStoreError(f"{self._path}: {error.strerror or error}") from error
-
     def submit(self, draft: Path, new: NewJob) -> JobRecord:
-        """Have a job done; once this returns, it will be, whatever happens to the service.
+        """Have a job done with the files of a draft; once this returns, it is certain to be.
 
         A request that comes again with its idempotency key gets the job that it made the first
         time. The draft is used up, whether or not the job is taken.
@@ -215,9 +95,9 @@ class Jobs:
                     job = self._add(draft, new)
                     self._put(job)
         except OSError as error:
-            raise JobStoreError(f"{self._path}: {error.strerror or error}") from error
+            raise JobStoreError(f"{draft.parent}: {error.strerror or error}") from error
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            self.files.discard(draft)
         if before is not None:
             return self.get(before.id)
         self._forget()
@@ -243,7 +123,7 @@ class Jobs:
 
     def folder(self, id_: str) -> Path:
         """Return the folder of a job that :meth:`get` returns."""
-        return self._path / self.get(id_).id
+        return self.files.of(self.get(id_).id)
 
     def cancel(self, id_: str) -> JobRecord:
         """Stop a job; what it has written stays. One that runs may do a little more first.
@@ -292,33 +172,15 @@ class Jobs:
 
     def _add(self, draft: Path, new: NewJob) -> JobRecord:
         """Make the draft a job's, within the quota; called with the lock held."""
-        bytes_ = _bytes_of(draft) if self._kinds[new.kind].counted else 0
-        self._make_room(new.owner, bytes_)
-        folder = settle(draft)
+        bytes_ = bytes_of(draft) if self._kinds[new.kind].counted else 0
+        for forgotten in self._quota.make_room(self._store, new.owner, bytes_):
+            self.files.remove(forgotten)
+        id_ = self.files.settle(draft)
         try:
-            return self._store.add(new, folder.name, bytes_)
+            return self._store.add(new, id_, bytes_)
         except JobStoreError:
-            shutil.rmtree(folder, ignore_errors=True)
+            self.files.discard(self.files.of(id_))
             raise
-
-    def _make_room(self, owner: str, bytes_: int) -> None:
-        """Forget what is finished until so many bytes fit; refuse what does not fit even then."""
-        unfinished, held = self._store.held_by(owner)
-        if unfinished >= self._quota.unfinished:
-            message = f"{unfinished} jobs of this key are not finished; wait for one of them"
-            raise ProblemError(429, "too_many_jobs", message)
-        leaving = []
-        for id_, freed in self._store.oldest_with_files(owner):
-            if held + bytes_ <= self._quota.bytes:
-                break
-            leaving.append(id_)
-            held -= freed
-        if held + bytes_ > self._quota.bytes:
-            message = f"jobs of this key hold {held:,} bytes; {self._quota.bytes:,} is the limit"
-            raise ProblemError(429, "too_many_jobs", message)
-        self._store.delete(leaving)
-        for id_ in leaving:
-            self._remove(id_)
 
     def _put(self, job: JobRecord) -> None:
         kind = self._kinds.get(job.kind)
@@ -354,7 +216,7 @@ class Jobs:
         with self._lock:
             if self._ending or not self._store.begin(id_):
                 return None
-            progress = Progress(self._store.get(id_), self._path / id_, self._store)
+            progress = Progress(self._store.get(id_), self.files.of(id_), self._store)
             self._running[id_] = progress
             return progress
 
@@ -365,12 +227,12 @@ class Jobs:
             if kind not in self._kinds:
                 raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
             result = self._do(self._kinds[kind], progress)
-        except (_Stopped, Cancelled):
+        except (Stopped, Cancelled):
             if not progress.cancelled.is_set():
                 return None
             return Outcome("cancelled", None, None, progress.done, progress.total)
         except Exception as error:  # noqa: BLE001 - whatever it is, the job has to end with it
-            problem = self._problem(error, id_)
+            problem = problem_of(error, id_, self._explain)
             return Outcome("failed", None, problem, progress.done, progress.total)
         return Outcome("done", result, None, progress.done, progress.total)
 
@@ -398,27 +260,13 @@ class Jobs:
         try:
             job = self._store.get(id_)
             kind = self._kinds.get(job.kind)
-            kept = frozenset[str]() if kind is None else kind.kept
-            folder = self._path / id_
-            for path in folder.iterdir():
-                if path.name not in kept:
-                    path.unlink()
-            if (bytes_ := _bytes_of(folder)) != job.bytes:
+            bytes_ = self.files.delete_all_but(frozenset() if kind is None else kind.kept, id_)
+            if bytes_ != job.bytes:
                 self._store.shrink(id_, bytes_)
         except LookupError:  # it was forgotten meanwhile
-            self._remove(id_)
+            self.files.remove(id_)
         except (OSError, JobStoreError) as error:
             _log.warning("the files of job %s cannot be deleted: %s", id_, error)
-
-    def _problem(self, error: Exception, id_: str) -> dict[str, Any]:
-        problem = error if isinstance(error, ProblemError) else self._explain(error)
-        if problem is None:
-            # Paths may be in it, so it is for the log only.
-            _log.error("job %s failed", id_, exc_info=error)
-            problem = ProblemError(
-                500, "internal_error", "internal error; the log of the service says why"
-            )
-        return {"code": problem.code, "detail": problem.detail, "errors": list(problem.errors)}
 
     def _at_this_moment(self, job: JobRecord) -> JobRecord:
         running = self._running.get(job.id)
@@ -428,58 +276,21 @@ class Jobs:
         ended = self._unrecorded.get(job.id)
         if ended is None or job.state in FINISHED:
             return job
-        return replace(
-            job,
-            state=ended.state,
-            finished=ended.finished,
-            result=ended.result,
-            error=ended.error,
-            done=ended.done if ended.done is not None else job.done,
-            total=ended.total if ended.total is not None else job.total,
-        )
+        return job.with_outcome(ended)
 
     def _forget(self) -> None:
         try:
             for id_ in self._store.forget(self._quota.finished):
-                self._remove(id_)
+                self.files.remove(id_)
         except JobStoreError as error:
             _log.warning("old jobs cannot be deleted: %s", error)
 
-    def _remove(self, id_: str) -> None:
-        """Delete the folder of a job that has no record any more."""
-        try:
-            remove(self._path / id_)
-        except FileNotFoundError:
-            return
-        except OSError as error:  # the next start tries again
-            _log.warning("the files of job %s cannot be deleted: %s", id_, error)
-
     def _tidy(self) -> None:
         """Delete folders that no job has: a crash came between the folder and the record."""
-        remove_partial(self._path)
         self._forget()
         known = {job.id: job for job in self._store.last(-1)}
-        for folder in settled(self._path):
-            if folder.name not in known:
-                remove(folder)
-            elif known[folder.name].state in FINISHED:
-                self._delete_files(folder.name)
-
-
-def write_synced(path: Path, text: str) -> None:
-    """Write a file of a job; it is whole and on disk once this returns, or not there.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)
-
-
-def _bytes_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
+        for id_ in self.files.ids():
+            if id_ not in known:
+                self.files.remove(id_)
+            elif known[id_].state in FINISHED:
+                self._delete_files(id_)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
+from encoder.files import replace_file
 from evaluation.evaluate import evaluate_collection
 from evaluation.reports.formats import FORMATS
 from evaluation.reports.job import Job
@@ -16,8 +17,8 @@ from service.http.problems import ProblemError
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
-from service.jobs.job_store import JobRecord
-from service.jobs.runner import Jobs, write_synced
+from service.jobs.records import JobRecord
+from service.jobs.runner import Jobs
 from service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
@@ -57,7 +58,7 @@ def post_evaluate(
     queries, settings = parse_evaluation(body, limits)
     if wants_async(request):
         draft = submit.draft()
-        write_synced(draft / REQUEST_FILE, body.model_dump_json())
+        replace_file(draft / REQUEST_FILE, body.model_dump_json())
         id_ = submit("evaluation", collection.name, draft=draft).id
         status = EvaluationStatus(id=id_, status="running", error=None, report=None)
         return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})

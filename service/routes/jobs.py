@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from service.http.admission import given_key
 from service.http.roles import READ, WRITE
 from service.http.routing import JSONRoute
-from service.jobs.job_store import JobRecord, NewJob, State
+from service.jobs.records import JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import render
 from service.schemas.jobs import JobInfo, JobList
@@ -38,7 +38,7 @@ class Submit:
 
     def draft(self) -> Path:
         """Return an empty folder for what the job needs."""
-        return self.jobs.draft()
+        return self.jobs.files.draft()
 
     def __call__(
         self,
@@ -51,7 +51,7 @@ class Submit:
     ) -> JobRecord:
         """Take a job, see :meth:`service.jobs.runner.Jobs.submit`."""
         new = NewJob(kind, collection, spec or {}, self._owner, idempotency)
-        return self.jobs.submit(draft or self.jobs.draft(), new)
+        return self.jobs.submit(draft or self.jobs.files.draft(), new)
 
 
 SubmitOf = Annotated[Submit, Depends()]

@@ -29,8 +29,8 @@ from index.data_folder import DataFolder
 from index.folder.aliases import AddAlias
 from service.jobs.bulk import BATCH_LINES, INPUT
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE
-from service.jobs.job_store import FINISHED, NewJob
 from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs
+from service.jobs.records import FINISHED, NewJob
 from service.jobs.runner import Jobs
 from service.settings import Settings
 from service.write_gate import WriteGate
@@ -74,7 +74,7 @@ class Service:
 
     def submit(self, kind: str, files: Path) -> str:
         """Submit the job, and return its id."""
-        draft = self.jobs.draft()
+        draft = self.jobs.files.draft()
         spec: dict[str, Any] = {}
         name, collection = kind.partition(" ")[0], "books-1"
         if name == "reindex":

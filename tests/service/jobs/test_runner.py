@@ -13,8 +13,11 @@ import pytest
 from index.slices import checkpoint
 from service.http.problems import ProblemError
 from service.jobs import runner
-from service.jobs.job_store import JobRecord, JobStore, JobStoreError, NewJob
-from service.jobs.runner import Jobs, Kind, Progress, Quota
+from service.jobs.job_store import JobStore, JobStoreError
+from service.jobs.quota import Quota
+from service.jobs.records import JobRecord, NewJob
+from service.jobs.runner import Jobs
+from service.jobs.work import Kind, Progress
 
 SECONDS = 20.0
 
@@ -52,7 +55,7 @@ def submit(
     owner: str = "",
     **spec: float,
 ) -> JobRecord:
-    draft = jobs.draft()
+    draft = jobs.files.draft()
     (draft / "input").write_text(text)
     return jobs.submit(draft, NewJob("count", "words", dict(spec), owner, key))
 

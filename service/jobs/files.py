@@ -1,0 +1,87 @@
+"""The files of jobs: a folder for each, which appears together with the job's record."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from index.folder.partial import begin, make_folder, remove, remove_partial, settle, settled
+from service.jobs.job_store import JobStoreError
+
+_log = logging.getLogger("hummingbit.service")
+
+
+class JobFiles:
+    """The folders of jobs below one path, named by the jobs' ids."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the folder at `path` if it is missing, and delete drafts that a crash left behind.
+
+        Raises:
+            JobStoreError: if it cannot be made.
+        """
+        self.path = path
+        try:
+            make_folder(path)
+            remove_partial(path)
+        except OSError as error:
+            raise JobStoreError(f"{path}: {error.strerror or error}") from error
+
+    def draft(self) -> Path:
+        """Return an empty folder for a job that has no id yet.
+
+        Raises:
+            JobStoreError: if it cannot be made.
+        """
+        try:
+            return begin(self.path)
+        except OSError as error:
+            raise JobStoreError(f"{self.path}: {error.strerror or error}") from error
+
+    def settle(self, draft: Path) -> str:
+        """Make a draft the folder of a job, and return the job's id.
+
+        Raises:
+            OSError: if that fails.
+        """
+        return settle(draft).name
+
+    def of(self, id_: str) -> Path:
+        """Return the folder of a job."""
+        return self.path / id_
+
+    def ids(self) -> list[str]:
+        """Return the ids of the jobs that have a folder."""
+        return [folder.name for folder in settled(self.path)]
+
+    def delete_all_but(self, names: Collection[str], id_: str) -> int:
+        """Delete the files of a job except those of the `names`; return the bytes that are left.
+
+        Raises:
+            OSError: if one cannot be deleted.
+        """
+        folder = self.of(id_)
+        for path in folder.iterdir():
+            if path.name not in names:
+                path.unlink()
+        return bytes_of(folder)
+
+    def remove(self, id_: str) -> None:
+        """Delete the folder of a job that has no record any more, if it is there."""
+        try:
+            remove(self.of(id_))
+        except FileNotFoundError:
+            return
+        except OSError as error:  # the next start tries again
+            _log.warning("the files of job %s cannot be deleted: %s", id_, error)
+
+    def discard(self, draft: Path) -> None:
+        """Delete a draft, unless it was settled."""
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def bytes_of(folder: Path) -> int:
+    """Return how many bytes the files of a folder hold."""
+    return sum(path.stat().st_size for path in folder.iterdir())

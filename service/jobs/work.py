@@ -1,0 +1,118 @@
+"""A job as the code that does it sees it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.http.problems import ProblemError
+from service.jobs.job_store import JobStore, JobStoreError
+from service.jobs.queue import Lane
+from service.jobs.records import JobRecord
+
+SECONDS_BETWEEN_RECORDS = 1.0
+
+_log = logging.getLogger("hummingbit.service")
+
+
+class Stopped(Exception):  # noqa: N818 - nothing is wrong
+    """The job was cancelled, or the service ends."""
+
+
+class Progress:
+    """A job that runs, as its work sees it."""
+
+    def __init__(self, job: JobRecord, folder: Path, store: JobStore) -> None:
+        self.job = job
+        self.folder = folder
+        self.done = 0
+        self.total = job.total
+        self.step: str | None = None
+        self.cancelled = threading.Event()
+        self.ending = threading.Event()
+        self.no_return = job.no_return
+        self._store = store
+        self._written_at = 0.0
+
+    @property
+    def recorded(self) -> dict[str, Any] | None:
+        """What an earlier attempt recorded; None in the first."""
+        return self.job.recorded
+
+    def advance(self, by: int = 0, *, total: int | None = None) -> None:
+        """Say that so much more is done; between two calls a job cannot be stopped."""
+        self.done += by
+        self.total = self.total if total is None else total
+        if not self.no_return and self.is_stopped():
+            raise Stopped
+        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_RECORDS:
+            self._written_at = time.monotonic()
+            try:
+                self._store.progress(self.job.id, self.done, self.total)
+            except JobStoreError as error:  # the next one may succeed; nothing depends on it
+                _log.warning("the progress of job %s cannot be recorded: %s", self.job.id, error)
+
+    def is_stopped(self) -> bool:
+        """Tell whether the job was cancelled, or the service ends."""
+        return self.cancelled.is_set() or self.ending.is_set()
+
+    def record(self, recorded: dict[str, Any]) -> None:
+        """Have the next attempt find this; it is on disk once this returns.
+
+        Raises:
+            JobStoreError: if it cannot be written.
+        """
+        self._store.record(self.job.id, recorded, no_return=self.no_return)
+
+    def pass_no_return(self, recorded: dict[str, Any]) -> None:
+        """Record what is left to do; from here on the job is completed, and cannot be stopped.
+
+        Raises:
+            JobStoreError: if it cannot be written; the job is not past the point then.
+        """
+        self._store.record(self.job.id, recorded, no_return=True)
+        self.no_return = True
+
+
+Work = Callable[[Progress], dict[str, Any]]
+"""Does a job and returns its result, as JSON; it calls :meth:`Progress.advance` now and then."""
+
+Explain = Callable[[Exception], ProblemError | None]
+"""Says what was wrong with what was asked; None of an error that is the service's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of job.
+
+    It is a short one if its files take no more than `short_bytes`; of its files `kept` stay once it
+    is finished. Those of a kind that is not `counted` do not count for the bytes of its owner. One
+    that only reads may be done `in_slices`, in turn with expensive requests; it can be stopped at
+    each.
+    """
+
+    work: Work
+    short_bytes: int = -1
+    kept: frozenset[str] = frozenset()
+    counted: bool = True
+    in_slices: bool = False
+
+    def lane(self, bytes_: int) -> Lane:
+        """Return which of the two queues a job waits in."""
+        return "short" if bytes_ <= self.short_bytes else "long"
+
+
+def problem_of(error: Exception, id_: str, explain: Explain) -> dict[str, Any]:
+    """Return what the record of a failed job says of an error; what it must not say is logged."""
+    problem = error if isinstance(error, ProblemError) else explain(error)
+    if problem is None:
+        # Paths may be in it, so it is for the log only.
+        _log.error("job %s failed", id_, exc_info=error)
+        message = "internal error; the log of the service says why"
+        problem = ProblemError(500, "internal_error", message)
+    return {"code": problem.code, "detail": problem.detail, "errors": list(problem.errors)}

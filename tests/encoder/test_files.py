@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from encoder.files import replace_file, replacing, write_file
+
+
+def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "aliases.json"
+    replace_file(path, "äbc")
+    replace_file(path, b"\xff")
+    assert path.read_bytes() == b"\xff"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    write_file(path, "before")
+    with pytest.raises(ValueError, match="stopped"), replacing(path) as partial:  # noqa: PT012
+        partial.write_text("half")
+        raise ValueError("stopped")
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_was_not_written_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    write_file(path, "before")
+    with pytest.raises(FileNotFoundError), replacing(path):
+        pass
+    assert path.read_text() == "before"
