@@ -32,6 +32,7 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
+from index.annotations.annotations import Annotations
 from index.backend import BATCH_SIZE
 from index.base import CollectionBase
 from index.cursors import Position, read_cursor, write_cursor
@@ -92,6 +93,7 @@ class Collection(CollectionBase):
         self._writing = threading.Lock()
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
+        self.annotations = Annotations(store, self._writing, self._publication)
         if indexed and self.ranking in BY_WORDS:
             self._publication.with_lexical()
         elif indexed:
@@ -180,7 +182,14 @@ class Collection(CollectionBase):
         Raises:
             StoreError: if the store cannot be written.
         """
-        return self._delete(lambda changes: changes.delete(list(dict.fromkeys(ids))))
+
+        def delete(changes: Changes) -> list[int]:
+            unique = list(dict.fromkeys(ids))
+            rows = changes.delete(unique)
+            changes.delete_annotations(unique)
+            return rows
+
+        return self._delete(delete)
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """Delete the documents for whose payload the filter holds.
@@ -188,7 +197,13 @@ class Collection(CollectionBase):
         Raises:
             StoreError: if the store cannot be written.
         """
-        return self._delete(lambda changes: changes.delete_where(filter))
+
+        def delete(changes: Changes) -> list[int]:
+            rows = changes.delete_where(filter)
+            changes.delete_annotations(None)
+            return rows
+
+        return self._delete(delete)
 
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None.

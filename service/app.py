@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 
+from evaluation.labelling.places import PlacesCache
 from index.data_folder import DataFolder
 from index.slices import ComputeTurns
 from service.batching import Batcher
@@ -40,6 +41,7 @@ from service.routes import (
     evaluations,
     health,
     jobs,
+    labels,
     maintenance,
     search,
     snapshots,
@@ -57,6 +59,7 @@ ROUTERS = (
     collections.router,
     documents.router,
     evaluations.router,
+    labels.router,
     jobs.router,
     aliases.router,
     snapshots.router,
@@ -147,6 +150,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         for _ in range(2)
     )
     app.state.write_gate = WriteGate()
+    app.state.places = PlacesCache()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.compute_turns = ComputeTurns(COMPUTING)
     app.state.long_reads = _lane(app, settings, settings.concurrent_long_reads)
@@ -168,6 +172,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     metrics: Metrics = app.state.metrics
     app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
     keyring, origins = Keyring(settings), _listed(settings.cors_origin)
+    app.state.keyring = keyring
     app.add_middleware(Authenticate, keyring=keyring)
     app.add_middleware(
         CheckOrigin,

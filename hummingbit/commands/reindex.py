@@ -7,7 +7,7 @@ import argparse
 from tqdm import tqdm
 
 from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
-from index.bulk.reindex import copy_following
+from index.bulk.reindex import carry_annotations, copy_following
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
 from index.folder.aliases import AddAlias
@@ -56,6 +56,7 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
         draft.collection.set_ranking(source.ranking)
         with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
             copy_following(source, draft.collection, 0, bar.update)
+        carry_annotations(source, draft.collection)
         target = draft.publish()
     finally:
         draft.discard()  # unless it was published

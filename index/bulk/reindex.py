@@ -8,6 +8,7 @@ is found at the end, by comparing ids. The caller keeps writers out for the last
     with writers_kept_out:                            # short
         copy_following(source, target, last_row)
         delete_missing(source, target)
+        carry_annotations(source, target)
         point_the_alias_to(target)
 
 To go on after a crash is to begin again: every document is written once more, so that the order of
@@ -19,7 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from corpus.document import Document
+from index.annotations.annotations import copy_annotations
 from index.backend import CollectionBackend
+from index.collection import Collection
 from index.errors import InputError
 from index.records import StoredDocument
 
@@ -63,6 +66,18 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
         missing += [one.id for one in batch if one.id not in held]
         row = batch[-1].row
     return target.delete(missing).deleted
+
+
+def carry_annotations(source: CollectionBackend, target: CollectionBackend) -> None:
+    """Give `target` the labels and judgements of `source`, with whoever gave them and when.
+
+    Collections on Milvus have none.
+
+    Raises:
+        StoreError: if one of the stores fails.
+    """
+    if isinstance(source, Collection) and isinstance(target, Collection):
+        copy_annotations(source.annotations, target.annotations)
 
 
 def _uncoded(stored: StoredDocument) -> Document:

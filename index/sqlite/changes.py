@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +22,13 @@ from index.schema import (
     new_incarnation,
     number_in_meta,
     payload_to_json,
+)
+from index.sqlite.annotations import (
+    Record,
+    Table,
+    delete_of_documents,
+    delete_records,
+    write_records,
 )
 from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
 from index.sqlite.connections import in_chunks
@@ -64,6 +71,18 @@ class Changes:
         rows: list[int] = matching_rows(self._connection, filter_).tolist()
         self._delete_rows(rows)
         return rows
+
+    def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
+        """See :func:`index.sqlite.annotations.write_records`."""
+        return write_records(self._connection, table, records)
+
+    def delete_records(self, table: Table[Any], keys: Iterable[Sequence[str]]) -> int:
+        """See :func:`index.sqlite.annotations.delete_records`."""
+        return delete_records(self._connection, table, keys)
+
+    def delete_annotations(self, ids: Sequence[str] | None) -> None:
+        """See :func:`index.sqlite.annotations.delete_of_documents`."""
+        delete_of_documents(self._connection, None if ids is None else storable(ids))
 
     def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:
         """Insert documents, none of whose ids is there, and return their rows in order."""

@@ -250,6 +250,23 @@ class Store:
                 found[row] = (id_, None if payload is None else json.loads(payload), text, code)
         return found
 
+    def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
+        """Return the documents of `rows`, by row; rows that are not there are left out.
+
+        Raises:
+            StoreError: if a document does not have its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            found = in_chunks(connection, query, rows)
+        return sorted(map(self._stored, found), key=lambda document: document.row)
+
+    def rows_of(self, ids: Sequence[str]) -> list[int]:
+        """Return the rows of the documents with these ids, ascending; others are left out."""
+        query = "SELECT row FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            return sorted(row for (row,) in in_chunks(connection, query, storable(ids)))
+
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
         return {id_: self._stacked([code])[0] for id_, (code, _) in self.read_marks(ids).items()}

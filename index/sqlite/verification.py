@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from encoder.codes import Codes
 from index.records import Verification
 from index.schema import checksum, last_row, number_in_meta
 from index.slices import checkpoint
+from index.sqlite.annotations import damaged_records
 from index.sqlite.blocks import Block, BlockError, damaged_blocks, read_blocks
 
 MAX_PROBLEMS = 100
@@ -22,7 +24,7 @@ ROWS_AT_ONCE = 500
 def verify_store(
     connection: sqlite3.Connection, code_size: int, indexed: Block | None
 ) -> Verification:
-    """Check pages, documents, blocks of codes and the index against one another.
+    """Check pages, documents, labels, blocks of codes and the index against one another.
 
     Every document is read and held against its checksum, every block of codes against its own. The
     codes in the blocks, and those that are `indexed`, must be the documents' codes. `connection`
@@ -36,6 +38,7 @@ def verify_store(
         held = Block(_packed(codes, code_size), np.frombuffer(rows, dtype=np.int64))
         problems += _counts(connection, held)
         problems += _blocks(connection, code_size, held)
+        problems += islice(damaged_records(connection), MAX_PROBLEMS)
         if indexed is not None and not _same(indexed, held):
             problems.append("the index does not hold the codes of the documents")
     except sqlite3.DatabaseError as error:

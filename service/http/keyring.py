@@ -128,7 +128,7 @@ class Keyring:
         """
         self._path = settings.keys_path
         self._fixed = [
-            (bytes.fromhex(_hash(key.get_secret_value())), role)
+            (bytes.fromhex(_hash(key.get_secret_value())), role, f"{role.label} key")
             for key, role in (
                 (settings.read_key, Role.READ),
                 (settings.write_key, Role.WRITE),
@@ -158,10 +158,20 @@ class Keyring:
             return Role.NOBODY
         given = hashlib.sha256(key.encode("utf-8", "replace")).digest()
         found = Role.NOBODY
-        for known, role in (*self._fixed, *self._of_file):
+        for known, role, _ in (*self._fixed, *self._of_file):
             if hmac.compare_digest(given, known):
                 found = max(found, role)
         return found
+
+    def name_of(self, key: str | None) -> str | None:
+        """Return the name that `key` has in the keys file, or what it may do; None if unknown."""
+        given = hashlib.sha256((key or "").encode("utf-8", "replace")).digest()
+        names = [
+            name
+            for known, _, name in (*self._of_file, *self._fixed)
+            if hmac.compare_digest(given, known)
+        ]
+        return names[0] if names else None
 
     def _refresh(self) -> None:
         """Read the file again if it is another one by now; one that is damaged opens nothing."""
@@ -177,9 +187,10 @@ class Keyring:
             self._required = True
         self._required = self._required or bool(self._of_file)
 
-    def _read(self) -> list[tuple[bytes, Role]]:
+    def _read(self) -> list[tuple[bytes, Role, str]]:
         return [
-            (bytes.fromhex(one.sha256), Role[one.role.upper()]) for one in read_keys(self._path)
+            (bytes.fromhex(one.sha256), Role[one.role.upper()], one.name)
+            for one in read_keys(self._path)
         ]
 
     def _state_of_file(self) -> tuple[int, int, int] | None:

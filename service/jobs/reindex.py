@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from index.backend import CollectionBackend
-from index.bulk.reindex import copy_following, delete_missing
+from index.bulk.reindex import carry_annotations, copy_following, delete_missing
 from index.data_folder import DataFolder
 from index.folder.aliases import AddAlias
 from index.folder.drafts import Draft
@@ -52,6 +52,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
         with gate.closed():
             copy_following(source, draft.collection, row)
             delete_missing(source, draft.collection)
+            carry_annotations(source, draft.collection)
             _publish(folder, draft, source, progress)
     finally:
         draft.discard()  # unless it was published

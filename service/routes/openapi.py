@@ -69,6 +69,10 @@ EXAMPLES: dict[str, Any] = {
     },
     "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
     "RestoreSnapshot": {"collection": "docstrings-restored"},
+    "PutLabels": {"labels": [{"id": "numpy.linalg.eigh", "label": "numpy.linalg"}]},
+    "PutJudgements": {
+        "judgements": [{"query": "eigenvalues", "id": "numpy.linalg.eigh", "grade": 1}]
+    },
     "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
     "EncoderInputs": {
         "inputs": [{"text": "eigenvalues of a symmetric matrix"}],

@@ -1,0 +1,102 @@
+"""Where the documents of a collection lie, for choosing among them: latent semantic analysis.
+
+Texts are placed along the principal directions of their features (Deerwester et al. 1990), vectors
+as they are, and documents that brought their codes by their bits; rows then have unit length. Of a
+large collection a sample is placed, and every document that is labelled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from encoder.codes import code_from_hex, unpack_codes
+from encoder.encoder import Encoder
+from encoder.features import Floats
+from evaluation.labelling.classes import Classes
+from index.collection import Collection
+from index.records import StoredDocument
+from index.slices import checkpoint
+
+MOST_PLACED = 20_000
+DIRECTIONS = 128
+KEPT = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Documents, ``float32[N, D]`` places of unit length, and ``int64[N]`` buckets of one code."""
+
+    documents: Sequence[StoredDocument]
+    places: Floats
+    buckets: Classes
+
+
+class PlacesCache:
+    """The places of the collections that were asked about last. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[object, ...], Places] = OrderedDict()
+
+    def of(self, collection: Collection, wanted: Iterable[str] = ()) -> Places:
+        """Return the places of a sample and of the documents with the `wanted` ids.
+
+        They are found anew once documents were written, or others are wanted.
+
+        Raises:
+            StoreError: if the collection cannot be read.
+        """
+        sample = tuple(collection.annotations.sample(MOST_PLACED, list(wanted)))
+        key = (collection.incarnation, sample)
+        with self._lock:
+            found = self._kept.pop(key, None)
+        if found is None:
+            found = place(collection.annotations.documents(sample), collection.encoder)
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Places:
+    """Return where `documents` lie; `encoder` is what made their codes."""
+    codes = np.stack([code_from_hex(one.code, 4 * len(one.code)) for one in documents])
+    _, buckets = np.unique(codes, axis=0, return_inverse=True)
+    found = _features(documents, encoder)
+    checkpoint()
+    if found is None:
+        found = 2 * unpack_codes(codes).astype(np.float32) - 1
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    places: Floats = (found / np.maximum(lengths, 1e-9)).astype(np.float32)
+    return Places(documents, places, buckets.reshape(-1))
+
+
+def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
+    """Return ``float32[N, D]``; None where the encoder does not take what the documents have."""
+    if encoder is None:
+        return None
+    if encoder.kind == "text" and all(one.text is not None for one in documents):
+        rows = encoder.features.transform([str(one.text) for one in documents])  # type: ignore[arg-type]
+        checkpoint()
+        return _directions(rows)
+    vectors = [one.vector for one in documents if one.vector is not None]
+    if encoder.kind == "text" or len(vectors) < len(documents):
+        return None
+    found = np.asarray(encoder.features.transform(np.stack(vectors)), dtype=np.float32)  # type: ignore[arg-type]
+    centred: Floats = found - found.mean(axis=0)
+    return centred
+
+
+def _directions(rows: object) -> Floats:
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
+
+    size = min(DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)  # type: ignore[attr-defined]
+    if size < 1:
+        return np.asarray(rows.todense(), dtype=np.float32)  # type: ignore[attr-defined]
+    return np.asarray(TruncatedSVD(size, random_state=0).fit_transform(rows), dtype=np.float32)

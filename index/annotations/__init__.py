@@ -1,0 +1,1 @@
+"""What people say of a collection's documents: labels, and judgements of answers to queries."""

@@ -1,0 +1,224 @@
+"""Labels and judgements in a store, in two tables beside those of the documents.
+
+A store has the tables once something was written to them; one without, such as every store of
+version 0.1.0, holds no labels. Each record has a checksum over all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+from index.annotations.records import DocumentLabel, Judgement
+from index.errors import InputError, StoreError
+from index.slices import checkpoint
+from index.sqlite.connections import in_chunks
+
+Record = TypeVar("Record", DocumentLabel, Judgement)
+
+ANNOTATIONS_SCHEMA = (
+    """CREATE TABLE labels (
+    id TEXT NOT NULL,
+    who TEXT NOT NULL,
+    labels TEXT NOT NULL,
+    grade INTEGER NOT NULL,
+    "when" TEXT NOT NULL,
+    checksum BLOB NOT NULL,
+    PRIMARY KEY (id, who)
+) WITHOUT ROWID""",
+    """CREATE TABLE judgements (
+    query TEXT NOT NULL,
+    id TEXT NOT NULL,
+    who TEXT NOT NULL,
+    grade INTEGER NOT NULL,
+    "when" TEXT NOT NULL,
+    checksum BLOB NOT NULL,
+    PRIMARY KEY (query, id, who)
+) WITHOUT ROWID""",
+    "CREATE INDEX judgements_of_documents ON judgements (id)",
+)
+# So many records are read between two checkpoints.
+RECORDS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Record]):
+    """One of the two tables: its key columns, the others, and what a row of it means."""
+
+    name: str
+    key: tuple[str, ...]
+    rest: tuple[str, ...]
+    to_row: Callable[[Record], tuple[Any, ...]]
+    of_row: Callable[[tuple[Any, ...]], Record]
+
+    @property
+    def columns(self) -> str:
+        """The columns but the checksum, as SQL lists them."""
+        return ", ".join(f'"{one}"' for one in (*self.key, *self.rest))
+
+
+LABELS: Table[DocumentLabel] = Table(
+    "labels",
+    ("id", "who"),
+    ("labels", "grade", "when"),
+    lambda one: (one.id, one.who, _list_to_json(one.labels), one.grade, one.when),
+    lambda row: DocumentLabel(row[0], tuple(json.loads(row[2])), row[1], row[3], row[4]),
+)
+JUDGEMENTS: Table[Judgement] = Table(
+    "judgements",
+    ("query", "id", "who"),
+    ("grade", "when"),
+    lambda one: (one.query, one.id, one.who, one.grade, one.when),
+    lambda row: Judgement(row[0], row[1], row[3], row[2], row[4]),
+)
+
+
+def has_annotations(connection: sqlite3.Connection) -> bool:
+    """Tell whether the store has the tables."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'labels'"
+    return connection.execute(query).fetchone() is not None
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables, in the transaction of `connection`, if they are not there."""
+    if not has_annotations(connection):
+        for statement in ANNOTATIONS_SCHEMA:
+            connection.execute(statement)
+
+
+def read_records(
+    connection: sqlite3.Connection,
+    table: Table[Record],
+    after: Sequence[str] = (),
+    limit: int = -1,
+    **equal: str | None,
+) -> list[Record]:
+    """Return the first `limit` records above the key `after`, in the order of their keys.
+
+    `equal` names columns and the values that they must have; None stands for any.
+
+    Raises:
+        StoreError: if a record is not what was written.
+    """
+    if not has_annotations(connection):
+        return []
+    conditions, values = ["1"], dict[str, Any]()
+    for place, (column, value) in enumerate(equal.items()):
+        if value is not None:
+            conditions.append(f'"{column}" = :equal{place}')
+            values[f"equal{place}"] = value
+    if after:
+        values |= {f"after{place}": value for place, value in enumerate(after)}
+        last = ", ".join(f":after{place}" for place in range(len(after)))
+        conditions.append(f"({', '.join(table.key)}) > ({last})")
+    query = f"""
+        SELECT {table.columns}, checksum FROM {table.name}
+        WHERE {" AND ".join(conditions)} ORDER BY {", ".join(table.key)} LIMIT :limit
+    """  # noqa: S608 - made of fixed parts
+    found = connection.execute(query, {**values, "limit": limit})
+    records: list[Record] = []
+    while some := found.fetchmany(RECORDS_AT_ONCE):
+        checkpoint()
+        records += [_whole(table, row) for row in some]
+    return records
+
+
+def count_records(connection: sqlite3.Connection, table: Table[Any]) -> int:
+    """Return how many records there are."""
+    if not has_annotations(connection):
+        return 0
+    query = f"SELECT count(*) FROM {table.name}"  # noqa: S608 - one of two names
+    return int(connection.execute(query).fetchone()[0])
+
+
+def write_records(
+    connection: sqlite3.Connection, table: Table[Record], records: Iterable[Record]
+) -> int:
+    """Write records, in place of those with the same keys; return how many say something else."""
+    make_tables(connection)
+    written = 0
+    for record in records:
+        there = _with_key(connection, table, record.key)
+        if there is not None and there.value == record.value:
+            continue
+        row: tuple[Any, ...] = table.to_row(record)
+        marks = ", ".join("?" * (len(row) + 1))
+        query = f"INSERT OR REPLACE INTO {table.name} VALUES ({marks})"  # noqa: S608
+        connection.execute(query, (*row, _checksum(row)))
+        written += 1
+    return written
+
+
+def delete_records(
+    connection: sqlite3.Connection, table: Table[Any], keys: Iterable[Sequence[str]]
+) -> int:
+    """Delete the records with these keys, where they are there; return how many that were."""
+    if not has_annotations(connection):
+        return 0
+    condition = " AND ".join(f"{column} = ?" for column in table.key)
+    query = f"DELETE FROM {table.name} WHERE {condition}"  # noqa: S608 - made of fixed parts
+    return sum(connection.execute(query, tuple(key)).rowcount for key in keys)
+
+
+def delete_of_documents(connection: sqlite3.Connection, ids: Sequence[str] | None) -> None:
+    """Delete what is said of the documents with these ids; None: of documents that are not there.
+
+    Called once the documents are deleted, in the same transaction.
+    """
+    if not has_annotations(connection):
+        return
+    tables: tuple[Table[Any], ...] = (LABELS, JUDGEMENTS)
+    for table in tables:
+        query = f"DELETE FROM {table.name} WHERE id"  # noqa: S608 - one of two names
+        if ids is None:
+            connection.execute(f"{query} NOT IN (SELECT id FROM documents)")  # noqa: S608
+        else:
+            in_chunks(connection, f"{query} IN ", ids)
+
+
+def damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
+    """Say which records are not what was written, a sentence each."""
+    if not has_annotations(connection):
+        return
+    tables: tuple[Table[Any], ...] = (LABELS, JUDGEMENTS)
+    for table in tables:
+        query = f"SELECT {table.columns}, checksum FROM {table.name}"  # noqa: S608
+        rows: Iterable[tuple[Any, ...]] = connection.execute(query)
+        for at, row in enumerate(rows):
+            if at % RECORDS_AT_ONCE == 0:
+                checkpoint()
+            try:
+                _whole(table, row)
+            except StoreError as error:
+                yield str(error)
+
+
+def _with_key(
+    connection: sqlite3.Connection, table: Table[Record], key: Sequence[str]
+) -> Record | None:
+    found = read_records(connection, table, limit=1, **dict(zip(table.key, key, strict=True)))
+    return found[0] if found else None
+
+
+def _whole(table: Table[Record], row: tuple[Any, ...]) -> Record:
+    *values, mark = row
+    try:
+        if mark != _checksum(values):
+            raise ValueError("its checksum is another")
+        return table.of_row(tuple(values))
+    except (InputError, ValueError, TypeError, AttributeError) as error:
+        shown = ", ".join(ascii(one)[:60] for one in values[: len(table.key)])
+        message = f"the record of {table.name} ({shown}) is not what was written: {error}"
+        raise StoreError(message) from None
+
+
+def _checksum(values: Sequence[object]) -> bytes:
+    return blake2b("\0".join(map(str, values)).encode(), digest_size=8).digest()
+
+
+def _list_to_json(labels: Sequence[str]) -> str:
+    return json.dumps(labels, ensure_ascii=False)

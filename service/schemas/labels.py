@@ -1,0 +1,192 @@
+"""The JSON of labels and judgements."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from service.schemas.common import RequestModel, ResponseModel, Strings
+
+Who = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="Who says so; by default the name of the request's key, or `anonymous`.",
+    ),
+]
+
+
+class NewLabel(RequestModel):
+    """What one person says of a document: `label`, or `labels`; null for both takes it back."""
+
+    id: str
+    label: str | None = None
+    labels: Strings | None = Field(
+        None, max_length=100, description="Several labels, or none: `[]` says that no class fits."
+    )
+    grade: int = Field(1, ge=0, le=1000, description="How well they fit; 0 says that they do not.")
+    who: Who = None
+
+
+class PutLabels(RequestModel):
+    """Labels to set, each in place of what the same person said before: all of them or none."""
+
+    labels: list[NewLabel] = Field(min_length=1, max_length=10_000)
+
+
+class NewJudgement(RequestModel):
+    """How well a document answers a query; a grade above 0 is relevant, null takes it back."""
+
+    query: str = Field(min_length=1, max_length=10_000)
+    id: str
+    grade: int | None = Field(ge=-1000, le=1000)
+    who: Who = None
+
+
+class PutJudgements(RequestModel):
+    """Judgements to set, each in place of what the same person said before: all or none."""
+
+    judgements: list[NewJudgement] = Field(min_length=1, max_length=10_000)
+
+
+class AnnotationsWritten(ResponseModel):
+    """How many records changed, were added or taken back; they are on disk."""
+
+    changed: int
+    generation: int
+
+
+class LabelRecord(ResponseModel):
+    """What a person said of a document; `when` is in UTC."""
+
+    id: str
+    labels: list[str]
+    grade: int
+    who: str
+    when: str
+
+
+class LabelPage(ResponseModel):
+    """Labels by (id, who); `next_cursor` is null on the last page."""
+
+    labels: list[LabelRecord]
+    next_cursor: str | None
+
+
+class JudgementRecord(ResponseModel):
+    """What a person said of an answer to a query; `when` is in UTC."""
+
+    query: str
+    id: str
+    grade: int
+    who: str
+    when: str
+
+
+class JudgementPage(ResponseModel):
+    """Judgements by (query, id, who); `next_cursor` is null on the last page."""
+
+    judgements: list[JudgementRecord]
+    next_cursor: str | None
+
+
+class Guess(ResponseModel):
+    """A label, and the probability that a classifier of the labels so far gives it."""
+
+    label: str
+    probability: float
+
+
+class SuggestedDocument(ResponseModel):
+    """A document to label; `bucket` is the number of documents with its code."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+    guesses: list[Guess]
+    bucket: int
+
+
+class SuggestedLabels(ResponseModel):
+    """Documents to label next, the most useful first; `classes` are the labels so far."""
+
+    method: str
+    documents: list[SuggestedDocument]
+    labelled: int
+    classes: list[str]
+
+
+class LabelCount(ResponseModel):
+    """A label, and how many documents have it."""
+
+    label: str
+    documents: int
+
+
+class Person(ResponseModel):
+    """How much a person has labelled and judged."""
+
+    who: str
+    labels: int
+    judgements: int
+
+
+class AgreementInfo(ResponseModel):
+    """How far two people agree; `kappa` is Cohen's, null where both gave one answer throughout."""
+
+    who: list[str]
+    on: str
+    items: int
+    observed: float
+    kappa: float | None
+
+
+class GainInfo(ResponseModel):
+    """What a next label is expected to gain.
+
+    `accuracy` is that of a fast classifier of the labels in cross-validation, `per_label` what one
+    more label adds by the power law through `curve`, and `labels_to_one_percent` how many labels
+    the next hundredth takes, null where the curve no longer rises.
+    """
+
+    accuracy: float
+    per_label: float
+    labels_to_one_percent: int | None
+    curve: list[tuple[int, float]]
+
+
+class LabelStats(ResponseModel):
+    """Counts, agreement, and what a next label is expected to gain, null with too few labels."""
+
+    documents: int
+    labelled: int
+    labels: list[LabelCount]
+    judgements: int
+    queries: int
+    people: list[Person]
+    agreement: list[AgreementInfo]
+    expected_gain: GainInfo | None
+
+
+class PooledDocument(ResponseModel):
+    """A document to judge: how much its judgement tells, and its rank in each ranking, from 1."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+    weight: float
+    ranks: dict[str, int]
+
+
+class JudgementPool(ResponseModel):
+    """Answers to judge, the most informative first; `rankings` counts those of each ranking."""
+
+    query: str
+    method: str
+    documents: list[PooledDocument]
+    rankings: dict[str, int]
+    judged: int

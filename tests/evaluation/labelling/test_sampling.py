@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+
+from evaluation.labelling.classes import REGULARISATION, class_probabilities, class_scores
+from evaluation.labelling.gain import expected_gain
+from evaluation.labelling.sampling import METHODS, Pool, suggest
+
+
+def clustered(labelled: int, seed: int = 0, classes: int = 3, size: int = 60) -> Pool:
+    """Documents in as many clusters as there are classes."""
+    rng = np.random.default_rng(seed)
+    of = rng.integers(0, classes, size)
+    places = 4 * np.eye(8)[of] + rng.normal(size=(size, 8))
+    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    rows = rng.permutation(size)[:labelled]
+    return Pool(places.astype(np.float32), rng.integers(0, 9, size), rows, of[rows], classes)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from(sorted(METHODS)),
+    st.sampled_from([0, 1, 5, 30, 58, 60]),
+    st.integers(1, 7),
+    st.integers(0, 3),
+)
+def test_suggestions_are_new_distinct_and_repeatable(
+    method: str, labelled: int, n: int, seed: int
+) -> None:
+    pool = clustered(labelled, seed)
+    rows = suggest(pool, n, method, seed)
+    assert len(rows) == min(n, 60 - labelled)
+    assert len({*rows.tolist()}) == len(rows)
+    assert not set(rows.tolist()) & set(pool.labelled.tolist())
+    assert rows.tolist() == suggest(pool, n, method, seed).tolist()
+
+
+@pytest.mark.parametrize("labelled", [5, 40])
+def test_scores_are_those_of_ridge_regression(labelled: int) -> None:
+    pool = clustered(labelled)
+    scores = class_scores(pool.places, pool.labelled, pool.classes, pool.n_classes)
+    targets = np.eye(3)[pool.classes]
+    model = Ridge(alpha=REGULARISATION).fit(pool.places[pool.labelled], targets)
+    shown = targets.any(axis=0)
+    np.testing.assert_allclose(scores[:, shown], model.predict(pool.places)[:, shown], atol=1e-5)
+    np.testing.assert_allclose(class_probabilities(scores).sum(axis=1), 1)
+
+
+def test_typical_documents_come_of_every_cluster() -> None:
+    pool = clustered(0)
+    chosen = suggest(pool, 3, "typiclust")
+    # No two of them are as alike as documents of one cluster are.
+    alike = pool.places[chosen] @ pool.places[chosen].T - np.eye(3)
+    assert alike.max() < 0.6
+
+
+def test_the_farthest_document_is_the_core_sets_choice() -> None:
+    pool = clustered(5)
+    nearest = (pool.places @ pool.places[pool.labelled].T).max(axis=1)
+    assert suggest(pool, 1, "core-set")[0] == nearest.argmin()
+
+
+def test_margins_are_the_smallest_and_spread_over_buckets() -> None:
+    pool = clustered(20)
+    found = pool.probabilities()
+    assert found is not None
+    best = np.sort(found, axis=1)
+    margins = best[:, -1] - best[:, -2]
+    first = suggest(pool, 1, "margin")[0]
+    assert margins[first] == margins[pool.free].min()
+    assert len(set(pool.buckets[suggest(pool, 5, "margin")].tolist())) == 5
+
+
+def test_gain_falls_as_labels_abound() -> None:
+    few, many = (expected_gain(clustered(n, size=400)) for n in (24, 300))
+    assert few is not None
+    assert many is not None
+    assert many.accuracy >= few.accuracy - 0.05
+    assert 0 <= many.per_label <= few.per_label
+    assert expected_gain(clustered(5)) is None

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.encoders import random_texts
+from tests.support.service import check_problem
+
+MakeCollection = Callable[..., str]
+TEXTS = random_texts(60, seed=3)
+
+
+@pytest.fixture
+def path(make_collection: MakeCollection) -> str:
+    documents = [{"id": f"d{at}", "text": text} for at, text in enumerate(TEXTS)]
+    return make_collection(documents, encoder="words")
+
+
+def put(client: httpx.Client, path: str, *labels: dict[str, Any]) -> httpx.Response:
+    return client.put(f"{path}/labels", json={"labels": list(labels)})
+
+
+def test_labels_are_set_listed_and_taken_back(client: httpx.Client, path: str) -> None:
+    generation = client.get(path).json()["generation"]
+    answer = put(client, path, {"id": "d0", "label": "a"}, {"id": "d1", "labels": [], "who": "bob"})
+    assert answer.json() == {"changed": 2, "generation": generation + 1}
+    page = client.get(f"{path}/labels", params={"limit": 1}).json()
+    (first,) = page["labels"]
+    assert first.pop("when").endswith("+00:00")
+    assert first == {"id": "d0", "labels": ["a"], "grade": 1, "who": "anonymous"}
+    rest = client.get(f"{path}/labels", params={"cursor": page["next_cursor"]}).json()
+    assert [one["id"] for one in rest["labels"]] == ["d1"]
+    assert rest["next_cursor"] is None
+    assert put(client, path, {"id": "d0", "label": None}).json()["changed"] == 1
+    assert [one["id"] for one in client.get(f"{path}/labels").json()["labels"]] == ["d1"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pointer"),
+    [
+        ({"id": "nobody", "label": "a"}, "/labels/1/id"),
+        ({"id": "d1", "label": "a", "labels": ["b"]}, "/labels/1/labels"),
+        ({"id": "d1", "label": ""}, "/labels/1/labels"),
+        ({"id": "d1", "label": "a", "grade": -1}, "/labels/1/grade"),
+        ({"id": "d1", "label": "a", "who": ""}, "/labels/1/who"),
+    ],
+)
+def test_one_wrong_label_and_none_is_written(
+    client: httpx.Client, path: str, wrong: dict[str, Any], pointer: str
+) -> None:
+    problem = check_problem(
+        put(client, path, {"id": "d0", "label": "a"}, wrong), 422, "invalid_request"
+    )
+    assert problem["errors"][0]["pointer"] == pointer
+    assert client.get(f"{path}/labels").json()["labels"] == []
+
+
+def test_suggestions_leave_out_what_was_looked_at(client: httpx.Client, path: str) -> None:
+    asked: dict[str, Any] = {"n": 5, "skip": ["d7"]}
+    found = client.get(f"{path}/labels/suggest", params=asked).json()
+    assert (found["method"], found["labelled"], len(found["documents"])) == ("tcm", 0, 5)
+    first = found["documents"][0]
+    assert first["text"] == TEXTS[int(first["id"][1:])]
+    for at in range(50):
+        put(client, path, {"id": f"d{at}", "label": "ab"[len(TEXTS[at]) % 2]})
+    put(client, path, {"id": "d50", "labels": []})
+    for method in ("margin", "random", "typiclust"):
+        params: dict[str, Any] = {"n": 60, "method": method, "skip": ["d51"]}
+        found = client.get(f"{path}/labels/suggest", params=params).json()
+        assert sorted(one["id"] for one in found["documents"]) == [f"d{at}" for at in range(52, 60)]
+        assert {one["label"] for one in found["documents"][0]["guesses"]} == {"a", "b"}
+    check_problem(
+        client.get(f"{path}/labels/suggest", params={"method": "best"}), 422, "invalid_request"
+    )
+
+
+def test_a_second_opinion_is_asked_of_what_others_labelled(client: httpx.Client, path: str) -> None:
+    put(client, path, *({"id": f"d{at}", "label": "ab"[at % 2], "who": "ann"} for at in range(9)))
+    put(client, path, {"id": "d0", "label": "b", "who": "bob"})
+    params: dict[str, str | int] = {"n": 20, "method": "second-opinion", "who": "bob"}
+    found = client.get(f"{path}/labels/suggest", params=params).json()
+    assert sorted(one["id"] for one in found["documents"]) == [f"d{at}" for at in range(1, 9)]
+
+
+def test_counts_and_agreement(client: httpx.Client, path: str) -> None:
+    labels = [{"id": f"d{at}", "label": "ab"[at % 2], "who": "ann"} for at in range(30)]
+    put(client, path, *labels, {"id": "d0", "label": "a", "who": "bob"})
+    put(client, path, {"id": "d1", "label": "a", "who": "bob"})
+    found = client.get(f"{path}/labels/stats").json()
+    assert (found["documents"], found["labelled"]) == (60, 30)
+    assert {one["label"]: one["documents"] for one in found["labels"]} == {"a": 16, "b": 14}
+    (agreement,) = found["agreement"]
+    assert (agreement["who"], agreement["observed"], agreement["kappa"]) == (["ann", "bob"], 0.5, 0)
+    assert 0 <= found["expected_gain"]["accuracy"] <= 1
+
+
+def test_judgements_are_pooled_most_informative_first(client: httpx.Client, path: str) -> None:
+    query = TEXTS[3]
+    params: dict[str, str | int] = {"query": query, "n": 5, "depth": 10}
+    pooled = client.get(f"{path}/judgements/pool", params=params).json()
+    assert pooled["documents"][0]["text"] == query
+    assert pooled["rankings"].keys() == {"hamming", "asymmetric", "bm25", "hybrid"}
+    first = pooled["documents"][0]["id"]
+    answer = client.put(
+        f"{path}/judgements", json={"judgements": [{"query": query, "id": first, "grade": 2}]}
+    )
+    assert answer.json()["changed"] == 1
+    again = client.get(f"{path}/judgements/pool", params=params).json()
+    assert again["judged"] == 1
+    assert first not in {one["id"] for one in again["documents"]}
+    (held,) = client.get(f"{path}/judgements", params={"query": query}).json()["judgements"]
+    assert (held["id"], held["grade"], held["who"]) == (first, 2, "anonymous")
+
+
+def test_cursors_of_elsewhere_are_refused(client: httpx.Client, path: str) -> None:
+    for cursor in ("x", "WyJhIl0", "bnVsbA", "é"):
+        answer = client.get(f"{path}/labels", params={"cursor": cursor})
+        check_problem(answer, 422, "invalid_request")
