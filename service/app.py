@@ -33,8 +33,10 @@ from service.jobs.runner import Jobs
 from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
 from service.logs import log_problems
 from service.routes import (
+    access,
     aliases,
     collections,
+    console,
     docs,
     documents,
     encoders,
@@ -55,6 +57,7 @@ DEFAULT_SETTINGS = Settings()
 ROUTERS = (
     search.router,  # its route is looked for most often
     health.router,
+    access.router,
     encoders.router,
     collections.router,
     documents.router,
@@ -65,6 +68,7 @@ ROUTERS = (
     snapshots.router,
     maintenance.router,
     docs.router,
+    console.router,
 )
 UPLOAD_PATH = "/v1/snapshots:upload"
 BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate")

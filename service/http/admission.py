@@ -23,6 +23,9 @@ from service.http.roles import Role
 
 # What must answer whoever asks, and what must answer however much there is to do.
 WITHOUT_KEY = {"/livez"}
+# A browser asks for the console's page before anybody could give it a key. Its files are the same
+# for everybody and tell nothing.
+PAGE_WITHOUT_KEY = "/console"
 WITHOUT_WAITING = {"/livez", "/readyz", "/metrics"}
 
 CHALLENGE = 'Bearer realm="hummingbit", Basic realm="hummingbit", charset="UTF-8"'
@@ -51,10 +54,16 @@ class Authenticate:
         key = given_key(headers)
         role = self._keyring.role_of(key)
         scope.setdefault("state", {})["role"] = role
-        if role is not Role.NOBODY or scope["path"] in WITHOUT_KEY:
+        if role is not Role.NOBODY or _needs_no_key(scope["path"]):
             await self._app(scope, receive, send)
             return
         await refuse(scope, receive, send, _unauthorized(key))
+
+
+def _needs_no_key(path: str) -> bool:
+    return (
+        path in WITHOUT_KEY or path == PAGE_WITHOUT_KEY or path.startswith(f"{PAGE_WITHOUT_KEY}/")
+    )
 
 
 def given_key(headers: Headers) -> str | None:

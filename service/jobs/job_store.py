@@ -124,11 +124,20 @@ class JobStore:
         """Return the job with an idempotency key, or None."""
         return next(iter(self._select("WHERE idempotency_key = ?", key)), None)
 
-    def last(self, limit: int, state: State | None = None) -> list[JobRecord]:
-        """Return the last jobs, of all states or of one, the newest first."""
-        if state is None:
-            return self._select("ORDER BY number DESC LIMIT ?", limit)
-        return self._select("WHERE state = ? ORDER BY number DESC LIMIT ?", state, limit)
+    def last(
+        self,
+        limit: int,
+        state: State | None = None,
+        kind: str | None = None,
+        collection: str | None = None,
+    ) -> list[JobRecord]:
+        """Return the last jobs, the newest first; of one state, kind or collection where given."""
+        conditions = (
+            "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR kind = ?2)"
+            " AND (?3 IS NULL OR collection = ?3)"
+        )
+        wanted = (state, kind, collection, limit)
+        return self._select(f"WHERE {conditions} ORDER BY number DESC LIMIT ?4", *wanted)
 
     def unfinished(self) -> list[JobRecord]:
         """Return the jobs that wait or were running, the oldest first."""

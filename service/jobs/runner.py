@@ -116,9 +116,16 @@ class Jobs:
             message = f"there is no job {id_[:40]!a}; {kept}"
             raise ProblemError(404, "unknown_job", message) from None
 
-    def last(self, limit: int, state: State | None = None) -> list[JobRecord]:
-        """Return the last jobs, of all states or of one, the newest first."""
-        found = [self._at_this_moment(job) for job in self._store.last(limit, state)]
+    def last(
+        self,
+        limit: int,
+        state: State | None = None,
+        kind: str | None = None,
+        collection: str | None = None,
+    ) -> list[JobRecord]:
+        """Return the last jobs, the newest first; of one state, kind or collection where given."""
+        known = self._store.last(limit, state, kind, collection)
+        found = [self._at_this_moment(job) for job in known]
         return [job for job in found if state in (None, job.state)]
 
     def folder(self, id_: str) -> Path:

@@ -62,9 +62,12 @@ def get_jobs(
     jobs: JobsOf,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     state: State | None = None,
+    kind: str | None = None,
+    collection: str | None = None,
 ) -> Response:
-    """List the latest jobs, newest first, in all states or in one."""
-    return render(JobList(jobs=[job_info(job) for job in jobs.last(limit, state)]))
+    """List the latest jobs, newest first; of one state, kind or collection where it is given."""
+    found = jobs.last(limit, state, kind, collection)
+    return render(JobList(jobs=[job_info(job) for job in found]))
 
 
 @router.get("/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")

@@ -1,0 +1,145 @@
+// The frame of the page: the key, the navigation, and which page is shown.
+import { html, render, useCallback, useEffect, useState } from "./lib.js";
+import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
+import { Button, Failure, Field, Segments, Waiting } from "./parts.js";
+import { Overview } from "./pages/overview.js";
+import { SearchPage } from "./pages/search.js";
+
+const PAGES = [
+  ["overview", "Overview", Overview],
+  ["search", "Search", SearchPage],
+];
+const ROLES = ["read", "write", "admin"];
+
+function readRoute() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { page: path || "overview", params: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+const link = (page, params = {}) => {
+  const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== "");
+  const query = new URLSearchParams(given).toString();
+  return `#/${page}${query ? `?${query}` : ""}`;
+};
+
+function useRoute() {
+  const [route, setRoute] = useState(readRoute);
+  useEffect(() => {
+    const changed = () => setRoute(readRoute());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}
+
+function KeyDialog({ reason, onKey }) {
+  const [given, setGiven] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    if (given.trim()) onKey(given.trim());
+  };
+  return html`<main class="gate">
+    <form onSubmit=${submit} class="panel">
+      <h1>hummingbit</h1>
+      <p>This service asks for a key. It stays in this tab and is forgotten when the tab closes.</p>
+      ${reason && html`<p class="note bad" role="alert">${reason}</p>`}
+      <${Field} label="Key">
+        <input type="password" autocomplete="off" autofocus value=${given} onInput=${(event) => setGiven(event.currentTarget.value)} />
+      <//>
+      <button class="button primary" type="submit">Continue</button>
+    </form>
+  </main>`;
+}
+
+function ThemeSwitch() {
+  const [theme, setTheme] = useState(document.documentElement.dataset.theme || "");
+  const choose = (value) => {
+    setTheme(value);
+    if (value) document.documentElement.dataset.theme = value;
+    else delete document.documentElement.dataset.theme;
+    localStorage.setItem("hummingbit.theme", value);
+    dispatchEvent(new Event("themechange"));
+  };
+  return html`<${Segments} label="Colours" value=${theme} onChange=${choose}
+    options=${[["", "Auto"], ["light", "Light"], ["dark", "Dark"]]} />`;
+}
+
+function Navigation({ current, access, collection, onLeave }) {
+  const [open, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [current]);
+  return html`<header class=${open ? "side open" : "side"}>
+    <div class="brand">
+      <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M1 13 9 6l6-4-5 6-4 6z" /></svg>
+      <span>hummingbit</span>
+      <button type="button" class="icon menu" aria-expanded=${String(open)} aria-controls="pages" aria-label="Menu" onClick=${() => setOpen(!open)}>☰</button>
+    </div>
+    <nav id="pages" aria-label="Pages">
+      ${PAGES.map(
+        ([name, title]) => html`<a href=${link(name, { collection })} aria-current=${name === current ? "page" : null}>${title}</a>`,
+      )}
+      <a href="../docs" class="apart">API</a>
+    </nav>
+    <div class="foot">
+      <${ThemeSwitch} />
+      <p>${access.version} · ${access.read_only ? "read-only" : access.role}</p>
+      ${hasKey() && html`<${Button} kind="small" onClick=${onLeave}>Forget the key<//>`}
+    </div>
+  </header>`;
+}
+
+function App() {
+  const route = useRoute();
+  const [access, setAccess] = useState(null);
+  const [collections, setCollections] = useState([]);
+  const [keyReason, setKeyReason] = useState(null);
+  const [error, setError] = useState(null);
+  const reload = useCallback(async () => {
+    const found = await get("v1/collections");
+    setCollections(found.collections);
+    return found;
+  }, []);
+  const begin = useCallback(async () => {
+    setError(null);
+    try {
+      const allowed = await get("v1/access");
+      await reload();
+      setAccess(allowed);
+      setKeyReason(null);
+    } catch (problem) {
+      if (problem.status !== 401) setError(problem);
+    }
+  }, []);
+  useEffect(() => {
+    onKeyNeeded((reason) => {
+      setAccess(null);
+      setKeyReason(hasKey() ? reason : "");
+      setKey(null);
+    });
+    begin();
+  }, []);
+  const [page, title, Page] = PAGES.find(([name]) => name === route.page) || PAGES[0];
+  useEffect(() => {
+    document.title = `${title} · hummingbit`;
+  }, [title]);
+  if (keyReason !== null)
+    return html`<${KeyDialog} reason=${keyReason} onKey=${(key) => { setKey(key); setKeyReason(null); begin(); }} />`;
+  if (error) return html`<main class="gate"><${Failure} error=${error} /><${Button} onClick=${begin}>Try again<//></main>`;
+  if (!access) return html`<main class="gate"><${Waiting} /></main>`;
+  const rank = ROLES.indexOf(access.role);
+  const can = (role) => rank >= ROLES.indexOf(role) && (role === "read" || !access.read_only);
+  const named = collections.some((one) => one.name === route.params.collection);
+  const collection = named ? route.params.collection : collections[0]?.name;
+  const setParams = (changed) => {
+    location.hash = link(page, { ...route.params, ...changed });
+  };
+  const leave = () => { setKey(null); setAccess(null); setKeyReason(""); };
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
+    <${Navigation} current=${page} access=${access} collection=${named ? collection : ""} onLeave=${leave} />
+    <main id="main" tabindex="-1">
+      <${Page} key=${page} access=${access} can=${can} collections=${collections} collection=${collection}
+        params=${route.params} setParams=${setParams} reload=${reload} link=${link} />
+    </main>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

@@ -1,0 +1,33 @@
+// Codes as grids of bits.
+import { html } from "./lib.js";
+
+/** The bits of a code in hexadecimal: bit 0 is the first, the most significant of its byte. */
+export function bitsOf(code) {
+  const bits = [];
+  for (let at = 0; at < code.length; at += 2) {
+    const byte = parseInt(code.slice(at, at + 2), 16);
+    for (let bit = 7; bit >= 0; bit -= 1) bits.push((byte >> bit) & 1);
+  }
+  return bits;
+}
+
+/** A code as squares, those that differ from the query's in a colour of their own. */
+export function BitGrid({ code, differing, cell = 6 }) {
+  const bits = bitsOf(code);
+  const width = Math.max(8, 2 ** Math.ceil(Math.log2(Math.sqrt(bits.length * 2))));
+  const rows = Math.ceil(bits.length / width);
+  const paths = { one: "", zero: "", differs: "" };
+  const different = new Set(differing);
+  bits.forEach((bit, at) => {
+    const kind = different.has(at) ? "differs" : bit ? "one" : "zero";
+    paths[kind] += `M${(at % width) * cell} ${Math.floor(at / width) * cell}h${cell - 1}v${cell - 1}h${1 - cell}z`;
+  });
+  const listed = differing.slice(0, 24).join(", ") + (differing.length > 24 ? ", …" : "");
+  const title = differing.length
+    ? `${differing.length} of ${bits.length} bits differ: ${listed}`
+    : `No bit of ${bits.length} differs`;
+  return html`<svg class="bits" role="img" aria-label=${title} width=${width * cell} height=${rows * cell} viewBox=${`0 0 ${width * cell} ${rows * cell}`}>
+    <title>${title}</title>
+    ${Object.entries(paths).map(([kind, path]) => path && html`<path class=${kind} d=${path} />`)}
+  </svg>`;
+}

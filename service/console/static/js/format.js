@@ -1,0 +1,35 @@
+// Numbers, times and values as people read them.
+const whole = new Intl.NumberFormat("en");
+
+export const count = (value) => (value == null ? "–" : whole.format(value));
+export const figure = (value, digits = 3) =>
+  value == null || Number.isNaN(value) ? "–" : value.toFixed(digits).replace(/^(-?)0\./, "$1.");
+export const percent = (value, digits = 1) =>
+  value == null ? "–" : `${(100 * value).toFixed(digits)} %`;
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+export const signed = (value, digits = 3) =>
+  value == null ? "–" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value), digits)}`;
+
+export function size(bytes) {
+  if (!bytes) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const step = Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** step;
+  return `${value >= 100 || !step ? Math.round(value) : value.toFixed(1)} ${units[step]}`;
+}
+
+export function ago(time) {
+  const seconds = (Date.now() - Date.parse(time)) / 1000;
+  if (!(seconds >= 0)) return "now";
+  for (const [unit, length] of [["d", 86400], ["h", 3600], ["min", 60]])
+    if (seconds >= length) return `${Math.floor(seconds / length)} ${unit} ago`;
+  return `${Math.floor(seconds)} s ago`;
+}
+
+/** A value of a payload as one line of text. */
+export function shown(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+export const short = (value, length = 80) =>
+  value.length > length ? `${value.slice(0, length - 1)}…` : value;

@@ -1,0 +1,99 @@
+// The hits of a search, and what was understood of its text.
+import { html } from "./lib.js";
+import { BitGrid } from "./bits.js";
+import { count, figure, plural, short, shown } from "./format.js";
+import { Note, Panel, Tag } from "./parts.js";
+
+/** A passage with the query's terms marked; positions count code points. */
+export function Passage({ highlight, text }) {
+  if (!highlight) return text ? html`<p class="passage">${short(text, 320)}</p>` : null;
+  const points = Array.from(highlight.passage);
+  const parts = [];
+  let end = 0;
+  for (const [start, stop] of highlight.marks) {
+    parts.push(points.slice(end, start).join(""), html`<mark>${points.slice(start, stop).join("")}</mark>`);
+    end = stop;
+  }
+  parts.push(points.slice(end).join(""));
+  return html`<p class="passage">${highlight.start > 0 && "… "}${parts}</p>`;
+}
+
+export function Payload({ payload, most = 5 }) {
+  const entries = Object.entries(payload ?? {});
+  return entries.slice(0, most).map(
+    ([name, value]) => html`<${Tag} title=${`${name}: ${short(shown(value), 400)}`}>${short(name, 24)} ${short(shown(value), 40)}<//>`,
+  );
+}
+
+function Moved({ before, at }) {
+  if (before === undefined) return null;
+  if (before === null) return html`<span class="moved new">only here</span>`;
+  const by = before - at;
+  if (!by) return html`<span class="moved">same place</span>`;
+  return html`<span class=${`moved ${by > 0 ? "up" : "down"}`}>${by > 0 ? "▲" : "▼"} ${Math.abs(by)}, there ${before + 1}</span>`;
+}
+
+export function Hits({ answer, other, onSimilar }) {
+  const there = other && new Map(other.hits.map((hit, at) => [hit.id, at]));
+  return html`<ol class="hits">
+    ${answer.hits.map(
+      (hit, at) => html`<li class="hit" key=${hit.id}>
+        <span class="rank">${at + 1}</span>
+        <div class="id">${hit.id}</div>
+        <${Passage} highlight=${hit.highlight} text=${hit.text} />
+        <div class="more">
+          ${there && html`<${Moved} at=${at} before=${there.has(hit.id) ? there.get(hit.id) : null} />`}
+          <${Payload} payload=${hit.payload} />
+          ${onSimilar && html`<button type="button" class="button plain small" onClick=${() => onSimilar(hit.id)}>More like this</button>`}
+        </div>
+        <div class="measure">
+          <span><b>${hit.distance}</b> bits</span>
+          <span>score ${figure(hit.score)}</span>
+          ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits} />`}
+        </div>
+      </li>`,
+    )}
+  </ol>`;
+}
+
+/** How two lists differ, in a sentence. */
+export function moves(one, other) {
+  const there = new Map(other.hits.map((hit, at) => [hit.id, at]));
+  const both = one.hits.filter((hit) => there.has(hit.id));
+  const shifts = one.hits.flatMap((hit, at) => (there.has(hit.id) ? [Math.abs(there.get(hit.id) - at)] : []));
+  const moved = shifts.filter(Boolean).length;
+  const mean = shifts.length ? shifts.reduce((sum, by) => sum + by, 0) / shifts.length : 0;
+  const common = `${both.length} of ${one.hits.length} hits on the left are on the right too`;
+  return moved ? `${common}; ${plural(moved, "of them moved", "of them moved")}, by ${mean.toFixed(1)} places on average.` : `${common}, in the same places.`;
+}
+
+export function Understood({ answer }) {
+  const terms = answer.query_terms ?? [];
+  const most = Math.max(1e-9, ...terms.map((one) => one.influence));
+  return html`<${Panel} title="What the query became" what=${
+    terms.length ? "Terms by influence: how far the probabilities of the bits move without the term." : null
+  }>
+    <div class="inside stack">
+      ${answer.recognized_terms === 0 &&
+      html`<${Note} kind="warn">The encoder knows none of these words, so codes find nothing. Words that the collection's texts hold can still be found with the ranking bm25.<//>`}
+      ${answer.corrected?.length > 0 &&
+      html`<${Note}>Searched for ${answer.corrected.map(([from, to], at) => html`${at > 0 && ", "}<b>${to}</b> in place of <b>${from}</b>`)}.<//>`}
+      ${terms.length > 0 &&
+      html`<div class="terms">${terms.slice(0, 14).map(
+        (one) => html`<div class="term">
+          <span class="break">${one.term}</span>
+          <span class="bar"><svg viewBox="0 0 100 7" preserveAspectRatio="none" aria-hidden="true"><rect width=${(100 * one.influence) / most} height="7" /></svg></span>
+          <span title=${one.flipped_bits.length ? `Bits ${one.flipped_bits.join(", ")}` : "No bit would flip"}>${plural(one.flipped_bits.length, "bit")}</span>
+        </div>`,
+      )}</div>`}
+      ${answer.query_code && html`<div><p class="what">Its code</p><${BitGrid} code=${answer.query_code} differing=${[]} cell=${8} /></div>`}
+      <dl class="facts">
+        ${answer.recognized_terms != null && html`<div><dt>Known terms</dt><dd>${count(answer.recognized_terms)}</dd></div>`}
+        <div><dt>Took</dt><dd>${answer.took_ms.toFixed(1)} <small>ms</small></dd></div>
+        <div><dt>Generation</dt><dd>${count(answer.generation)}</dd></div>
+      </dl>
+      <p class="what">${answer.ranking} by ${answer.engine}${answer.rescored_by ? `, rescored by ${answer.rescored_by}` : ""}.
+        ${answer.ties_cut ? " Other documents have the last hit's score and were left out." : ""}</p>
+    </div>
+  <//>`;
+}

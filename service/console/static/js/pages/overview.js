@@ -1,0 +1,206 @@
+// All that the data folder holds, and what is being done in it.
+import { html, useEffect, useState } from "../lib.js";
+import { get, of, post } from "../api.js";
+import { ago, count, figure, plural, short, shown, size } from "../format.js";
+import { Button, Empty, Failure, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
+
+const KINDS = {
+  bulk: "Bulk write", evaluation: "Evaluation", reindex: "Reindexing", snapshot: "Snapshot",
+  upload: "Upload of a snapshot", restore: "Restoring", verify: "Verification", compact: "Compaction",
+  map: "Map", duplicates: "Near-duplicates", retrain: "Retraining",
+};
+const STATES = { done: "good", failed: "bad", running: "warn", queued: "", cancelled: "" };
+
+async function readiness() {
+  try {
+    return await get("readyz");
+  } catch (problem) {
+    if (problem.status === 401) throw problem;
+    return { status: problem.message };
+  }
+}
+
+async function load(seesSnapshots) {
+  const [collections, ready, aliases, snapshots, encoders] = await Promise.all([
+    get("v1/collections"), readiness(), get("v1/aliases"), seesSnapshots ? get("v1/snapshots") : null, get("v1/encoders"),
+  ]);
+  return { collections, ready, aliases: aliases.aliases, snapshots, encoders };
+}
+
+/** Details come one by one: statistics of a large collection take a while. */
+function useDetails(collections) {
+  const [details, setDetails] = useState({});
+  const names = collections.map((one) => `${one.name}:${one.generation}`).join();
+  useEffect(() => {
+    const stop = new AbortController();
+    (async () => {
+      for (const { name } of collections) {
+        const found = await get(`${of(name)}/stats`, { signal: stop.signal }).catch(() => null);
+        if (stop.signal.aborted) return;
+        setDetails((before) => ({ ...before, [name]: found }));
+      }
+    })();
+    return () => stop.abort();
+  }, [names]);
+  return details;
+}
+
+function useJobs() {
+  const [jobs, setJobs] = useState(null);
+  const [asked, setAsked] = useState(0);
+  useEffect(() => {
+    let timer = 0;
+    let stopped = false;
+    const ask = async () => {
+      const found = await get("v1/jobs?limit=25").catch(() => null);
+      if (stopped) return;
+      if (found) setJobs(found.jobs);
+      const busy = found?.jobs.some((job) => !job.finished);
+      timer = setTimeout(ask, busy ? 700 : 6000);
+    };
+    ask();
+    return () => { stopped = true; clearTimeout(timer); };
+  }, [asked]);
+  return [jobs, () => setAsked((value) => value + 1)];
+}
+
+function Health({ name, detail, unwritable }) {
+  if (unwritable?.[name]) return html`<${Tag} kind="bad" title=${unwritable[name].join(" ")}>cannot be written<//>`;
+  if (detail === undefined) return html`<${Tag}>…<//>`;
+  if (detail === null) return html`<${Tag} kind="warn">no statistics<//>`;
+  if (detail.problems.length) return html`<${Tag} kind="bad" title=${detail.problems.join(" ")}>${detail.problems.length} problems<//>`;
+  if (detail.largest_share > 0.2 && detail.documents > 100)
+    return html`<${Tag} kind="warn" title="One code holds a fifth of the documents or more">collapsing<//>`;
+  if (detail.dead_bits.length && detail.documents)
+    return html`<${Tag} kind="warn">${detail.dead_bits.length} dead bits<//>`;
+  return html`<${Tag} kind="good">good<//>`;
+}
+
+function Collections({ found, ready, link }) {
+  const details = useDetails(found.collections);
+  const columns = [
+    { title: "Name", class: "name", show: (one) => html`<a href=${link("search", { collection: one.name })}>${one.name}</a>` },
+    { title: "Documents", number: true, show: (one) => count(one.documents) },
+    { title: "Bits", number: true, show: (one) => one.n_bits },
+    { title: "Distinct codes", number: true, show: (one) => count(details[one.name]?.distinct_codes) },
+    { title: "Encoder", show: (one) => one.encoder?.name ?? "codes are sent" },
+    { title: "Ranking", show: (one) => one.ranking },
+    { title: "Engine", show: (one) => html`<span title=${details[one.name]?.engine_reason}>${details[one.name]?.engine ?? one.engine_setting}</span>` },
+    { title: "Generation", number: true, show: (one) => count(one.generation) },
+    { title: "Size", number: true, show: (one) => size(details[one.name]?.bytes_on_disk) },
+    { title: "Health", show: (one) => html`<${Health} name=${one.name} detail=${details[one.name]} unwritable=${ready.unwritable} />` },
+  ];
+  return html`<${Panel} title="Collections">
+    ${found.unavailable.map((one) => html`<div class="inside"><${Note} kind="bad"><b>${one.name}</b> cannot be opened: ${one.reason}<//></div>`)}
+    <${Table} label="Collections" columns=${columns} rows=${found.collections} keyOf=${(one) => one.name}
+      empty="There is no collection yet. hummingbit index build makes one from your texts." />
+  <//>`;
+}
+
+function Jobs({ can }) {
+  const [jobs, again] = useJobs();
+  const [error, setError] = useState(null);
+  const cancel = (id) => post(`v1/jobs/${encodeURIComponent(id)}/cancel`).then(again, setError);
+  if (!jobs) return html`<${Panel} title="Jobs"><div class="inside"><${Waiting} /></div><//>`;
+  const columns = [
+    { title: "Job", class: "name", show: (job) => KINDS[job.kind] ?? job.kind },
+    { title: "Collection", class: "break", show: (job) => job.collection || "–" },
+    { title: "State", show: (job) => html`<${Tag} kind=${STATES[job.state]}>${job.state}<//>` },
+    { title: "Progress", show: (job) => job.state === "running" ? html`<${Progress} job=${job} />` : job.error ? html`<span class="sub">${job.error.detail}</span>` : "" },
+    { title: "Begun", number: true, show: (job) => ago(job.started ?? job.created) },
+    { title: "", number: true, show: (job) => !job.finished && can("write") && html`<${Button} kind="small" onClick=${() => cancel(job.id)}>Cancel<//>` },
+  ];
+  return html`<${Panel} title="Jobs" what="Work in the background. It goes on after a restart.">
+    <${Failure} error=${error} />
+    <${Table} label="Jobs" columns=${columns} rows=${jobs} keyOf=${(job) => job.id} empty="No job has run yet." />
+  <//>`;
+}
+
+/** The figures of an encoder, whose form is that of the method that trained it: the numbers in it. */
+export function flatFigures(figures, prefix = "") {
+  return Object.entries(figures ?? {}).flatMap(([name, value]) => {
+    if (typeof value === "number") return [[prefix + name, value]];
+    if (value && typeof value === "object" && !Array.isArray(value)) return flatFigures(value, `${prefix}${name} `);
+    return [];
+  });
+}
+
+function Figures({ name }) {
+  const { data, error } = useLoaded((signal) => get(`v1/encoders/${encodeURIComponent(name)}`, { signal }), [name]);
+  if (error) return html`<span class="sub">${error.message}</span>`;
+  if (!data) return "…";
+  const figures = flatFigures(data.figures);
+  if (!figures.length) return html`<span class="sub">none recorded</span>`;
+  return html`<details><summary>${figures.slice(0, 2).map(([key, value]) => `${key} ${figure(value)}`).join(", ")}</summary>
+    ${figures.slice(2, 60).map(([key, value]) => html`<span class="sub break">${key} <b>${figure(value)}</b></span>`)}</details>`;
+}
+
+/** What an encoder was trained on, as far as its record has the usual fields. */
+function origin(record) {
+  if (!record || typeof record !== "object") return record ? short(shown(record), 300) : "–";
+  const { documents, labelled, classes } = record;
+  const parts = [
+    typeof documents === "number" && plural(documents, "document"),
+    typeof labelled === "number" && `${count(labelled)} labelled`,
+    Array.isArray(classes) && plural(classes.length, "class", "classes"),
+  ].filter(Boolean);
+  return parts.length ? parts.join(", ") : short(JSON.stringify(record), 300);
+}
+
+function Encoders({ found }) {
+  const columns = [
+    { title: "Name", class: "name", show: (one) => one.name },
+    { title: "Bits", number: true, show: (one) => one.n_bits },
+    { title: "Kind", show: (one) => one.kind },
+    { title: "Trained on", class: "wide", show: (one) => origin(one.trained_on) },
+    { title: "Figures on held-out documents", class: "wide", show: (one) => html`<${Figures} name=${one.name} />` },
+    { title: "Fingerprint", show: (one) => html`<code title=${one.fingerprint}>${one.fingerprint.slice(0, 10)}</code>` },
+  ];
+  return html`<${Panel} title="Encoders">
+    ${found.unavailable.map((one) => html`<div class="inside"><${Note} kind="bad"><b>${one.name}</b> cannot be loaded: ${one.reason}<//></div>`)}
+    <${Table} label="Encoders" columns=${columns} rows=${found.encoders} keyOf=${(one) => one.name} empty="There is no encoder." />
+  <//>`;
+}
+
+function Snapshots({ found }) {
+  const columns = [
+    { title: "Collection", class: "name", show: (one) => one.collection },
+    { title: "Made", show: (one) => ago(one.created) },
+    { title: "Documents", number: true, show: (one) => count(one.documents) },
+    { title: "Generation", number: true, show: (one) => count(one.generation) },
+    { title: "Size", number: true, show: (one) => size(one.bytes) },
+  ];
+  return html`<${Panel} title="Snapshots">
+    <${Table} label="Snapshots" columns=${columns} rows=${found.snapshots} keyOf=${(one) => one.id} empty="No snapshot has been made." />
+  <//>`;
+}
+
+function Aliases({ aliases }) {
+  const columns = [
+    { title: "Alias", class: "name", show: (one) => one.alias },
+    { title: "Collection", show: (one) => one.collection },
+  ];
+  return html`<${Panel} title="Aliases">
+    <${Table} label="Aliases" columns=${columns} rows=${aliases} keyOf=${(one) => one.alias} empty="No alias is set." />
+  <//>`;
+}
+
+export function Overview({ access, can, link }) {
+  const { data, error, reload } = useLoaded(() => load(access.role === "admin"), []);
+  if (error) return html`<${Failure} error=${error} />`;
+  if (!data) return html`<${Waiting} />`;
+  const ready = data.ready.status === "ready";
+  const empty = !data.collections.collections.length && !data.encoders.encoders.length;
+  return html`
+    <div class="head"><h1>Overview</h1>
+      <${Tag} kind=${ready ? "good" : "bad"}>${ready ? "ready" : data.ready.status}<//>
+      <span class="spacer"></span><${Button} kind="small" onClick=${reload}>Refresh<//>
+    </div>
+    ${empty && html`<${Empty} title="The data folder is empty">Train an encoder and build a collection, or run make demo.<//>`}
+    <div class="stack">
+      <${Collections} found=${data.collections} ready=${data.ready} link=${link} />
+      <${Jobs} can=${can} />
+      <${Encoders} found=${data.encoders} />
+      <div class="columns"><${Aliases} aliases=${data.aliases} />${data.snapshots && html`<${Snapshots} found=${data.snapshots} />`}</div>
+    </div>`;
+}

@@ -1,0 +1,152 @@
+// Search: one query, its hits, and on request the hits of another ranking or collection beside them.
+import { html, useEffect, useState } from "../lib.js";
+import { of, post } from "../api.js";
+import { count } from "../format.js";
+import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
+import { Hits, Understood, moves } from "../hits.js";
+import { Empty, Failure, Field, Note, Panel, Segments, Select, Waiting, useLoaded } from "../parts.js";
+import { Snippets } from "../snippets.js";
+
+const KINDS = [["text", "Text"], ["id", "Document"], ["code", "Code"], ["vector", "Vector"]];
+const RANKINGS = [["", "collection's own"], "hamming", "asymmetric", "bm25", "hybrid"];
+const RESCORERS = [["", "not at all"], ["bm25", "words"], ["logits", "real values"]];
+const PLACEHOLDERS = {
+  text: "Words, a sentence, a page",
+  id: "The id of a stored document",
+  code: "Hexadecimal digits, two for each byte",
+  vector: "Numbers, separated by commas",
+};
+
+function queryOf(kind, given) {
+  if (kind !== "vector") return { [kind]: kind === "text" ? given : given.trim() };
+  return { vector: given.replace(/[[\]]/g, "").split(/[\s,]+/).filter(Boolean).map(Number) };
+}
+
+/** The body of a search; what has its default is left out. */
+function bodyOf(form, side) {
+  const ranking = side.ranking || undefined;
+  const takesRadius = ranking === "hamming";
+  return {
+    ...queryOf(form.kind, form.query),
+    limit: Number(form.limit) || 10,
+    radius: takesRadius && form.radius !== "" ? Number(form.radius) : undefined,
+    ranking,
+    filter: filterOf(form.rows, form.all),
+    rescore: side.rescore ? { by: side.rescore } : undefined,
+    with_payload: true,
+    with_text: true,
+    highlight: form.kind === "text" ? true : undefined,
+    explain: true,
+    with_code: true,
+  };
+}
+
+const clean = (body) => JSON.parse(JSON.stringify(body));
+
+function Side({ side, collections, onChange, label }) {
+  return html`<div class="row" role="group" aria-label=${label}>
+    <${Field} label="Collection"><${Select} value=${side.collection} onChange=${(collection) => onChange({ ...side, collection })}
+      options=${collections.map((one) => [one.name, `${one.name} · ${count(one.documents)}`])} /><//>
+    <${Field} label="Ranking"><${Select} value=${side.ranking} options=${RANKINGS} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
+    <${Field} label="Rescored by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>
+  </div>`;
+}
+
+function useFields(collection) {
+  const { data } = useLoaded(
+    async () => (collection ? fieldsOf((await post(`${of(collection)}/documents:scroll`, { limit: 50 })).documents.map((one) => one.payload)) : []),
+    [collection],
+  );
+  return data ?? [];
+}
+
+function Answer({ answer, other, title, onSimilar }) {
+  return html`<${Panel} title=${title} what=${`${count(answer.hits.length)} hits in ${answer.took_ms.toFixed(1)} ms`}>
+    ${answer.hits.length
+      ? html`<${Hits} answer=${answer} other=${other} onSimilar=${onSimilar} />`
+      : html`<p class="nothing">Nothing was found. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : "A larger radius or fewer conditions find more."}</p>`}
+  <//>`;
+}
+
+export function SearchPage({ collections, collection, params, setParams }) {
+  const [form, setForm] = useState({
+    kind: params.id ? "id" : params.code ? "code" : "text",
+    query: params.q ?? params.id ?? params.code ?? "",
+    limit: params.limit ?? "10", radius: "", rows: [], all: true,
+  });
+  const [left, setLeft] = useState({ collection, ranking: params.ranking ?? "", rescore: "" });
+  const [right, setRight] = useState(null);
+  const [found, setFound] = useState(null);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const change = (changed) => setForm((before) => ({ ...before, ...changed }));
+  const fields = useFields(left.collection);
+
+  const search = async (asked = form) => {
+    if (!asked.query.trim()) return;
+    setBusy(true);
+    setError(null);
+    const sides = right ? [left, right] : [left];
+    const bodies = sides.map((side) => clean(bodyOf(asked, side)));
+    try {
+      const answers = await Promise.all(sides.map((side, at) => post(`${of(side.collection)}/search`, bodies[at])));
+      setFound({ sides, bodies, answers });
+    } catch (problem) {
+      setFound(null);
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  useEffect(() => {
+    if (form.query) search();
+  }, []);
+  if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${Empty} title="There is nothing to search">No collection has been made yet.<//>`;
+  const submit = (event) => {
+    event.preventDefault();
+    setParams({ collection: left.collection, q: form.kind === "text" ? form.query : "", id: form.kind === "id" ? form.query : "" });
+    search();
+  };
+  const similar = (id) => {
+    const asked = { ...form, kind: "id", query: id };
+    setForm(asked);
+    search(asked);
+    scrollTo({ top: 0 });
+  };
+  const compare = (on) => setRight(on ? { ...left, ranking: left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
+  const [one, other] = found?.answers ?? [];
+  const name = (side) => `${side.collection}${side.ranking ? `, ${side.ranking}` : ""}${side.rescore ? ` rescored by ${side.rescore}` : ""}`;
+  const byHamming = [left, right].some((side) => side?.ranking === "hamming");
+  return html`
+    <div class="head"><h1>Search</h1></div>
+    <div class="stack">
+      <form class="panel composer" onSubmit=${submit} role="search">
+        <${Segments} label="What to search with" value=${form.kind} options=${KINDS} onChange=${(kind) => change({ kind })} />
+        <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[form.kind]} value=${form.query} spellcheck="false"
+          onInput=${(event) => change({ query: event.currentTarget.value })}
+          onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && submit(event)}></textarea>
+        <div class="row">
+          <${Side} side=${left} collections=${collections} onChange=${setLeft} label="Search in" />
+          <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
+          ${byHamming && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
+          <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> beside another</label>
+          <button class="button primary" type="submit" disabled=${busy}>Search</button>
+        </div>
+        ${right && html`<${Side} side=${right} collections=${collections} onChange=${setRight} label="Beside it" />`}
+        <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
+      </form>
+      <${Failure} error=${error} />
+      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : one ? `${one.hits.length} hits` : ""}</div>
+      ${busy && !found && html`<${Waiting} what="Searching" />`}
+      ${found && other && html`<${Note}>${moves(one, other)}<//>`}
+      ${found &&
+      html`<div class=${other ? "sides two" : "sides"}>
+        <${Answer} answer=${one} other=${other} title=${name(found.sides[0])} onSimilar=${similar} />
+        ${other
+          ? html`<${Answer} answer=${other} other=${one} title=${name(found.sides[1])} onSimilar=${similar} />`
+          : html`<div class="stack"><${Understood} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
+      </div>`}
+      ${found && other &&
+      html`<div class="columns"><${Understood} answer=${one} /><${Snippets} collection=${found.sides[0].collection} body=${found.bodies[0]} /></div>`}
+      ${!found && !error && !busy && html`<${Empty} title="Nothing searched yet">Enter sends the query, Shift and Enter begins a line.<//>`}
+    </div>`;
+}

@@ -1,0 +1,159 @@
+// The parts that pages are made of. Whatever they show is text: nothing is read as markup.
+import { html, useEffect, useRef, useState } from "./lib.js";
+import { count } from "./format.js";
+
+export const classes = (...names) => names.filter(Boolean).join(" ");
+
+let numbers = 0;
+export function useId(prefix) {
+  const id = useRef("");
+  if (!id.current) id.current = `${prefix}-${(numbers += 1)}`;
+  return id.current;
+}
+
+/** What `load` returns, again whenever `inputs` change; the answer to an older call is dropped. */
+export function useLoaded(load, inputs) {
+  const [state, setState] = useState({ data: null, error: null, loading: true });
+  const [again, setAgain] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    setState((before) => ({ ...before, loading: true, error: null }));
+    load(stop.signal).then(
+      (data) => stop.signal.aborted || setState({ data, error: null, loading: false }),
+      (error) => stop.signal.aborted || setState({ data: null, error, loading: false }),
+    );
+    return () => stop.abort();
+  }, [...inputs, again]);
+  return { ...state, reload: () => setAgain((value) => value + 1) };
+}
+
+export function Failure({ error }) {
+  if (!error) return null;
+  return html`<div class="note bad" role="alert">
+    <p>${error.message}</p>
+    ${error.errors?.length > 1 &&
+    html`<ul>${error.errors.map((one) => html`<li><code>${one.pointer}</code> ${one.message}</li>`)}</ul>`}
+  </div>`;
+}
+
+export const Note = ({ kind = "", children }) => html`<div class=${classes("note", kind)}>${children}</div>`;
+
+export const Waiting = ({ what = "Loading" }) =>
+  html`<p class="waiting" role="status"><span class="spinner" aria-hidden="true"></span>${what} …</p>`;
+
+export const Empty = ({ title, children }) =>
+  html`<div class="empty"><h3>${title}</h3><p>${children}</p></div>`;
+
+export function Field({ label, hint, children, class: name }) {
+  return html`<label class=${classes("field", name)}>
+    <span class="label">${label}${hint && html`<span class="hint"> ${hint}</span>`}</span>
+    ${children}
+  </label>`;
+}
+
+export function Select({ value, options, onChange, label, ...more }) {
+  const pairs = options.map((one) => (Array.isArray(one) ? one : [one, one]));
+  return html`<select
+    value=${value}
+    aria-label=${label}
+    onChange=${(event) => onChange(event.currentTarget.value)}
+    ...${more}
+  >
+    ${pairs.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}
+  </select>`;
+}
+
+export function Segments({ value, options, onChange, label }) {
+  return html`<div class="segments" role="group" aria-label=${label}>
+    ${options.map(
+      ([key, text]) => html`<button
+        type="button"
+        aria-pressed=${String(key === value)}
+        onClick=${() => onChange(key)}
+      >${text}</button>`,
+    )}
+  </div>`;
+}
+
+export function Button({ kind = "", children, busy, ...more }) {
+  return html`<button type="button" class=${classes("button", kind)} aria-busy=${busy ? "true" : null} ...${more}>
+    ${busy && html`<span class="spinner" aria-hidden="true"></span>`}${children}
+  </button>`;
+}
+
+/** A panel with a heading; `what` is the sentence below it. */
+export function Panel({ title, what, actions, children, class: name }) {
+  const id = useId("panel");
+  return html`<section class=${classes("panel", name)} aria-labelledby=${id}>
+    <header>
+      <div><h2 id=${id}>${title}</h2>${what && html`<p class="what">${what}</p>`}</div>
+      ${actions && html`<div class="actions">${actions}</div>`}
+    </header>
+    ${children}
+  </section>`;
+}
+
+/** A table that scrolls within itself. A column is {name, title, number, show(row)}. */
+export function Table({ label, columns, rows, keyOf, empty = "Nothing here yet.", onRow, marked }) {
+  if (!rows.length) return html`<p class="nothing">${empty}</p>`;
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
+    <table>
+      <thead><tr>${columns.map((one) => html`<th scope="col" class=${one.number && "number"}>${one.title}</th>`)}</tr></thead>
+      <tbody>
+        ${rows.map(
+          (row, at) => html`<tr
+            key=${keyOf ? keyOf(row) : at}
+            class=${classes(onRow && "open", marked?.(row) && "marked")}
+            onClick=${onRow && (() => onRow(row))}
+          >
+            ${columns.map((one) => html`<td class=${classes(one.number && "number", one.class)}>${one.show(row, at)}</td>`)}
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+export const Tag = ({ kind = "", children, title }) => html`<span class=${classes("tag", kind)} title=${title}>${children}</span>`;
+
+export function Progress({ job }) {
+  const { done, total, percent, step } = job.progress;
+  const text = total ? `${count(done)} of ${count(total)}` : step || "";
+  return html`<div class="progress">
+    <progress max="100" value=${percent ?? undefined} aria-label=${`${job.kind} ${job.collection}`}></progress>
+    <span>${step && total ? `${step}, ` : ""}${text}</span>
+  </div>`;
+}
+
+/** A dialog of the browser's own: it keeps the focus inside and closes with Escape. */
+export function Dialog({ title, onClose, children, class: name }) {
+  const element = useRef(null);
+  const id = useId("dialog");
+  useEffect(() => {
+    element.current.showModal();
+  }, []);
+  return html`<dialog ref=${element} class=${name} aria-labelledby=${id} onClose=${onClose} onCancel=${onClose}>
+    <header><h2 id=${id}>${title}</h2><button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button></header>
+    ${children}
+  </dialog>`;
+}
+
+export function Copy({ text }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return html`<button type="button" class="button small" onClick=${copy}>
+    <span aria-live="polite">${done ? "Copied" : "Copy"}</span>
+  </button>`;
+}
+
+/** The collection that a page is about. */
+export function CollectionPicker({ collections, value, onChange, label = "Collection" }) {
+  return html`<label class="picker"><span class="visually-hidden">${label}</span>
+    <${Select} value=${value} onChange=${onChange}
+      options=${collections.map((one) => [one.name, `${one.name} · ${count(one.documents)}`])} />
+  </label>`;
+}

@@ -1,0 +1,51 @@
+// A search as something to paste elsewhere.
+import { html, useState } from "./lib.js";
+import { address, hasKey } from "./api.js";
+import { Copy, Panel, Segments } from "./parts.js";
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+export function asCurl(collection, body) {
+  const lines = [`curl -s ${quoted(`${address}/v1/collections/${encodeURIComponent(collection)}/search`)}`];
+  lines.push("-H 'content-type: application/json'");
+  if (hasKey()) lines.push('-H "authorization: Bearer $HUMMINGBIT_KEY"');
+  lines.push(`-d ${quoted(JSON.stringify(body))}`);
+  return lines.join(" \\\n  ");
+}
+
+function literal(value) {
+  if (value === null) return "None";
+  if (value === true) return "True";
+  if (value === false) return "False";
+  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (typeof value === "object")
+    return `{${Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${literal(inner)}`).join(", ")}}`;
+  return JSON.stringify(value);
+}
+
+export function asPython(collection, body) {
+  const { text, ...options } = body;
+  const given = [literal(collection), ...(text === undefined ? [] : [literal(text)])];
+  for (const [name, value] of Object.entries(options)) given.push(`${name}=${literal(value)}`);
+  const key = hasKey() ? ', key=os.environ["HUMMINGBIT_KEY"]' : "";
+  return [
+    ...(hasKey() ? ["import os", ""] : []),
+    "from hummingbit import Client",
+    "",
+    `with Client(${literal(address)}${key}) as client:`,
+    `    found = client.search(\n        ${given.join(",\n        ")},\n    )`,
+    '    for hit in found["hits"]:',
+    '        print(hit["distance"], hit["id"])',
+  ].join("\n");
+}
+
+export function Snippets({ collection, body }) {
+  const [language, setLanguage] = useState("curl");
+  const text = language === "curl" ? asCurl(collection, body) : asPython(collection, body);
+  return html`<${Panel} title="This search as code" actions=${html`<${Copy} text=${text} />`}>
+    <div class="inside stack">
+      <${Segments} label="Language" value=${language} options=${[["curl", "curl"], ["python", "Python"]]} onChange=${setLanguage} />
+      <pre class="code" tabindex="0" aria-label="The request">${text}</pre>
+    </div>
+  <//>`;
+}

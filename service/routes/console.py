@@ -1,0 +1,71 @@
+"""The console's page and files, for whoever asks: what they show is asked for with a key."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from service.console.assets import PAGE, Asset, assets
+from service.http.problems import ProblemError
+from service.http.roles import EVERYBODY
+from service.http.routing import JSONRoute
+
+router = APIRouter(route_class=JSONRoute, include_in_schema=False)
+
+# Scripts and styles are files of this service. Text is never taken for markup: not even a script
+# of ours can put a string where the browser would read tags.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "font-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # A browser asks whether its copy is still the file of this version.
+    "Cache-Control": "no-cache",
+    "Vary": "Accept-Encoding",
+}
+
+
+@router.get("/console", openapi_extra=EVERYBODY)
+async def get_console() -> Response:
+    """Go to the page, whose files have addresses below its own."""
+    return Response(status_code=307, headers={"Location": "console/", **HEADERS})
+
+
+@router.get("/console/", openapi_extra=EVERYBODY)
+async def get_page(request: Request) -> Response:
+    """Return the page."""
+    return _send(request, assets()[PAGE])
+
+
+@router.get("/console/{file:any_text}", openapi_extra=EVERYBODY)
+async def get_file(request: Request, file: str) -> Response:
+    """Return a file of the page, from a fixed list."""
+    asset = assets().get(file)
+    if asset is None:
+        raise ProblemError(404, "not_found", f"the console has no file {file[:80]!a}")
+    return _send(request, asset)
+
+
+def _send(request: Request, asset: Asset) -> Response:
+    headers = {**HEADERS, "ETag": asset.tag}
+    if request.headers.get("if-none-match") == asset.tag:
+        return Response(status_code=304, headers=headers)
+    body = asset.body
+    if asset.gzipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = asset.gzipped, "gzip"
+    return Response(body, media_type=asset.media_type, headers=headers)

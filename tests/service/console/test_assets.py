@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from importlib.resources import files
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from service.console.assets import PAGE, assets
+from service.routes.console import POLICY
+from tests.support.service import check_problem
+
+MOST_BYTES = 400_000
+VENDORED = re.compile(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|$", re.MULTILINE)
+
+
+def test_all_files_together_are_small() -> None:
+    sent = {name: len(one.gzipped or one.body) for name, one in assets().items()}
+    assert sum(sent.values()) <= MOST_BYTES, sent
+
+
+def test_vendored_files_are_as_listed() -> None:
+    folder = files("service.console") / "static" / "vendor"
+    listed = dict(VENDORED.findall((folder / "VENDORED.md").read_text("utf-8")))
+    there = {one.name for one in folder.iterdir()} - {"VENDORED.md"}
+    assert {name for name in there if not name.endswith(".LICENSE")} == set(listed)
+    for name, checksum in listed.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == checksum, name
+
+
+@pytest.mark.parametrize("name", sorted(assets()))
+def test_a_file_is_sent_compressed_and_with_its_tag(client: httpx.Client, name: str) -> None:
+    asset = assets()[name]
+    response = client.get(f"/console/{name}", headers={"accept-encoding": "gzip"})
+    assert response.status_code == 200
+    assert response.content == asset.body  # httpx has decompressed it
+    assert response.headers["content-type"] == asset.media_type
+    again = client.get(f"/console/{name}", headers={"if-none-match": response.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    plain = client.get(f"/console/{name}", headers={"accept-encoding": "identity"})
+    assert plain.content == asset.body
+    assert asset.gzipped is None or gzip.decompress(asset.gzipped) == asset.body
+
+
+def test_the_page_names_files_that_are_there_and_nothing_inline(client: httpx.Client) -> None:
+    page = assets()[PAGE].body.decode()
+    for address in re.findall(r'(?:src|href)="([^"]+)"', page):
+        assert client.get(f"/console/{address}").status_code == 200, address
+    assert not re.search(r"<script(?![^>]*src=)|<style| style=| on\w+=", page)
+
+
+def test_modules_import_files_that_are_there() -> None:
+    for name, asset in assets().items():
+        if not name.startswith("js/"):
+            continue
+        folder = f"http://here/{name}"
+        for address in re.findall(r'from "([^"]+)"', asset.body.decode()):
+            assert urljoin(folder, address).removeprefix("http://here/") in assets(), address
+
+
+def test_the_policy_lets_nothing_in(client: httpx.Client) -> None:
+    response = client.get("/console/")
+    assert response.headers["content-security-policy"] == POLICY
+    assert "default-src 'none'" in POLICY
+    assert "unsafe" not in POLICY
+    assert "set-cookie" not in response.headers
+    assert response.headers["x-content-type-options"] == "nosniff"
+    redirect = client.get("/console", follow_redirects=False)
+    assert (redirect.status_code, redirect.headers["location"]) == (307, "console/")
+
+
+@pytest.mark.parametrize("name", ["nope.js", "..%2fassets.py", "%2e%2e/%2e%2e/app.py", "vendor"])
+def test_other_files_cannot_be_asked_for(client: httpx.Client, name: str) -> None:
+    check_problem(client.get(f"/console/{name}"), 404, "not_found")

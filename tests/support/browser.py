@@ -1,0 +1,115 @@
+"""Pages of the console in a real Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from tests.support.chromium import CHROMIUM, NOWHERE
+
+WIDTHS = (380, 1280, 2560)
+THEMES = ("light", "dark")
+HEIGHTS = {380: 800, 1280: 860, 2560: 1440}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Lend a browser that reaches this machine only."""
+    arguments = ["--no-sandbox", f"{NOWHERE}, EXCLUDE 127.0.0.1"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Seen:
+    """A page, and what went wrong in it so far."""
+
+    page: Page
+    address: str
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, route: str) -> None:
+        """Go to a page of the console and wait until nothing is loaded any more."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}/console/#/{route}")
+        self.page.wait_for_selector("main h1")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page asks for nothing and shows no spinner."""
+        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_function("!document.querySelector('.spinner')", timeout=60_000)
+
+    def check(self) -> None:
+        """Fail if the page wrote to the console, failed, or asked another host."""
+        assert self.problems == []
+        assert self.page.evaluate("globalThis.ran") is None, "a text was run"
+
+    def overflow(self) -> int:
+        """Return by how many pixels the page is wider than the window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds, an entry for each rule and element."""
+        source = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+        self.page.evaluate(source)
+        found: dict[str, Any] = self.page.evaluate("axe.run(document)")
+        return [
+            f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+
+@contextmanager
+def seen(
+    browser: Browser,
+    address: str,
+    *,
+    width: int = 1280,
+    theme: str = "light",
+    key: str | None = None,
+    bypass_csp: bool = False,
+) -> Iterator[Seen]:
+    """Lend a page of a fresh profile, and note what goes wrong in it."""
+    context = browser.new_context(
+        viewport={"width": width, "height": HEIGHTS.get(width, 860)},
+        color_scheme=theme,  # type: ignore[arg-type]  # one of its literals
+        bypass_csp=bypass_csp,
+        reduced_motion="reduce",
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    if key is not None:
+        context.add_init_script(f"sessionStorage.setItem('hummingbit.key', {key!r})")
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    shown = Seen(page, address)
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            shown.problems.append(f"console {message.type}: {message.text}")
+
+    def on_request(url: str) -> None:
+        if not url.startswith(("data:", "blob:", "about:")) and (
+            urlsplit(url).netloc != urlsplit(address).netloc
+        ):
+            shown.problems.append(f"request to {url}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: shown.problems.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: on_request(request.url))
+    try:
+        yield shown
+    finally:
+        context.close()
