@@ -1,8 +1,12 @@
-"""What every collection is alike: its description, its encoder, and what it takes."""
+"""What collections share, wherever their documents lie: settings, checks, the head of a search."""
+
+# `filter` is the word of requests and of options; the builtin is not used here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +17,12 @@ from index.backend import MAX_K
 from index.errors import EncoderMismatch, InputError
 from index.filters import Filter, filter_to_json
 from index.rankings.protocol import HAMMING
+from index.records import EncodedQueries, Hybrid, Query, Rescore, SearchResult
 from index.schema import Description
+from index.search import Search, Wanted
 
 
-class CollectionBase:
+class CollectionBase(ABC):
     """A collection of that description; `encoder` made its codes."""
 
     def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
@@ -35,6 +41,89 @@ class CollectionBase:
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
         self.ranking: str = HAMMING
+
+    def search(
+        self,
+        queries: Sequence[Query] | EncodedQueries,
+        k: int,
+        radius: int | None = None,
+        *,
+        ranking: str | None = None,
+        filter: Filter | None = None,  # noqa: A002
+        offset: int = 0,
+        cursor: str | None = None,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+        with_cursor: bool = True,
+        rerank: bool = False,
+        hybrid: Hybrid | None = None,
+        rescore: Rescore | None = None,
+        highlight: bool = False,
+    ) -> SearchResult:
+        """See :meth:`index.backend.CollectionBackend.search`.
+
+        The answer is the same moment's for all of `queries`. A query by id finds the document
+        itself as well.
+        """
+        wanted = Wanted(
+            k,
+            radius,
+            ranking,
+            filter,
+            offset,
+            cursor,
+            with_payload=with_payload,
+            with_text=with_text,
+            with_code=with_code,
+            with_cursor=with_cursor,
+            rerank=rerank,
+            hybrid=hybrid,
+            rescore=rescore,
+            highlight=highlight,
+        )
+        wanted.check(self.n_bits, len(queries))
+        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
+        return self._answer(Search(self.name, encoded, wanted, self.incarnation, self.ranking))
+
+    @abstractmethod
+    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
+        """See :meth:`index.backend.CollectionBackend.encode_queries`."""
+
+    @abstractmethod
+    def bytes_on_disk(self) -> int:
+        """Return how much room the collection takes; 0 where that cannot be known."""
+
+    @abstractmethod
+    def _answer(self, search: Search) -> SearchResult:
+        """Return the answer of a search."""
+
+    def _stats(
+        self,
+        *,
+        documents: int,
+        generation: int,
+        engine: str,
+        engine_reason: str,
+        statistics: Mapping[str, Any],
+        problems: list[str],
+    ) -> dict[str, Any]:
+        """Return what :meth:`index.backend.CollectionBackend.stats` returns."""
+        return {
+            "name": self.name,
+            "documents": documents,
+            "n_bits": self.n_bits,
+            "encoder": self.encoder_name,
+            "encoder_fingerprint": self.encoder_fingerprint,
+            "generation": generation,
+            "engine_setting": self.engine_setting,
+            "ranking": self.ranking,
+            "engine": engine,
+            "engine_reason": engine_reason,
+            **statistics,
+            "bytes_on_disk": self.bytes_on_disk(),
+            "problems": problems,
+        }
 
     def _last_of_each_id(
         self, documents: Sequence[Document], codes: Codes

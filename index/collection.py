@@ -48,16 +48,14 @@ from index.rankings.protocol import BY_WORDS, HAMMING
 from index.records import (
     DeleteResult,
     EncodedQueries,
-    Hybrid,
     Query,
-    Rescore,
     ScrollPage,
     SearchResult,
     StoredDocument,
     UpsertResult,
     Verification,
 )
-from index.search import Search, Wanted, check_ranking, rows_of
+from index.search import Search, check_ranking, rows_of
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
@@ -251,53 +249,12 @@ class Collection(CollectionBase):
         """See :meth:`index.backend.CollectionBackend.encode_queries`."""
         return encode_queries(queries, self.description, self.encoder, self._store.read_codes_of)
 
-    def search(
-        self,
-        queries: Sequence[Query] | EncodedQueries,
-        k: int,
-        radius: int | None = None,
-        *,
-        ranking: str | None = None,
-        filter: Filter | None = None,  # noqa: A002
-        offset: int = 0,
-        cursor: str | None = None,
-        with_payload: bool = False,
-        with_text: bool = False,
-        with_code: bool = False,
-        with_cursor: bool = True,
-        rerank: bool = False,
-        hybrid: Hybrid | None = None,
-        rescore: Rescore | None = None,
-        highlight: bool = False,
-    ) -> SearchResult:
-        """See :meth:`index.backend.CollectionBackend.search`.
-
-        The answer is exact as of the generation it names, the same for all of `queries`. A query
-        by id finds the document itself as well.
-        """
-        wanted = Wanted(
-            k,
-            radius,
-            ranking,
-            filter,
-            offset,
-            cursor,
-            with_payload=with_payload,
-            with_text=with_text,
-            with_code=with_code,
-            with_cursor=with_cursor,
-            rerank=rerank,
-            hybrid=hybrid,
-            rescore=rescore,
-            highlight=highlight,
-        )
-        wanted.check(self.n_bits, len(queries))
-        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        search = Search(self.name, encoded, wanted, self.incarnation, self.ranking)
-        lexical = search.needs_words
-        result = self._found(search, self._publication.searched(filter, lexical=lexical))
+    def _answer(self, search: Search) -> SearchResult:
+        """Return the answer of a search, exact as of the generation it names."""
+        filter_, lexical = search.wanted.filter, search.needs_words
+        result = self._found(search, self._publication.searched(filter_, lexical=lexical))
         if result is None:
-            with self._publication.one_moment(filter, lexical=lexical) as searched:
+            with self._publication.one_moment(filter_, lexical=lexical) as searched:
                 result = self._found(search, searched)
         if result is None:
             raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
@@ -417,21 +374,14 @@ class Collection(CollectionBase):
     def stats(self) -> dict[str, Any]:
         """Return what can be said about the collection cheaply, ready to be written as JSON."""
         generation = self._publication.current().generation
-        return {
-            "name": self.name,
-            "documents": len(generation),
-            "n_bits": self.n_bits,
-            "encoder": self.encoder_name,
-            "encoder_fingerprint": self.encoder_fingerprint,
-            "generation": generation.number,
-            "engine_setting": self.engine_setting,
-            "ranking": self.ranking,
-            "engine": generation.engine,
-            "engine_reason": generation.engine_reason,
-            **self._statistics_of(generation),
-            "bytes_on_disk": self.bytes_on_disk(),
-            "problems": [*self.warnings(), *self._store.problems],
-        }
+        return self._stats(
+            documents=len(generation),
+            generation=generation.number,
+            engine=generation.engine,
+            engine_reason=generation.engine_reason,
+            statistics=self._statistics_of(generation),
+            problems=[*self.warnings(), *self._store.problems],
+        )
 
     def bytes_on_disk(self) -> int:
         """Return the size of the store and its write-ahead log."""

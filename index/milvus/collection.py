@@ -54,9 +54,7 @@ from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
 from index.records import (
     DeleteResult,
     EncodedQueries,
-    Hybrid,
     Query,
-    Rescore,
     ScrollPage,
     SearchResult,
     StoredDocument,
@@ -64,7 +62,7 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
-from index.search import Search, Wanted, check_ranking
+from index.search import Search, check_ranking
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.
@@ -242,48 +240,9 @@ class MilvusCollection(CollectionBase):
 
         return encode_queries(queries, self.description, self.encoder, codes_of)
 
-    def search(
-        self,
-        queries: Sequence[Query] | EncodedQueries,
-        k: int,
-        radius: int | None = None,
-        *,
-        ranking: str | None = None,
-        filter: Filter | None = None,  # noqa: A002
-        offset: int = 0,
-        cursor: str | None = None,
-        with_payload: bool = False,
-        with_text: bool = False,
-        with_code: bool = False,
-        with_cursor: bool = True,
-        rerank: bool = False,
-        hybrid: Hybrid | None = None,
-        rescore: Rescore | None = None,
-        highlight: bool = False,
-    ) -> SearchResult:
-        """See :meth:`index.backend.CollectionBackend.search`; the head of this module says more."""
-        wanted = Wanted(
-            k,
-            radius,
-            ranking,
-            filter,
-            offset,
-            cursor,
-            with_payload=with_payload,
-            with_text=with_text,
-            with_code=with_code,
-            with_cursor=with_cursor,
-            rerank=rerank,
-            hybrid=hybrid,
-            rescore=rescore,
-            highlight=highlight,
-        )
-        wanted.check(self.n_bits, len(queries))
-        now = self._progress.now()
-        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        return search_on_milvus(
-            Search(self.name, encoded, wanted, self.incarnation, self.ranking), self._store, now
-        )
+    def _answer(self, search: Search) -> SearchResult:
+        """Return the answer of a search; the head of this module says what it is exact of."""
+        return search_on_milvus(search, self._store, self._progress.now())
 
     def set_ranking(self, ranking: str) -> None:
         """Raise an InputError unless `ranking` is the only one that Milvus has, by distance."""
@@ -310,21 +269,14 @@ class MilvusCollection(CollectionBase):
         if self._statistics is None or self._statistics[0] != now.generation:
             found = statistics_on_milvus(self._store, now, self.n_bits, STATISTICS_OF)
             self._statistics = now.generation, found
-        return {
-            "name": self.name,
-            "documents": len(self),
-            "n_bits": self.n_bits,
-            "encoder": self.encoder_name,
-            "encoder_fingerprint": self.encoder_fingerprint,
-            "generation": now.generation,
-            "engine_setting": self.engine_setting,
-            "ranking": self.ranking,
-            "engine": ENGINE,
-            "engine_reason": ENGINE_REASON,
-            **self._statistics[1],
-            "bytes_on_disk": self.bytes_on_disk(),
-            "problems": [],
-        }
+        return self._stats(
+            documents=len(self),
+            generation=now.generation,
+            engine=ENGINE,
+            engine_reason=ENGINE_REASON,
+            statistics=self._statistics[1],
+            problems=[],
+        )
 
     def bytes_on_disk(self) -> int:
         """Return 0: what Milvus keeps, it does not say."""
