@@ -24,7 +24,7 @@ SparseRows = Any
 
 TermWeighting = Literal["count", "log", "binary"]
 
-MAX_CORRECTED = 256
+MAX_CORRECTED = 64
 """Unknown words of a query that are looked up. Who types a query mistypes fewer."""
 
 

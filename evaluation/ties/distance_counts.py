@@ -18,7 +18,8 @@ class DistanceCounts:
     """Counts of a database's documents by distance, for metrics tie-averaged.
 
     Codes repeat and so do label sets: distances are computed once for each distinct code, which
-    carries the number of its documents with each label set. `n_distinct` is the number of codes.
+    carries the number of its documents with each label set, and once for queries that are alike in
+    both. `n_distinct` is the number of codes.
     """
 
     def __init__(self, codes: Codes, relevance: Relevance) -> None:
@@ -44,25 +45,38 @@ class DistanceCounts:
         `self_rows`, int64[Q], is the document that is the query itself and does not count, -1 where
         there is none.
         """
-        words = _as_words(query_codes)
         levels = self._relevance.levels
-        counts = np.zeros((len(query_codes), self._n_bits + 1), np.int64)
+        codes, sets, place = _distinct_queries(query_codes, query_sets)
+        words = _as_words(codes)
+        counts = np.zeros((len(codes), self._n_bits + 1), np.int64)
         by_grade = np.zeros((*counts.shape, len(levels)), np.int64)
         width = max(self.n_distinct, self._relevance.n_document_sets)
-        for block in row_blocks(len(query_codes), width):
-            distances = _distances(words[block], self._words)
-            counts[block] = _sum_by_distance(distances, self._sizes, self._n_bits)
-            grades = self._relevance.grades(query_sets[block])
-            for number, level in enumerate(levels):
-                sizes = self._sizes_of_grade(grades, int(level))
-                by_grade[block, :, number] = _sum_by_distance(distances, sizes, self._n_bits)
+        for block in row_blocks(len(codes), width):
+            asked, set_of_query = np.unique(sets[block], return_inverse=True)
+            grades = self._relevance.grades(asked)
+            sizes = [self._sizes_of_grade(grades, int(level)) for level in levels]
+            for number, own in zip(range(block.start, block.stop), set_of_query, strict=True):
+                # One query at a time: adding up holds the interpreter lock.
+                distances = _distances(words[number], self._words)
+                counts[number] = self._sum_by_distance(distances, self._sizes)
+                for level, sizes_of_sets in enumerate(sizes):
+                    sums = self._sum_by_distance(distances, sizes_of_sets[own])
+                    by_grade[number, :, level] = sums
+        counts, by_grade = counts[place], by_grade[place]
         if self_rows is not None:
             self._leave_out(self_rows, query_codes, query_sets, (counts, by_grade))
         relevant_from = self._relevance.relevant_from
         return TieGroups(counts, by_grade, levels, by_grade.sum(axis=1), relevant_from)
 
+    def _sum_by_distance(
+        self, distances: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Add up `sizes` by distance, float64[n_bits + 1]."""
+        sums: npt.NDArray[np.float64] = np.bincount(distances, sizes, self._n_bits + 1)  # type: ignore[assignment]
+        return sums
+
     def _sizes_of_grade(self, grades: SparseTable, level: int) -> npt.NDArray[np.float64]:
-        """Return how many documents of each distinct code have a grade, float64[Q, distinct]."""
+        """Return how many documents of each distinct code have a grade, float64[S, distinct]."""
         held = (grades == level).astype(np.int64)
         sizes: npt.NDArray[np.float64] = (held @ self._sizes_by_set).toarray().astype(np.float64)
         return sizes
@@ -79,7 +93,7 @@ class DistanceCounts:
 
     def rank_all(self, query_codes: Codes) -> Ids:
         """Return all documents in the order (distance, row) for each query, int64[Q, N]."""
-        distances = _distances(_as_words(query_codes), self._words)
+        distances = np.stack([_distances(one, self._words) for one in _as_words(query_codes)])
         # A stable sort of so short integers counts instead of comparing.
         short = np.uint8 if self._n_bits < 256 else np.uint16
         small = distances.astype(short)[:, self._code_of_document]
@@ -94,6 +108,14 @@ def _distinct_codes(codes: Codes) -> tuple[Codes, Ids]:
     return codes[first], place
 
 
+def _distinct_queries(codes: Codes, sets: Ids) -> tuple[Codes, Ids, Ids]:
+    """Return the distinct pairs of a code and a set, and which of them each query is."""
+    pairs = np.hstack([codes, np.ascontiguousarray(sets[:, None]).view(np.uint8)])
+    distinct, place = _distinct_codes(pairs)
+    size = codes.shape[1]
+    return distinct[:, :size], np.ascontiguousarray(distinct[:, size:]).view(np.int64)[:, 0], place
+
+
 def _as_words(codes: Codes) -> npt.NDArray[np.unsignedinteger]:
     """Return codes as the widest words that fit, for fewer operations on a pair of codes."""
     size = next(size for size in (8, 4, 2, 1) if codes.shape[1] % size == 0)
@@ -101,22 +123,10 @@ def _as_words(codes: Codes) -> npt.NDArray[np.unsignedinteger]:
 
 
 def _distances(
-    queries: npt.NDArray[np.unsignedinteger], words: npt.NDArray[np.unsignedinteger]
+    query: npt.NDArray[np.unsignedinteger], words: npt.NDArray[np.unsignedinteger]
 ) -> npt.NDArray[np.intp]:
-    """Return the Hamming distances of all pairs, shape [Q, distinct]."""
-    distances = np.zeros((len(queries), len(words)), dtype=np.intp)
-    for column in range(words.shape[1]):
-        differing = np.bitwise_xor(queries[:, column, None], words[None, :, column])
-        distances += np.bitwise_count(differing)
+    """Return the Hamming distances of the words of one code from `words`, intp[distinct]."""
+    distances = np.zeros(len(words), dtype=np.intp)
+    for column, word in enumerate(query):
+        distances += np.bitwise_count(words[:, column] ^ word)
     return distances
-
-
-def _sum_by_distance(
-    distances: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64], n_bits: int
-) -> Counts:
-    """Add up `sizes`, [Q, distinct] or [distinct], by distance; int64[Q, n_bits + 1]."""
-    n_queries, n_distances = len(distances), n_bits + 1
-    places = distances + n_distances * np.arange(n_queries)[:, None]
-    weights = np.broadcast_to(sizes, distances.shape)
-    sums = np.bincount(places.ravel(), weights.ravel(), minlength=n_queries * n_distances)
-    return sums.astype(np.int64).reshape(n_queries, n_distances)
