@@ -43,7 +43,7 @@ from index.bulk.encoding import available_cores
 from index.bulk.ingest import COMMIT_SIZE, ingest
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.inputs import batches
 from index.records import Query
 from index.schema import Description

@@ -19,7 +19,8 @@ from hummingbit.sharing import FolderKey, acquire, borrowed, release
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import InputError
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.records import Hybrid, Query, Rescore, StoredDocument
 
 if TYPE_CHECKING:

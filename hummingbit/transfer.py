@@ -12,7 +12,8 @@ from encoder.codes import Codes, code_to_hex
 from hummingbit import answers
 from hummingbit.answers import Ranking
 from hummingbit.calls import ServiceError
-from index.bulk.transfer import Header, check_same_encoder, encoder_of_export
+from index.bulk.export_format import Header
+from index.bulk.transfer import check_same_encoder, encoder_of_export
 from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
 

@@ -1,4 +1,4 @@
-"""What every collection and every data folder offers, wherever its documents lie.
+"""What every collection offers, wherever its documents lie.
 
 The service, the evaluation and the command line use these and nothing else of a collection, so a
 collection on this machine and one on a Milvus cluster can stand in for each other. The order of
@@ -10,14 +10,13 @@ so stands for one document for ever. A document that is replaced counts as inser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.filters import Filter
-from index.folder.encoders import EncoderFolder
 from index.records import (
     DeleteResult,
     EncodedQueries,
@@ -30,7 +29,6 @@ from index.records import (
     UpsertResult,
     Verification,
 )
-from index.schema import AUTO
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
@@ -251,61 +249,3 @@ class CollectionBackend(Protocol):
 
     def close(self) -> None:
         """Close the collection, once a write in progress is done."""
-
-
-class Folder(Protocol):
-    """Encoders and collections by name. All methods are thread-safe."""
-
-    @property
-    def encoders(self) -> EncoderFolder:
-        """The encoders, which lie in the folder wherever the collections lie."""
-
-    def collections(self) -> Mapping[str, CollectionBackend]:
-        """Return the collections by name, in the order of the names."""
-
-    def unavailable(self) -> Mapping[str, str]:
-        """Return why collections cannot be opened, by name."""
-
-    def collection(self, name: str) -> CollectionBackend:
-        """Return a collection.
-
-        Raises:
-            UnknownCollection: if there is none of that name.
-            EncoderMismatch: if its encoder is missing, damaged or another one by now.
-            CollectionUnavailable: if it is there but cannot be opened for another reason.
-        """
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        encoder: str | None = None,
-        n_bits: int | None = None,
-        engine: str = AUTO,
-    ) -> CollectionBackend:
-        """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
-
-        `engine` is one that the folder's collections can be searched by. If there is a collection
-        just like it, that one is returned.
-
-        Raises:
-            InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`
-                both or none are given.
-            UnknownEncoder: if there is no encoder of that name.
-            ArtifactError: if the encoder is not intact.
-            CollectionExists: if the name is taken by a collection with other settings.
-            StoreError: if it cannot be written.
-        """
-
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-
-    def drop_collection(self, name: str) -> None:
-        """Delete a collection and all of its documents.
-
-        Raises:
-            UnknownCollection: if there is none of that name.
-        """
-
-    def close(self) -> None:
-        """Close every collection."""

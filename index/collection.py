@@ -39,7 +39,8 @@ from index.cursors import Position, read_cursor, write_cursor
 from index.engines.segments import Generation
 from index.errors import StoreError
 from index.filters import Filter
-from index.generations.publication import Publication, Searched
+from index.generations.publication import Publication
+from index.generations.published import Searched
 from index.generations.statistics import code_statistics
 from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
 from index.labels import labels_of

@@ -20,13 +20,8 @@ from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.sending import send
-from index.bulk.transfer import (
-    Export,
-    collection_for,
-    export_collection,
-    import_documents,
-    write_export,
-)
+from index.bulk.export_format import Export, write_export
+from index.bulk.transfer import collection_for, export_collection, import_documents
 
 STANDARD = "-"
 

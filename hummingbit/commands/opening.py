@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.data_folder import DataFolder
-from index.filters import Filter, filter_to_json, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter, filter_to_json
 from index.opening import ENGINES, Whereabouts
 
 if TYPE_CHECKING:

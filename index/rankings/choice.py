@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from index.engines.protocol import Rows
-from index.generations.publication import Published
+from index.generations.published import Published
 from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.bm25 import Bm25Ranking
 from index.rankings.hamming import HammingRanking

@@ -21,7 +21,8 @@ import numpy as np
 from index.engines.protocol import Rows
 from index.filters import Filter, filter_to_json
 from index.slices import checkpoint, stepping_aside
-from index.sqlite.store import ROWS_OF_A_SLICE, Matching, Store
+from index.sqlite.documents import ROWS_OF_A_SLICE
+from index.sqlite.store import Matching, Store
 
 MAX_BYTES = 128 << 20
 MIN_ROWS_OF_A_SLICE = 2_000

@@ -16,7 +16,8 @@ import numpy as np
 from corpus.document import Document, parse_document
 from encoder.codes import Codes
 from encoder.files import replace_file
-from index.backend import CollectionBackend, Folder
+from index.backend import CollectionBackend
+from index.folder.protocol import Folder
 from index.inputs import batches, encode_documents, read_contents
 from service.http.json_parser import parse_json
 from service.http.problems import ProblemError

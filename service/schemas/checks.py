@@ -10,7 +10,8 @@ from typing import Any
 from corpus.document import FIELDS, Document, DocumentError, parse_document
 from index.backend import CollectionBackend
 from index.errors import InputError
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from service.http.field_errors import show
 from service.http.problems import ProblemError, invalid_field
 from service.settings import Settings

@@ -13,7 +13,8 @@ import pytest
 
 from index.collection import Collection
 from index.engines import segments
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.records import Query, SearchResult
 from index.sqlite.store import Store
 from tests.support.codes import random_hex

@@ -19,7 +19,7 @@ from encoder.codes import Codes, code_to_hex
 from index.backend import CollectionBackend
 from index.engines.brute_force import BruteForceIndex
 from index.errors import InputError, UnknownDocument
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.records import Query
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection, code_documents

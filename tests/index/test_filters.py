@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from index.errors import InputError
-from index.filters import Filter, filter_to_json, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter, filter_to_json
 from index.schema import payload_to_json
 from index.sqlite.filter_sql import matching_rows
 from tests.support.filters import FILTERS, PAYLOADS

@@ -14,7 +14,7 @@ from index.collection import Collection
 from index.cursors import Position, read_cursor, write_cursor
 from index.data_folder import DataFolder
 from index.errors import InputError
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.records import Query
 from index.search import MAX_OFFSET
 from tests.support.codes import random_hex

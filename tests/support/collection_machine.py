@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from corpus.document import Document
 from index.backend import CollectionBackend
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.records import Hit, Query
 from tests.support.collections import Found, Model
 

@@ -24,7 +24,7 @@ from index.bulk.reindex import carry_annotations
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import InputError, StoreError
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.sqlite.store import Store
 from tests.support.collections import code_collection, code_documents, text_collection
 from tests.support.encoders import random_texts

@@ -20,10 +20,10 @@ from index.collection import Collection
 from index.data_folder import DataFolder
 from index.engines import segments
 from index.errors import UnknownCollection
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.folder import following
 from index.folder.aliases import AddAlias
-from index.generations.publication import Published
+from index.generations.published import Published
 from index.records import Query
 from index.sqlite import blocks, database
 from tests.support.codes import random_hex

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpus.document import Document
 from index.errors import InputError
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.schema import payload_to_json
 from tests.support.filters import FILTERS, PAYLOADS
 

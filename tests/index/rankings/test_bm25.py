@@ -11,7 +11,8 @@ import pytest
 
 from index.collection import Collection
 from index.errors import InputError
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.bm25 import UNIT
 from index.lexical.brute_force import BruteForceBm25

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from encoder.codes import unpack_codes
 from index.collection import Collection
 from index.engines.segments import Generation
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.brute_force import BruteForceBm25
 from index.lexical.index import LexicalIndex

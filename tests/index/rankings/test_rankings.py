@@ -20,7 +20,7 @@ from index.data_folder import DataFolder
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.errors import InputError
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.rankings.asymmetric import AsymmetricRanking, whole_weights
 from index.rankings.hamming import HammingRanking
 from index.rankings.protocol import ASYMMETRIC, HAMMING

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from corpus.document import Document
 from index.collection import Collection
-from index.filters import Filter, parse_filter
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.schema import Description, payload_to_json
 from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from index.sqlite import matching

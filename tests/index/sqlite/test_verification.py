@@ -11,7 +11,7 @@ import pytest
 from corpus.document import Document
 from index.collection import Collection
 from index.errors import StoreError
-from index.filters import parse_filter
+from index.filter_parser import parse_filter
 from index.records import Query
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store

@@ -1,0 +1,178 @@
+"""A collection as JSON lines, codes included, to back it up or to move it.
+
+::
+
+    {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
+     "encoder_fingerprint": ..., "engine": ..., "documents": ...}
+    {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
+    ...
+    {"end": true, "documents": ...}
+
+A document has a text, a vector or neither beside its code, and keeps its place in the order of
+rows. Nothing is encoded again on the way back, so the codes are the same to the bit. The last line
+tells a whole export from one that was cut short.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, BinaryIO
+
+from corpus.document import Document, DocumentError, parse_document
+from corpus.lines import read_json_lines
+from corpus.rows import BadLine, ReadError, Row
+from encoder.codes import Codes, code_from_hex
+from index.engines.choice import ENGINES
+from index.rankings.protocol import HAMMING, RANKINGS
+from index.records import StoredDocument
+from index.schema import AUTO
+
+FORMAT = "hummingbit export"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What an export says of the collection that it is of."""
+
+    name: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    engine: str
+    """What it was to be searched by; exports had none before collections could ask for one."""
+    documents: int
+    ranking: str = HAMMING
+    """What ordered the hits of searches that named no ranking."""
+
+
+def write_export(
+    header: Header,
+    pages: Iterable[Sequence[StoredDocument]],
+    stream: BinaryIO,
+    progress: Callable[[int], object] | None = None,
+) -> int:
+    """Write the documents of `pages` to `stream` and return how many there were.
+
+    Raises:
+        OSError: if the stream cannot be written.
+        Exception: whatever `pages` raises.
+    """
+    _write_line(stream, {"format": FORMAT, "version": VERSION, **asdict(header)})
+    written = 0
+    for page in pages:
+        for document in page:
+            _write_line(stream, _record(document))
+        written += len(page)
+        if progress is not None:
+            progress(len(page))
+    _write_line(stream, {"end": True, "documents": written})
+    return written
+
+
+class Export:
+    """An export that is read: its header at once, its documents one by one."""
+
+    def __init__(self, stream: BinaryIO, source: str) -> None:
+        """Read the header of `stream`; `source` is its name in errors.
+
+        Raises:
+            ReadError: if it is no export, or of a later version.
+        """
+        self._rows = read_json_lines(stream, source)
+        self._source = source
+        self.header = self._read_header()
+
+    def documents(self) -> Iterator[tuple[Document, Codes]]:
+        """Yield each document and its code, ``uint8[n_bits / 8]``.
+
+        Raises:
+            ReadError: at a line that is no document, or if the export was cut short.
+        """
+        count = 0
+        for row in self._rows:
+            record = self._record_of(row)
+            if "end" in record:
+                if record.get("documents") != count:
+                    reason = f"says that {record.get('documents')} documents precede; {count} do"
+                    raise self._bad(row, reason)
+                return
+            count += 1
+            yield self._document(row, record)
+        raise ReadError(f"{self._source}: is cut short after {count:,} documents")
+
+    def _read_header(self) -> Header:
+        for row in self._rows:
+            record = self._record_of(row)
+            if record.get("format") != FORMAT:
+                raise self._bad(row, f"is not the head of an export; its format is not {FORMAT!r}")
+            if record.get("version") != VERSION:
+                message = (
+                    f"is of version {record.get('version')!a}; this hummingbit reads {VERSION}"
+                )
+                raise self._bad(row, message)
+            try:
+                return _parse_header(record)
+            except (KeyError, TypeError) as error:
+                raise self._bad(row, f"is not a whole head of an export: {error}") from None
+        raise ReadError(f"{self._source}: is empty")
+
+    def _record_of(self, row: Row) -> dict[str, Any]:
+        if row.reason is not None:
+            raise self._bad(row, row.reason)
+        if not isinstance(row.record, dict):
+            raise self._bad(row, "must be an object")
+        return row.record
+
+    def _document(self, row: Row, record: dict[str, Any]) -> tuple[Document, Codes]:
+        code = record.get("code")
+        try:
+            if not isinstance(code, str):
+                raise DocumentError("code", "is missing; every line of an export has one")
+            packed = code_from_hex(code, self.header.n_bits)
+            if record.get("text") is not None or record.get("vector") is not None:
+                record = {name: value for name, value in record.items() if name != "code"}
+            return parse_document(record), packed
+        except ValueError as error:
+            raise self._bad(row, str(error)) from None
+
+    def _bad(self, row: Row, reason: str) -> ReadError:
+        return ReadError(str(BadLine(self._source, row.line, reason)))
+
+
+def _parse_header(record: dict[str, Any]) -> Header:
+    header = Header(
+        name=record["name"],
+        n_bits=record["n_bits"],
+        encoder=record["encoder"],
+        encoder_fingerprint=record["encoder_fingerprint"],
+        engine=record.get("engine", AUTO),
+        documents=record["documents"],
+        ranking=record.get("ranking", HAMMING),
+    )
+    strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
+    numbers = (header.n_bits, header.documents)
+    if not all(isinstance(one, str) for one in strings):
+        raise TypeError("name, encoder and encoder_fingerprint must be strings")
+    if not all(isinstance(one, int) for one in numbers):
+        raise TypeError("n_bits and documents must be whole numbers")
+    if header.engine not in ENGINES:
+        raise TypeError(f"engine must be one of {', '.join(ENGINES)}")
+    if header.ranking not in RANKINGS:
+        raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
+    return header
+
+
+def _record(document: StoredDocument) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": document.id}
+    if document.text is not None:
+        record["text"] = document.text
+    if document.vector is not None:
+        record["vector"] = document.vector.tolist()
+    return {**record, "payload": document.payload, "code": document.code}
+
+
+def _write_line(stream: BinaryIO, record: dict[str, Any]) -> None:
+    stream.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")

@@ -1,0 +1,145 @@
+"""Filters out of JSON that somebody sent, in the forms that :mod:`index.filters` shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from index.errors import InputError
+from index.filters import BOUNDS, And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, kind_of
+
+MAX_DEPTH = 8
+MAX_PARTS = 128
+MAX_VALUES = 1000
+MAX_FIELD_LENGTH = 256
+MAX_STRING_LENGTH = 4096
+CONDITIONS = ("eq", "in", *BOUNDS, "exists")
+FORMS = 'it must be {"field": ..., "eq"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": ...}, and, or, not'
+
+
+def parse_filter(value: object) -> Filter:
+    """Make a filter of a decoded JSON object in one of those forms.
+
+    Raises:
+        InputError: for the field ``filter``, saying where in it what is wrong, and what would be
+            right.
+    """
+    return _Parser().parse(value, "", 1)
+
+
+class _Parser:
+    """Counts the parts and values of one filter while it is read."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+        self._values = 0
+
+    def parse(self, value: object, place: str, depth: int) -> Filter:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise InputError("filter", f"has more than {MAX_PARTS} parts; give fewer")
+        if depth > MAX_DEPTH:
+            raise _wrong(place, f"lies deeper than {MAX_DEPTH} levels; use fewer")
+        if not isinstance(value, Mapping):
+            raise _wrong(place, f"is {_show(value)}; {FORMS}")
+        if "field" in value:
+            return self._condition(value, place)
+        if len(value) != 1 or next(iter(value)) not in ("and", "or", "not"):
+            raise _wrong(place, f"is {_show(dict(value))}; {FORMS}")
+        ((name, inner),) = value.items()
+        if name == "not":
+            return Not(self.parse(inner, _inside(place, "not"), depth + 1))
+        if not isinstance(inner, list) or not inner:
+            raise _wrong(_inside(place, name), f"is {_show(inner)}; it must be a list of filters")
+        parts = tuple(
+            self.parse(part, _inside(place, f"{name}[{at}]"), depth + 1)
+            for at, part in enumerate(inner)
+        )
+        return And(parts) if name == "and" else Or(parts)
+
+    def _condition(self, value: Mapping[str, Any], place: str) -> Filter:
+        field = _parse_field(value["field"], _inside(place, "field"))
+        names = [str(name) for name in value if name != "field"]
+        unknown = [name for name in names if name not in CONDITIONS]
+        if unknown:
+            known = ", ".join(CONDITIONS)
+            raise _wrong(place, f"has {unknown[0][:60]!a}; the conditions are {known}")
+        if names and set(names) <= set(BOUNDS):
+            return self._range(field, {name: value[name] for name in names}, place)
+        if len(names) != 1:
+            found = " and ".join(names) or "none"
+            raise _wrong(place, f"must have one condition, or bounds of a range; has {found}")
+        (name,) = names
+        if name == "exists":
+            if not isinstance(value[name], bool):
+                raise _wrong(
+                    _inside(place, "exists"), f"is {_show(value[name])}; it must be true or false"
+                )
+            return Exists(field, value[name])
+        given = [value[name]] if name == "eq" else value[name]
+        if not isinstance(given, list) or not given:
+            raise _wrong(_inside(place, "in"), f"is {_show(given)}; it must be a list of values")
+        self._values += len(given)
+        if self._values > MAX_VALUES:
+            raise InputError("filter", f"has more than {MAX_VALUES} values; give fewer")
+        return AnyOf(field, tuple(_parse_scalar(one, _inside(place, name)) for one in given))
+
+    def _range(self, field: str, bounds: dict[str, Any], place: str) -> InRange:
+        if len({"gt", "gte"} & set(bounds)) > 1 or len({"lt", "lte"} & set(bounds)) > 1:
+            raise _wrong(place, "bounds one side twice; give one of gt and gte, of lt and lte")
+        parsed = {name: _parse_scalar(one, _inside(place, name)) for name, one in bounds.items()}
+        kinds = {kind_of(one) for one in parsed.values()}
+        if len(kinds) > 1 or bool in kinds:
+            shown = _show(list(bounds.values()))
+            raise _wrong(place, f"has the bounds {shown}; they must be all numbers or all strings")
+        return InRange(field, **parsed)
+
+
+def _parse_field(value: object, place: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_FIELD_LENGTH:
+        raise _wrong(
+            place, f"is {_show(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
+        )
+    # What JSON writes with a backslash, so that a name reads the same in a stored payload.
+    if not all(value.split(".")) or any(c in '"\\' or c < " " for c in value):
+        rule = 'names separated by dots, without ", \\ and control characters'
+        raise _wrong(place, f"is {_show(value)}; it must be {rule}")
+    _check_unicode(value, place)
+    return value
+
+
+def _parse_scalar(value: object, place: str) -> Scalar:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        if not (math.isfinite(value) if isinstance(value, float) else -(2**63) <= value < 2**63):
+            raise _wrong(place, f"is {_show(value)}; numbers must be finite and fit 64 bits")
+        return value
+    if not isinstance(value, str):
+        raise _wrong(place, f"is {_show(value)}; it must be a string, a number, true or false")
+    if len(value) > MAX_STRING_LENGTH or "\0" in value:
+        rule = f"at most {MAX_STRING_LENGTH} characters, none of them NUL"
+        raise _wrong(place, f"is {_show(value)}; a string must have {rule}")
+    _check_unicode(value, place)
+    return value
+
+
+def _check_unicode(value: str, place: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _wrong(place, f"is {_show(value)}, which holds a lone surrogate") from None
+
+
+def _inside(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _wrong(place: str, message: str) -> InputError:
+    return InputError("filter", f"{place} {message}" if place else message)
+
+
+def _show(value: object) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

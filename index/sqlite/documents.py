@@ -1,0 +1,189 @@
+"""The documents of a store, read and held against their checksums."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from encoder.codes import Codes, code_to_hex
+from index.errors import InputError, StoreError
+from index.filters import Filter
+from index.records import StoredDocument, StoredRow
+from index.schema import checksum, last_row
+from index.slices import checkpoint
+from index.sqlite.changes import storable
+from index.sqlite.connections import in_chunks
+from index.sqlite.database import Database
+from index.sqlite.filter_sql import where
+
+# Characters of payloads and texts that one search may bring into memory.
+MAX_READ = 128 << 20
+# Reading so many payloads takes some tens of milliseconds.
+ROWS_OF_A_SLICE = 20_000
+# So many documents are read between two checkpoints.
+ROWS_AT_ONCE = 500
+STORED = "row, id, code, text, vector, payload, checksum"
+
+
+class DocumentReader:
+    """Reads the documents of a store. Any number of threads can at once."""
+
+    def __init__(self, path: Path, database: Database) -> None:
+        self.path = path
+        self.description = database.description
+        self._database = database
+
+    def read_payloads(self) -> tuple[Codes, list[dict[str, Any]]]:
+        """Return the code and the payload of every document, all as of one moment, by row."""
+        with self._database.reading() as connection:
+            found = connection.execute("SELECT code, payload FROM documents ORDER BY row")
+            codes: list[bytes] = []
+            payloads: list[dict[str, Any]] = []
+            while some := found.fetchmany(ROWS_AT_ONCE):
+                checkpoint()
+                codes += [code for code, _ in some]
+                payloads += [json.loads(payload) for _, payload in some]
+        return self._packed(codes), payloads
+
+    def read_contents(self) -> list[StoredDocument]:
+        """Return every document, all as of one moment, by row.
+
+        Raises:
+            StoreError: if a document does not have its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            return self._stored_all(connection.execute(query))
+
+    def read_rows(
+        self,
+        rows: Sequence[int],
+        *,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+    ) -> dict[int, StoredRow]:
+        """Return the id of each row, and what else is asked for; rows not there are left out."""
+        asked = {"payload": with_payload, "text": with_text, "code": with_code}
+        columns = ", ".join(name if wanted else "NULL" for name, wanted in asked.items())
+        query = f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608
+        found: dict[int, StoredRow] = {}
+        size = 0
+        with self._database.reading() as connection:
+            for row, id_, payload, text, code in in_chunks(connection, query, rows):
+                size += len(payload or "") + len(text or "")
+                if size > MAX_READ:
+                    message = f"the hits hold more than {MAX_READ:,} characters; ask for fewer"
+                    raise InputError("limit", message)
+                found[row] = (id_, None if payload is None else json.loads(payload), text, code)
+        return found
+
+    def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
+        """Return the documents of `rows`, by row; rows that are not there are left out.
+
+        Raises:
+            StoreError: if a document does not have its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            found = in_chunks(connection, query, rows)
+        return sorted(map(self._stored, found), key=lambda document: document.row)
+
+    def rows_of(self, ids: Sequence[str]) -> list[int]:
+        """Return the rows of the documents with these ids, ascending; others are left out."""
+        query = "SELECT row FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            return sorted(row for (row,) in in_chunks(connection, query, storable(ids)))
+
+    def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
+        """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
+        return {id_: self._packed([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
+
+    def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Return the code and the checksum of each document; ids not there are left out."""
+        if not ids:
+            return {}
+        query = "SELECT id, code, checksum FROM documents WHERE id IN "
+        with self._database.reading() as connection:
+            found = in_chunks(connection, query, storable(ids))
+            return {id_: (code, mark) for id_, code, mark in found}
+
+    def get(self, id_: str) -> StoredDocument | None:
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it does not have its checksum.
+        """
+        query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
+        with self._database.reading() as connection:
+            found = in_chunks(connection, query, storable([id_]))
+        return self._stored(found[0]) if found else None
+
+    def count_matching(self, filter_: Filter) -> int:
+        """Return for how many documents the filter holds, as of one moment."""
+        with self._database.reading(one_moment=True) as connection:
+            last, count = last_row(connection), 0
+            condition, values = where(connection, filter_)
+            query = (
+                f"SELECT count(*) FROM documents WHERE row > :after AND row <= :to AND {condition}"  # noqa: S608 - made of fixed parts
+            )
+            for after in range(0, last, ROWS_OF_A_SLICE):
+                checkpoint()
+                bounds = {"after": after, "to": after + ROWS_OF_A_SLICE}
+                count += int(connection.execute(query, {**values, **bounds}).fetchone()[0])
+            return count
+
+    def scroll(
+        self, limit: int, after: int, up_to: int | None, filter_: Filter | None
+    ) -> tuple[list[StoredDocument], int]:
+        """Return the first documents above row `after`, and the last row that was ever given.
+
+        Rows above `up_to` are left out, and those for which the filter does not hold.
+        """
+        with self._database.reading(one_moment=True) as connection:
+            last = last_row(connection)
+            condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
+            query = f"""
+                SELECT {STORED} FROM documents
+                WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
+            """  # noqa: S608 - made of fixed parts
+            bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
+            found = connection.execute(query, {**values, **bounds})
+            return self._stored_all(found), last
+
+    def _stored_all(self, found: sqlite3.Cursor) -> list[StoredDocument]:
+        """Read documents, between some of which others have their turn."""
+        documents: list[StoredDocument] = []
+        checkpoint()
+        while some := found.fetchmany(ROWS_AT_ONCE):
+            documents += [self._stored(one) for one in some]
+            checkpoint()
+        return documents
+
+    def _stored(self, found: tuple[Any, ...]) -> StoredDocument:
+        row, id_, code, text, vector, payload, mark = found
+        if checksum(id_, code, payload, text, vector) != mark:
+            raise StoreError(f"{self.path}: is damaged: document {id_!a} is not what was written")
+        return StoredDocument(
+            id=id_,
+            row=row,
+            code=code_to_hex(self._packed([code])[0]),
+            text=text,
+            vector=None if vector is None else np.frombuffer(vector, dtype="<f4"),
+            payload=json.loads(payload),
+        )
+
+    @property
+    def _code_size(self) -> int:
+        return self.description.n_bits // 8
+
+    def _packed(self, codes: Sequence[bytes]) -> Codes:
+        size = self._code_size
+        if any(not isinstance(code, bytes) or len(code) != size for code in codes):
+            raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
+        return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
