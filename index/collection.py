@@ -93,9 +93,18 @@ class Collection(CollectionBase):
         self._statistics: tuple[int, dict[str, Any]] = (-1, {})
         self._publication = Publication(store, self._writing, engine)
         self.annotations = Annotations(store, self._writing, self._publication)
-        if indexed and self.ranking in BY_WORDS:
+        if indexed:
+            self.build_index()
+
+    def build_index(self) -> None:
+        """Build the index, unless it is there, so that no search has to.
+
+        Raises:
+            StoreError: if the store cannot be read, or is damaged.
+        """
+        if self.ranking in BY_WORDS:
             self._publication.with_lexical()
-        elif indexed:
+        else:
             self._publication.current()
 
     @property

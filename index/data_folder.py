@@ -223,7 +223,7 @@ class DataFolder:
 
         Raises:
             InputError, CollectionExists: if the name cannot be, or is taken.
-            SnapshotError, EncoderMismatch: as :meth:`Collections.restore_hidden`.
+            SnapshotError, EncoderMismatch, StoreError: as :meth:`Collections.restore_hidden`.
             DataFolderError: if the folder is not open for writing.
         """
         check_name(name)
@@ -237,7 +237,7 @@ class DataFolder:
                 restored.appear()
         finally:
             restored.delete()
-        return self.collection(name)
+        return self._collections.get_ready(name)
 
     def problems(self) -> Mapping[str, list[str]]:
         """Return why nothing can be written to collections that are open, by name."""
@@ -255,6 +255,7 @@ class DataFolder:
         with self._changing:
             self._lock.check_writable()
             self._collections.accept_loss(name)
+        self._collections.get_ready(name)
 
     def follow(self) -> None:
         """Show what another process has written since: documents, collections and aliases.
@@ -290,7 +291,7 @@ class DataFolder:
         with self._changing:
             self._aliases.check_free(name)
             hidden.appear()
-        return self.collection(name)
+        return self._collections.get_ready(name)
 
     def _check_free(self, name: str) -> None:
         if name in self._collections.names():

@@ -76,6 +76,10 @@ class Collections(ABC):
             raise kind(f"collection {name!a} cannot be opened: {reason}") from reason
         raise UnknownCollection(f"there is no collection {name!a}")
 
+    def get_ready(self, name: str) -> CollectionBackend:
+        """Return a collection once it can be searched without delay, which may take a while."""
+        return self.get(name)
+
     def get_like(self, description: Description) -> CollectionBackend:
         """Return the collection of that name if it was made with these settings.
 

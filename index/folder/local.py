@@ -49,7 +49,14 @@ class LocalCollections(Collections):
         if self._writable:
             remove_partial(self._path)
         for folder in settled(self._path):
-            self._open_folder(folder)
+            self._open_folder(folder, indexed=self._indexed)
+
+    def get_ready(self, name: str) -> CollectionBackend:
+        """Return a collection once its index is built."""
+        collection = self.get(name)
+        if self._indexed and isinstance(collection, Collection):
+            collection.build_index()
+        return collection
 
     def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
         """Make an empty collection under a name that is free, and return it."""
@@ -62,7 +69,7 @@ class LocalCollections(Collections):
         name = description.name
         self._folders[name] = folder
         store = Store(folder / STORE_FILE, writable=True)
-        self._open[name] = collection = self._collection(store, encoder)
+        self._open[name] = collection = self._collection(store, encoder, indexed=self._indexed)
         return collection
 
     def create_hidden(
@@ -94,10 +101,13 @@ class LocalCollections(Collections):
         Raises:
             SnapshotError: if the file is not a whole snapshot.
             EncoderMismatch: if there is another encoder of the same name.
+            StoreError: if it cannot be written.
         """
-        partial = begin(self._path)
+        with self._store_errors():
+            partial = begin(self._path)
         try:
-            restore(tar, partial / STORE_FILE, name, self._encoders)
+            with self._store_errors():
+                restore(tar, partial / STORE_FILE, name, self._encoders)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -145,7 +155,7 @@ class LocalCollections(Collections):
         folder = self._folders[name]
         self._forget(name)
         Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
-        self._open_folder(folder)
+        self._open_folder(folder, indexed=False)
 
     def follow(self) -> None:
         """Show what another process has written since."""
@@ -174,7 +184,7 @@ class LocalCollections(Collections):
                 self._forget(name)
         for folder in there:
             if folder not in self._folders.values():
-                self._open_folder(folder)
+                self._open_folder(folder, indexed=self._indexed)
 
     def _forget(self, name: str) -> None:
         """Close a collection, which stays where it is."""
@@ -184,7 +194,8 @@ class LocalCollections(Collections):
             collection.close()
         self._folders.pop(name, None)
 
-    def _open_folder(self, folder: Path) -> None:
+    def _open_folder(self, folder: Path, *, indexed: bool) -> None:
+        """Open a collection, or note why it cannot be opened."""
         name = folder.name
         store = None
         try:
@@ -192,21 +203,22 @@ class LocalCollections(Collections):
             if store.description.name in self._folders:
                 raise StoreError(f"there are two collections named {store.description.name!r}")
             name = store.description.name
-            self._open[name] = self._collection(store, self._encoder_of(store.description))
+            encoder = self._encoder_of(store.description)
+            self._open[name] = self._collection(store, encoder, indexed=indexed)
         except (StoreError, CollectionUnavailable) as error:
             if store is not None:
                 store.close()
             self._unavailable[name] = error
         self._folders[name] = folder
 
-    def _collection(self, store: Store, encoder: Encoder | None) -> Collection:
+    def _collection(self, store: Store, encoder: Encoder | None, *, indexed: bool) -> Collection:
         engine = store.description.engine
         try:
             check_engine(engine, store.description.n_bits)
         except InputError as error:
             raise StoreError(f"{store.path}: is damaged: {error}") from error
         engine = self._engine if engine == AUTO else engine
-        return Collection(store, encoder, engine=engine, indexed=self._indexed)
+        return Collection(store, encoder, engine=engine, indexed=indexed)
 
     def _begin_store(self, description: Description, encoder: Encoder | None) -> Path:
         """Write an empty store in a partial folder, and return the folder."""
@@ -223,7 +235,7 @@ class LocalCollections(Collections):
         """Let the collection in a partial folder appear."""
         with self._store_errors():
             folder = settle(partial)
-        self._open_folder(folder)
+        self._open_folder(folder, indexed=False)
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:

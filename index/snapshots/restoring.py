@@ -16,12 +16,14 @@ from index.errors import (
     InvalidSnapshot,
     SnapshotError,
     StoreError,
+    StoreFull,
 )
 from index.folder.encoders import EncoderFolder
 from index.schema import SCHEMA, Description
 from index.snapshots.contents import Contents
 from index.snapshots.unpacking import unpack
 from index.sqlite.annotations import make_tables
+from index.sqlite.connections import store_error
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
 
@@ -38,6 +40,7 @@ def restore(tar: Path, path: Path, name: str, encoders: EncoderFolder) -> None:
     Raises:
         InvalidSnapshot: if `tar` is no whole snapshot.
         SnapshotError: if `tar` cannot be read, or its files not be written.
+        StoreFull, OSError: if the disk is full.
         EncoderMismatch: if another encoder of that name is there already.
     """
     with TemporaryDirectory(dir=path.parent) as artifact:
@@ -59,11 +62,18 @@ def check_snapshot(tar: Path, store: Path, artifact: Path) -> tuple[Contents, De
     Raises:
         InvalidSnapshot: if `tar` is no whole snapshot.
         SnapshotError: if `tar` cannot be read, or its files not be written.
+        StoreFull, OSError: if the disk is full.
     """
     contents = unpack(tar, store, artifact)
     try:
         found = _check_store(store, contents)
+    except StoreFull:
+        raise
     except _DAMAGE as error:
+        if isinstance(error, sqlite3.Error):
+            failed = store_error(store, error)
+            if isinstance(failed, StoreFull):
+                raise failed from error
         reason = _without(store, error)
         raise InvalidSnapshot(f"the snapshot's store is damaged: {reason}") from error
     _check_encoder(artifact, contents)

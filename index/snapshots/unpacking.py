@@ -8,6 +8,7 @@ long they say they are.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -34,6 +35,7 @@ def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
     Raises:
         InvalidSnapshot: if `tar` is no snapshot or has changed since it was made.
         SnapshotError: if `tar` cannot be read or its files not be written.
+        OSError: if the disk is full.
     """
     digest, record = None, None
     try:
@@ -50,6 +52,8 @@ def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
     except (tarfile.TarError, EOFError) as error:
         raise InvalidSnapshot(f"the snapshot cannot be read: {error}") from error
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
         raise SnapshotError(f"the snapshot cannot be read: {error.strerror or error}") from error
     if record is None or digest is None:
         missing = STORE if digest is None else RECORD

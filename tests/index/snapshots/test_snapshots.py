@@ -6,6 +6,7 @@ import sqlite3
 import tarfile
 import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from index.backend import CollectionBackend
+from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import (
     CollectionExists,
@@ -23,11 +25,15 @@ from index.errors import (
     InputError,
     InvalidSnapshot,
     SnapshotError,
+    StoreFull,
     UnknownCollection,
     UnknownSnapshot,
 )
+from index.folder.aliases import AddAlias
 from index.records import Query
 from index.snapshots.contents import RECORD, STORE, TAR
+from tests.support.disks import fill as fill_disk
+from tests.support.disks import small_disk
 from tests.support.encoders import random_texts, text_encoder
 
 
@@ -358,3 +364,50 @@ def test_headers_that_extend_others_are_not_read_into_memory(
         assert tracemalloc.get_traced_memory()[1] < 10 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_snapshot_that_finds_the_disk_full_leaves_nothing(data: Path, tmp_path: Path) -> None:
+    tar = snapshot_of(data)
+    with small_disk(tmp_path) as disk, DataFolder(disk / "data", writable=True) as folder:
+        refused = 0
+        for kib in range(0, 4000, 20):
+            fill_disk(disk / "ballast", kib << 10)
+            try:
+                folder.restore_snapshot(tar, "restored")
+                break
+            except StoreFull:
+                refused += 1
+            (disk / "ballast").unlink()
+            assert not folder.collections()
+            assert not [*disk.glob("data/collections/*")]
+        assert refused > 1
+        assert len(folder.collection("restored")) == 29
+
+
+@pytest.mark.parametrize("way", ["restore", "publish"])
+def test_while_an_index_is_built_others_are_made_and_dropped(
+    data: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    build_index = Collection.build_index
+
+    def build_slowly(collection: Collection) -> None:
+        if collection.name == "appears":
+            begun.set()
+            assert goes_on.wait(30)
+        build_index(collection)
+
+    monkeypatch.setattr(Collection, "build_index", build_slowly)
+    tar = snapshot_of(data)
+    with DataFolder(data, writable=True) as folder, ThreadPoolExecutor(1) as pool:
+        if way == "restore":
+            appears = pool.submit(folder.restore_snapshot, tar, "appears")
+        else:
+            draft = folder.draft_collection("appears", encoder="words")
+            appears = pool.submit(draft.publish)
+        assert begun.wait(30)
+        folder.create_collection("made", n_bits=16)
+        folder.change_aliases([AddAlias("second", "made")])
+        folder.drop_collection("made")
+        goes_on.set()
+        assert folder.collection("appears") is appears.result()
