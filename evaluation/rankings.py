@@ -20,7 +20,7 @@ from index.engines.weighted import weighted_distances
 from index.rankings.asymmetric import whole_weights
 from index.rankings.protocol import ASYMMETRIC, HAMMING
 from index.records import EncodedQueries, Query
-from index.search import check_ranking
+from index.search_options import check_ranking
 
 QUERIES_AT_ONCE = 16
 DEPTH = 1000

@@ -11,7 +11,7 @@ so stands for one document for ever. A document that is replaced counts as inser
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from corpus.document import Document
 from encoder.codes import Codes
@@ -29,6 +29,9 @@ from index.records import (
     UpsertResult,
     Verification,
 )
+
+if TYPE_CHECKING:
+    from index.search_options import Wanted
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
@@ -224,6 +227,9 @@ class CollectionBackend(Protocol):
                 `cursor`, `rerank` or a query cannot be taken; the error names it.
             UnknownDocument: if a query has an id that is not there.
         """
+
+    def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
+        """Do as :meth:`search`, what is wanted being given as one value."""
 
     def set_ranking(self, ranking: str) -> None:
         """Order the hits of searches that name no ranking by this one from now on.

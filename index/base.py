@@ -19,7 +19,7 @@ from index.filters import Filter, filter_to_json
 from index.rankings.protocol import HAMMING
 from index.records import EncodedQueries, Hybrid, Query, Rescore, SearchResult
 from index.schema import Description
-from index.search import Search, Wanted
+from index.search_options import Wanted
 
 
 class CollectionBase(ABC):
@@ -82,21 +82,15 @@ class CollectionBase(ABC):
             rescore=rescore,
             highlight=highlight,
         )
-        wanted.check(self.n_bits, len(queries))
-        encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        return self._answer(Search(self.name, encoded, wanted, self.incarnation, self.ranking))
+        return self.find(queries, wanted)
 
     @abstractmethod
-    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
-        """See :meth:`index.backend.CollectionBackend.encode_queries`."""
+    def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
+        """See :meth:`index.backend.CollectionBackend.find`."""
 
     @abstractmethod
     def bytes_on_disk(self) -> int:
         """Return how much room the collection takes; 0 where that cannot be known."""
-
-    @abstractmethod
-    def _answer(self, search: Search) -> SearchResult:
-        """Return the answer of a search."""
 
     def _stats(
         self,

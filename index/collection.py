@@ -6,13 +6,7 @@ the publishing lock, it commits and publishes: two steps, with nothing slow afte
 error at any point before the commit undoes the transaction and publishes nothing. A write returns
 after both steps, so it is durable, and every later search sees it.
 
-**Searches.** A search takes the published generation, which never changes, finds rows in it and
-then asks the store for their ids. The store may be ahead by then, but a row means one document for
-ever, so a row that is still there has the right id, and if all are there the answer is that of the
-generation taken. If one is gone, a writer has replaced or deleted it since; the search is repeated
-while holding the publishing lock, within one transaction: it sees one moment of the store, and the
-generation published is brought up to that moment, so the rows are there. A search waits for at most
-one commit and no search waits for an encoder or for another search's first attempt.
+**Searches** are described at the head of :mod:`index.search`.
 
 **Readers.** A process that only reads works alike. Nothing keeps the writer's commits away from it;
 :meth:`Collection.follow`, called every so often, publishes what was committed since.
@@ -34,36 +28,30 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.annotations.annotations import Annotations
 from index.backend import BATCH_SIZE
-from index.base import CollectionBase
 from index.cursors import Position, read_cursor, write_cursor
 from index.engines.segments import Generation
-from index.errors import StoreError
 from index.filters import Filter
 from index.generations.publication import Publication
-from index.generations.published import Searched
 from index.generations.statistics import code_statistics
-from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
+from index.inputs import batches, encode_documents, last_of_each_id
 from index.labels import labels_of
-from index.rankings.choice import ranking_of
 from index.rankings.protocol import BY_WORDS, HAMMING
 from index.records import (
     DeleteResult,
-    EncodedQueries,
-    Query,
     ScrollPage,
-    SearchResult,
     StoredDocument,
     UpsertResult,
     Verification,
 )
-from index.search import Search, check_ranking, rows_of
+from index.search import IndexedCollection
+from index.search_options import check_ranking
 from index.sqlite.blocks import Block
 from index.sqlite.changes import Changes, document_checksum
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
 
 
-class Collection(CollectionBase):
+class Collection(IndexedCollection):
     """Documents, found by the Hamming distance of their codes. All methods are thread-safe.
 
     It is an :class:`index.backend.CollectionBackend`.
@@ -254,46 +242,6 @@ class Collection(CollectionBase):
     def contents(self) -> list[StoredDocument]:
         """Return all documents as they were given, all as of one moment, by row."""
         return self._store.read_contents()
-
-    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
-        """See :meth:`index.backend.CollectionBackend.encode_queries`."""
-        return encode_queries(queries, self.description, self.encoder, self._store.read_codes_of)
-
-    def _answer(self, search: Search) -> SearchResult:
-        """Return the answer of a search, exact as of the generation it names."""
-        filter_, lexical = search.wanted.filter, search.needs_words
-        result = self._found(search, self._publication.searched(filter_, lexical=lexical))
-        if result is None:
-            with self._publication.one_moment(filter_, lexical=lexical) as searched:
-                result = self._found(search, searched)
-        if result is None:
-            raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
-        return result
-
-    def _found(self, search: Search, searched: Searched) -> SearchResult | None:
-        """Return the answer as of a generation, or None if a hit is no longer in the store."""
-        published, allowed = searched
-        generation, wanted = published.generation, search.wanted
-        ranking = ranking_of(search, published)
-        pages = search.pages(ranking, allowed)
-        rows = rows_of(pages)
-        known = self._store.read_rows(
-            rows,
-            with_payload=wanted.with_payload,
-            with_text=wanted.with_text or wanted.highlight,
-            with_code=search.needs_codes,
-        )
-        if len(known) < len(rows):
-            return None
-        return search.result(
-            ranking,
-            pages,
-            known,
-            generation=generation.number,
-            last_row=published.last_row,
-            engine=generation.engine,
-            lexical=published.lexical,
-        )
 
     def set_ranking(self, ranking: str) -> None:
         """See :meth:`index.backend.CollectionBackend.set_ranking`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,7 @@ from encoder.features import Floats, QueryTerms
 from index.lexical.highlights import Highlight
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Query:
+class Query(NamedTuple):
     """What to search for: exactly one of the four.
 
     `code` is a packed code in hexadecimal. `id` names a document of the collection, whose code is
@@ -99,13 +98,12 @@ class Rescore:
     """More candidates than are wanted, by a search's ranking, and another order of them."""
 
     by: str
-    """One of :data:`index.search.RESCORERS`."""
+    """One of :data:`index.search_options.RESCORERS`."""
     oversample: float = 4.0
     """How many times as many candidates are rescored as hits are wanted, offset included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One document found. `payload`, `text` and `code` are None where they were not asked for.
 
     `distance` is the Hamming distance from the query's code. `score` is the ranking's, the higher

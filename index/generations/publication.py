@@ -45,7 +45,8 @@ class Publication:
         self._store = store
         self._writing = writing
         self._engine = engine
-        self._published: Published | None = None
+        self.published: Published | None = None
+        """What is published; None where the index was not built."""
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
         self._building = threading.Lock()
@@ -53,7 +54,7 @@ class Publication:
 
     def if_built(self) -> Generation | None:
         """Return the published generation, or None if the index was not built."""
-        published = self._published
+        published = self.published
         return None if published is None else published.generation
 
     def current(self) -> Published:
@@ -62,7 +63,7 @@ class Publication:
         Raises:
             StoreError: if the store cannot be read, or is damaged.
         """
-        published = self._published
+        published = self.published
         if published is None:
             with self.lock:
                 published = self._up_to_date()
@@ -138,7 +139,7 @@ class Publication:
         number = changes.generation + 1
         changes.prepare()
         with self.lock:
-            if self._published is None:
+            if self.published is None:
                 changes.commit()
                 return number
             before = self._up_to_date(changes.generation)
@@ -150,7 +151,7 @@ class Publication:
                 # The lexical index may have been built meanwhile.
                 lexical, moments = texts.added_to(self._up_to_date(changes.generation))
             changes.commit()
-            self._published = Published(after, changes.last_row, lexical, moments)
+            self.published = Published(after, changes.last_row, lexical, moments)
         self._compaction.note((number, codes, rows, removed), after)
         if lexical is not None:
             self._lexical_compaction.note(texts.write, lexical)
@@ -162,7 +163,7 @@ class Publication:
         Raises:
             StoreError: if the store cannot be read, or is damaged.
         """
-        published = self._published
+        published = self.published
         if published is None or published.generation.number == self._store.generation():
             return
         with self.lock, self._store.moment():
@@ -170,7 +171,7 @@ class Publication:
 
     def compact(self) -> None:
         """Build the published generation anew. Called with the writing lock held."""
-        published = self._published
+        published = self.published
         if published is not None:
             lexical = None if published.lexical is None else published.lexical.compacted()
             generation = published.generation.compacted()
@@ -178,7 +179,7 @@ class Publication:
                 # The lexical index may have been built meanwhile.
                 published = self._up_to_date()
                 lexical = published.lexical if lexical is None else lexical
-                self._published = published._replace(generation=generation, lexical=lexical)
+                self.published = published._replace(generation=generation, lexical=lexical)
         self._matching.clear()
 
     def wait(self) -> None:
@@ -193,12 +194,12 @@ class Publication:
         publication; then it is made up for.
         """
         committed = self._store.generation() if number is None else number
-        published = self._published
+        published = self.published
         if published is None or published.generation.number > committed:
             published = self._rebuilt()
         elif published.generation.number < committed:
             published = self._caught_up(published)
-        self._published = published
+        self.published = published
         return published
 
     def _caught_up(self, before: Published) -> Published:
@@ -241,11 +242,11 @@ class Publication:
         with self._writing:
             generation = compaction.replayed(generation)
             with self.lock:
-                published = self._published
+                published = self.published
                 if compaction is not self._compaction or published is None:
                     return
                 if published.generation.number == generation.number:
-                    self._published = published._replace(generation=generation)
+                    self.published = published._replace(generation=generation)
         self._matching.clear()
 
     def _finish_lexical_compaction(
@@ -255,11 +256,11 @@ class Publication:
         with self._writing:
             lexical = compaction.replayed(lexical)
             with self.lock:
-                published = self._published
+                published = self.published
                 if compaction is not self._lexical_compaction or published is None:
                     return
                 if published.generation.number == lexical.number:
-                    self._published = published._replace(lexical=lexical)
+                    self.published = published._replace(lexical=lexical)
 
     def _index_texts(self) -> tuple[LexicalIndex, int]:
         """Return an index of the texts of all rows up to one, and that row.
@@ -276,7 +277,7 @@ class Publication:
         generation = published.generation
         removed = np.setdiff1d(lexical.rows(), generation.codes()[1])
         documents = list(self._store.texts(last_row))
-        self._published = published = published._replace(
+        self.published = published = published._replace(
             lexical=lexical.with_changes(generation.number, documents, removed),
             moments=CodeMoments.of_codes(*generation.distinct_codes()),
         )

@@ -30,11 +30,10 @@ from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import BATCH_SIZE
-from index.base import CollectionBase
 from index.cursors import Position, read_cursor, write_cursor
 from index.errors import StoreError
 from index.filters import Filter
-from index.inputs import batches, encode_documents, encode_queries, last_of_each_id
+from index.inputs import batches, encode_documents, last_of_each_id
 from index.labels import labels_of
 from index.milvus.answers import ENGINE, check_on_milvus, search_on_milvus
 from index.milvus.catalogue import Catalogue, Progress
@@ -53,8 +52,6 @@ from index.milvus.store import MilvusStore
 from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
 from index.records import (
     DeleteResult,
-    EncodedQueries,
-    Query,
     ScrollPage,
     SearchResult,
     StoredDocument,
@@ -62,14 +59,15 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
-from index.search import Search, check_ranking
+from index.search import Search, SearchedCollection
+from index.search_options import check_ranking
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.
 STATISTICS_OF = 100_000
 
 
-class MilvusCollection(CollectionBase):
+class MilvusCollection(SearchedCollection):
     """Documents on Milvus; an :class:`index.backend.CollectionBackend`."""
 
     def __init__(
@@ -231,14 +229,9 @@ class MilvusCollection(CollectionBase):
         labels = [labels_of(to_payload(entity), label_field) for entity in found]
         return to_codes(found, self.n_bits), labels
 
-    def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
-        """See :meth:`index.backend.CollectionBackend.encode_queries`."""
-
-        def codes_of(ids: Sequence[str]) -> dict[str, Codes]:
-            known = self._store.of_ids(ids, ["code"])
-            return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in known.items()}
-
-        return encode_queries(queries, self.description, self.encoder, codes_of)
+    def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
+        known = self._store.of_ids(ids, ["code"])
+        return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in known.items()}
 
     def _answer(self, search: Search) -> SearchResult:
         """Return the answer of a search; the head of this module says what it is exact of."""

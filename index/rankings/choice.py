@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from index.engines.protocol import Rows
 from index.generations.published import Published
@@ -14,7 +15,9 @@ from index.rankings.protocol import ASYMMETRIC, BM25, Ranked, Ranking
 from index.rankings.reciprocal import ReciprocalRanking
 from index.rankings.rescored import RescoredRanking, Scorer
 from index.records import EncodedQueries
-from index.search import Search
+
+if TYPE_CHECKING:
+    from index.search import Search
 
 
 def ranking_of(search: Search, published: Published) -> Ranking:
@@ -29,7 +32,7 @@ def ranking_of(search: Search, published: Published) -> Ranking:
 
 
 def _first_ranking(search: Search, published: Published) -> Ranking:
-    if not search.needs_words_to_rank:
+    if not search.by_words:
         return _by_codes(search, published)
     if all(text is not None for text in search.queries.texts):
         return _by_words(search, published)

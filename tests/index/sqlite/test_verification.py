@@ -113,7 +113,7 @@ def test_an_index_that_differs_is_found(path: Path) -> None:
             np.zeros(0, dtype=np.int64),
             np.array([5]),
         )
-        publication._published = published._replace(generation=index)
+        publication.published = published._replace(generation=index)
         assert collection.verify().problems == [
             "the index does not hold the codes of the documents"
         ]

@@ -1,0 +1,70 @@
+"""What a search adds to its hits where it is asked to: another order, and passages of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes, hamming_distance, unpack_codes
+from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.highlights import highlight
+from index.lexical.index import LexicalIndex
+from index.records import EncodedQueries, Hit, StoredRow
+
+
+def codes_of(stored: Sequence[StoredRow], queries: EncodedQueries) -> Codes:
+    """Return the codes of stored rows, ``uint8[M, C]``, which were read with their codes."""
+    packed = b"".join(code or b"" for _, _, _, code in stored)
+    return np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), queries.codes.shape[1])
+
+
+def distances_of(codes: Codes, query: Codes) -> list[int]:
+    """Return how far codes, ``uint8[M, C]``, are from the code of a query."""
+    distances: list[int] = hamming_distance(codes, query).tolist()
+    return distances
+
+
+def reranked(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:
+    """Return the hits by (rerank_score, distance, row).
+
+    The score is the sum over b of |alpha_b - c_b|, with alpha_b = sigmoid(margin_b), the query's
+    probability that bit b is 1, and c_b the bit of the hit's code.
+    """
+    # In terms of exp(-|m|), which cannot overflow.
+    small = np.exp(-np.abs(margins))
+    alpha = np.where(margins >= 0, 1 / (1 + small), small / (1 + small))
+    scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
+    scored = [hit._replace(rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
+
+
+def highlighted(
+    hits: list[list[Hit]],
+    queries: EncodedQueries,
+    lexical: LexicalIndex | None,
+    *,
+    with_text: bool,
+) -> list[list[Hit]]:
+    """Add passages to the hits of each query, and take texts away where they are not wanted.
+
+    `lexical` knows which words are rare.
+    """
+    analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
+    for place in range(len(hits)):
+        text = queries.words_of(place)
+        if text is None:
+            continue
+        weights = dict.fromkeys(analyzer.terms(text), 1.0)
+        if lexical is not None:
+            weights = {one.term: one.idf for one in lexical.weigh(text).terms if one.idf}
+        hits[place] = [
+            hit._replace(highlight=highlight(hit.text, weights, analyzer))
+            if hit.text is not None
+            else hit
+            for hit in hits[place]
+        ]
+    if with_text:
+        return hits
+    return [[hit._replace(text=None) for hit in some] for some in hits]

@@ -1,0 +1,61 @@
+"""The page after another one of the same search, whatever was written in between."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from index.cursors import Position, write_cursor
+from index.engines.protocol import Rows
+from index.filters import filter_to_json
+from index.rankings.protocol import Ranked, Ranking
+from index.records import EncodedQueries
+from index.search_options import Wanted
+
+
+class Page(NamedTuple):
+    """The hits of one query, whether others come after them, and whether any has their score."""
+
+    found: Ranked
+    more: bool
+    tie_cut: bool
+    passed: int
+    """How many hits came before the next page."""
+
+
+def hits_after(
+    after: Position, ranking: Ranking, queries: EncodedQueries, k: int, allowed: Rows | None
+) -> Ranked:
+    """Return the hits after a position, more than `k` of them if there are as many.
+
+    They are among the documents that there were when the first page was made.
+    """
+    count = after.passed + k + 1
+    while True:
+        (found,) = ranking.rank(queries, count, allowed)
+        exhausted = len(found.rows) < count
+        old = found.rows <= after.last_row
+        rows, scores = found.rows[old], found.scores[old]
+        later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
+        hits = Ranked(rows[later], scores[later], found.statistics)
+        # Documents that were added since lie before the page and took the places of others.
+        if exhausted or len(hits.rows) > k:
+            return hits
+        count *= 2
+
+
+def cursor_after(page: Page, last_row: int, identity: tuple[object, ...]) -> str | None:
+    """Return the cursor of the page after this one, or None if this is the last."""
+    if not page.more:
+        return None
+    rows, scores, statistics = page.found
+    position = Position(float(scores[-1]), int(rows[-1]), last_row, page.passed, statistics)
+    return write_cursor(position, *identity)
+
+
+def identity_of(
+    name: str, incarnation: str, ranking: str, queries: EncodedQueries, wanted: Wanted
+) -> tuple[object, ...]:
+    """Return what the cursors of a search are bound to."""
+    shown = None if wanted.filter is None else filter_to_json(wanted.filter)
+    asked = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
+    return (name, incarnation, ranking, wanted.hybrid, *asked, wanted.radius, shown)
