@@ -17,9 +17,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.app import create_app
+from service.http.connections import Connections, accept_waiting
 from service.http.keyring import Keyring
 from service.http.origins import is_loopback
-from service.http.protocol import Connection, Connections, accept_waiting
+from service.http.protocol import Connection
 from service.logs import configure_logs
 from service.settings import Settings
 

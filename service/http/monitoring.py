@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
-from service.http.protocol import Connections
+from service.http.connections import Connections
 from service.logs import FIELDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

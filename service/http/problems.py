@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -128,3 +129,25 @@ def problem_response(
     if problem.status_code in RETRY_AFTER:
         headers.setdefault("Retry-After", RETRY_AFTER[problem.status_code])
     return Response(raw, problem.status_code, headers, MEDIA_TYPE)
+
+
+def problem_message(status: int, code: str, detail: str) -> bytes:
+    """Return the whole HTTP answer of a problem that no application had a part in."""
+    problem = {
+        "type": f"{TYPE_PREFIX}{code}",
+        "title": TITLES[code],
+        "status": status,
+        "detail": detail,
+        "instance": "/",
+        "code": code,
+    }
+    body = json.dumps(problem)
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"content-type: {MEDIA_TYPE}",
+        "connection: close",
+        f"content-length: {len(body)}",
+    ]
+    if status in RETRY_AFTER:
+        lines.append(f"retry-after: {RETRY_AFTER[status]}")
+    return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()

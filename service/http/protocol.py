@@ -1,7 +1,7 @@
 """HTTP/1.1 over a socket: uvicorn's protocol, with limits.
 
-This is the one module that reaches into uvicorn. uvicorn parses a request as fast as it comes and
-reads on; here a client can make the service hold only so much:
+This module and :mod:`service.http.connections` reach into uvicorn; no other does. uvicorn parses a
+request as fast as it comes and reads on; here a client can make the service hold only so much:
 
 - a request line of 8 KiB and headers of 32 KiB, as in nginx: 414 and 431;
 - a piece of a body, until the application asks for more;
@@ -13,67 +13,22 @@ reads on; here a client can make the service hold only so much:
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import socket
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any
 
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.http.problems import MEDIA_TYPE, RETRY_AFTER, TITLES, TYPE_PREFIX
-
-_log = logging.getLogger("hummingbit.service")
+from service.http.connections import Connections, WriteWatch
+from service.http.problems import problem_message
 
 READ_BYTES = 32 << 10
 MAX_REQUEST_LINE = 8 << 10
 MAX_HEADERS = 32 << 10
 HEAD_END = b"\r\n\r\n"
-# What a client must take of an answer within the time that it has.
-LEAST_TAKEN = 64 << 10
 # After a refusal, what a client still sends is thrown away for so long: if the connection closed at
 # once, the client's system would throw the answer away.
 LINGER_SECONDS = 2.0
 # A connection without a request has so long to send one after the service was told to stop.
 LAST_REQUEST_SECONDS = 0.5
-
-
-@dataclass
-class Connections:
-    """The open connections of a service, and how many there may be."""
-
-    most: int
-    most_per_address: int
-    idle_seconds: float
-    write_seconds: float
-    refused: int = 0
-    by_address: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def open(self) -> int:
-        """How many connections there are."""
-        return self.by_address.total()
-
-    def refusal(self, address: str) -> str | None:
-        """Count a connection; return why it is one too many, or None."""
-        self.by_address[address] += 1
-        if self.open > self.most:
-            return f"the limit of {self.most:,} connections is reached"
-        if self.by_address[address] > self.most_per_address:
-            most = f"{self.most_per_address:,} connections from one address"
-            return f"the limit of {most} is reached"
-        return None
-
-    def close(self, address: str) -> None:
-        """Forget a connection."""
-        self.by_address[address] -= 1
-        if not self.by_address[address]:
-            del self.by_address[address]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -122,8 +77,7 @@ class HTTP(HttpToolsProtocol):
         self._discards = False
         self._stopping = False
         self._read_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
-        self._unsent = 0
+        self._writing = WriteWatch(connections.write_seconds)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, or refuse a connection that is one too many."""
@@ -141,9 +95,9 @@ class HTTP(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._connections.close(self._address)
-        for timer in (self._read_timer, self._write_timer):
-            if timer is not None:
-                timer.cancel()
+        self._writing.stop()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
         self._unparsed = b""
         self._discards = True
         super().connection_lost(exc)
@@ -252,7 +206,7 @@ class HTTP(HttpToolsProtocol):
         """Go on with the next request, and see that the client takes this answer."""
         super().on_response_complete()
         if self.transport.is_closing():
-            self._watch_writing()
+            self._writing.start(self.transport)
             return
         if not self._in_head:  # what is left of the body is thrown away
             self._set_read_timer(self._connections.idle_seconds, self.transport.abort)
@@ -277,7 +231,7 @@ class HTTP(HttpToolsProtocol):
             if cycle.response_started:
                 self.transport.abort()
                 return
-        self.transport.write(_problem(status, code, detail))
+        self.transport.write(problem_message(status, code, detail))
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -306,37 +260,18 @@ class HTTP(HttpToolsProtocol):
         """End a connection that was idle for long, whether or not it took its last answer."""
         if not self.transport.is_closing():
             self.transport.close()
-            self._watch_writing()
+            self._writing.start(self.transport)
 
     def pause_writing(self) -> None:
         """Wait for the client to take what was sent, for so long."""
         super().pause_writing()
-        self._watch_writing()
+        self._writing.start(self.transport)
 
     def resume_writing(self) -> None:
         """Go on sending."""
         super().resume_writing()
-        if self._write_timer is not None and not self.transport.is_closing():
-            self._write_timer.cancel()
-            self._write_timer = None
-
-    def _watch_writing(self) -> None:
-        if self._write_timer is None:
-            self._unsent = self.transport.get_write_buffer_size()
-            seconds = self._connections.write_seconds
-            self._write_timer = self.loop.call_later(seconds, self._check_writing)
-
-    def _check_writing(self) -> None:
-        """Hang up on a client that took next to nothing of an answer; give others time again."""
-        self._write_timer = None
-        left = self.transport.get_write_buffer_size()
-        if not left:
-            return
-        if self._unsent - left < LEAST_TAKEN:
-            _log.warning("a client read its response too slowly; its connection is closed")
-            self.transport.abort()
-        else:
-            self._watch_writing()
+        if not self.transport.is_closing():
+            self._writing.stop()
 
     def shutdown(self) -> None:
         """Answer the request that is under way or about to come, and end the connection."""
@@ -347,57 +282,4 @@ class HTTP(HttpToolsProtocol):
             self._set_read_timer(LAST_REQUEST_SECONDS, self.transport.close)
 
 
-async def accept_waiting(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
-    """Take in the connections that wait at `listeners`, and close the port to all others.
-
-    The system resets connections that it accepted and the server did not when a listening socket
-    closes; so a copy of the socket stays open until none waits.
-    """
-    loop = asyncio.get_running_loop()
-    copies = [listener.dup() for listener in listeners]
-    for copy in copies:
-        copy.setblocking(False)
-        copy.listen(0)
-    for listening in server.servers:
-        listening.close()
-    for copy in copies:
-        with copy, suppress(BlockingIOError):
-            while True:
-                accepted, _ = copy.accept()
-                await loop.connect_accepted_socket(lambda: _new_protocol(server), accepted)
-
-
-def _new_protocol(server: uvicorn.Server) -> asyncio.BaseProtocol:
-    """Make a connection's protocol as uvicorn's server does."""
-    protocol: asyncio.BaseProtocol = server.config.http_protocol_class(  # type: ignore[call-arg]
-        config=server.config,
-        server_state=server.server_state,
-        app_state=server.lifespan.state,
-        _loop=asyncio.get_running_loop(),
-    )
-    return protocol
-
-
 _FRAMING = {b"content-length", b"transfer-encoding"}
-
-
-def _problem(status: int, code: str, detail: str) -> bytes:
-    """Write an answer that no application had a part in."""
-    problem = {
-        "type": f"{TYPE_PREFIX}{code}",
-        "title": TITLES[code],
-        "status": status,
-        "detail": detail,
-        "instance": "/",
-        "code": code,
-    }
-    body = json.dumps(problem)
-    lines = [
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-        f"content-type: {MEDIA_TYPE}",
-        "connection: close",
-        f"content-length: {len(body)}",
-    ]
-    if status in RETRY_AFTER:
-        lines.append(f"retry-after: {RETRY_AFTER[status]}")
-    return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
