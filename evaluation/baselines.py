@@ -177,7 +177,7 @@ def _fit_classes(
     place = {tag: number for number, tag in enumerate(tags)}
     model = fit_logistic(features, np.array([place[label_set[0]] for label_set in labels]))
     one_hot = np.eye(len(tags), dtype=np.bool_)
-    return lambda rows: pack_class_codes(one_hot[model.predict(rows)])
+    return lambda rows: pack_class_bits(one_hot[model.predict(rows)])
 
 
 def _fit_tags(
@@ -191,7 +191,7 @@ def _fit_tags(
     def predict(rows: Features) -> Codes:
         everywhere = np.ones(rows.shape[0], dtype=np.bool_)
         columns = [everywhere if model is None else model.predict(rows) for model in models]
-        return pack_class_codes(np.stack(columns, axis=1))
+        return pack_class_bits(np.stack(columns, axis=1))
 
     return predict
 
@@ -216,6 +216,6 @@ def fit_logistic(features: Features, targets: npt.NDArray[Any]) -> Any:
         return model.fit(features, targets)
 
 
-def pack_class_codes(bits: npt.NDArray[np.bool_]) -> Codes:
+def pack_class_bits(bits: npt.NDArray[np.bool_]) -> Codes:
     """Pack bits[N, tags] into codes, with zero bits up to a length that codes can have."""
     return pack_bits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))))

@@ -12,7 +12,7 @@ from corpus.document import Document
 from encoder.classifier import Classifier
 from encoder.codes import MAX_BITS
 from encoder.encoder import Encoder, Inputs
-from evaluation.baselines import logistic_baseline, pack_class_codes
+from evaluation.baselines import logistic_baseline, pack_class_bits
 from evaluation.evaluate import evaluate_codes, query_labels
 from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, check_labels
@@ -73,7 +73,7 @@ def classifier_baseline(
         raise EvaluationError(message)
     one_hot = np.eye(classifier.n_classes, dtype=np.bool_)
     query_codes, codes = (
-        pack_class_codes(one_hot[_classes(reference.encoder, classifier, inputs)])
+        pack_class_bits(one_hot[_classes(reference.encoder, classifier, inputs)])
         for inputs in (queries.inputs, database.inputs)
     )
     return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)

@@ -26,7 +26,7 @@ from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
 from training.teachers import read_teacher
 
-CLASS_CODE = "classifier baseline"
+CLASSIFIER_BASELINE = "classifier baseline"
 TFIDF = "tf-idf cosine"
 
 
@@ -67,7 +67,7 @@ def run_cell(cell: Cell) -> Result:
     # Other methods learn from fewer soft labels or none; this is the strongest classifier.
     if cell.recipe.method == "ssb-vae":
         reference = ClassifierReference(encoder, read_classifier(cell.folder, encoder))
-        found[CLASS_CODE] = classifier_baseline(
+        found[CLASSIFIER_BASELINE] = classifier_baseline(
             reference, data.labelled(shown), data.labelled(), queries.labelled()
         )
     records = [_record(cell, method, one) for method, one in found.items()]

@@ -27,12 +27,14 @@ class Checkpoint:
     """Where a run keeps its state; `run`, a JSON object, identifies its settings and data.
 
     An earlier version may have written the state, before there were all of today's settings.
-    `absent` holds what such a setting amounted to then.
+    `absent` holds what such a setting amounted to then, and `renamed` today's name of each setting
+    that had another one.
     """
 
     path: Path
     run: str
     absent: Mapping[str, Any] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def save(
         self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], history: History
@@ -80,6 +82,7 @@ class Checkpoint:
             known, settings = before.pop("recipe"), now.pop("recipe")
         except (ValueError, AttributeError, KeyError):
             return False
+        known = {self.renamed.get(name, name): value for name, value in known.items()}
         added = settings.keys() - known.keys()
         return bool(
             before == now

@@ -241,8 +241,8 @@ def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
         word_dropout=recipe.word_dropout,
         # The objective sees vectors as they are.
         vector_noise=0.0,
-        # The teacher stands in for guesses, and for a heavier pull towards classes.
-        guesses="none",
+        # The teacher replaces soft labels and a heavier pull towards classes.
+        soft_labels="none",
         code_class_weight=0.0,
         pairwise_weight=3e-3,
     )

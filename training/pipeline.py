@@ -212,5 +212,4 @@ def validate(
     found = evaluate_encoder(reference.encoder, database, queries)
     classes = {tag for labels in shown.labels for tag in labels}
     beside = classifier_baseline(reference, shown, database, queries) if len(classes) > 1 else None
-    # Artifacts have held it under this name since their first version.
-    return {**found.to_dict(), "class_code": beside and beside.to_dict()}
+    return {**found.to_dict(), "classifier_baseline": beside and beside.to_dict()}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from encoder.analyzers import Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
+from training import paper_weights
 
 
 class RecipeError(ValueError):
@@ -18,10 +19,9 @@ class RecipeError(ValueError):
 class Method:
     """What sets one neural method apart from another.
 
-    `pairs` says which pairs of a batch the pair loss takes: all of them, alike where the model
-    predicts so; those of two labelled documents; or none. `finds_documents` says that texts are
-    also found by a few of their own words, the inverse cloze task; `is_linear` that logits are
-    linear in the words of a text.
+    `pairs` says which pairs of a batch the pair loss takes: all of them, those of two labelled
+    documents, or none. `finds_documents` says that texts are also found by a few of their own
+    words, the inverse cloze task; `is_linear` that logits are linear in the words of a text.
     """
 
     summary: str
@@ -140,7 +140,7 @@ class Recipe:
     analyzer: str = analyzer_setting()
     terms: str = setting(
         "telling",
-        "which terms (ssb-vae): those that tell most about guessed classes, or the most frequent",
+        "which terms (ssb-vae): those that tell most about soft labels, or the most frequent",
         "telling",
         "frequent",
     )
@@ -149,9 +149,10 @@ class Recipe:
     kl_weight: float = setting(1 / 64, "weight of the divergence from the prior")
     pointwise_weight: float = setting(1.0, "weight of the class loss on labelled documents")
     code_class_weight: float = setting(1.0, "weight of the class loss on the code (ssb-vae)")
-    guesses: str = setting(
+    soft_labels: str = setting(
         "linear",
-        "classes of unlabelled documents (ssb-vae): guessed by linear classifiers, or none",
+        "probabilities of classes for unlabelled documents (ssb-vae): from linear classifiers, or"
+        " none",
         "linear",
         "none",
     )
@@ -159,9 +160,10 @@ class Recipe:
     pairwise_warmup: float = setting(0.5, "share of the run over which that weight grows from 0")
     likeness: str = setting(
         "probable",
-        "what pairs are alike: by probability and label, or by predicted class",
+        "how alike pairs are (ssb-vae): by the probability that labels and soft labels give, or by"
+        " the model's own predictions, which then learn from it, as in the paper",
         "probable",
-        "predicted",
+        "self-supervised",
     )
     cloze_weight: float = setting(
         1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
@@ -188,13 +190,15 @@ class Recipe:
     def __post_init__(self) -> None:
         check_settings(self, self._ranges())
 
-    def as_in_the_paper(self) -> Recipe:
+    def as_in_the_paper(self, dataset: str = "snippets") -> Recipe:
         """Return the recipe with the settings of the authors' code in place of ours.
 
         Hidden layers are ReLU → BatchNorm, the input is ln(1 + tf) without dropout or the vector as
-        it is, the target tf / Σ tf; the pair loss weighs 10⁻⁴ of the class loss from the start, and
-        takes predicted classes for certain.
+        it is, the target tf / Σ tf. The pair loss is Equation (5), with its weight from the start.
+        λ, β and α are those that the authors chose for `dataset` and the nearest tenth of labels
+        (:mod:`training.paper_weights`).
         """
+        weights = paper_weights.paper_weights(dataset, self.method, self.supervision, self.n_bits)
         return replace(
             self,
             terms="frequent",
@@ -205,16 +209,17 @@ class Recipe:
             vector_noise=0.0,
             scale_vectors=False,
             batch_norm=True,
-            guesses="none",
+            soft_labels="none",
             code_class_weight=0.0,
             content_share=0.0,
             epochs=30,
-            batch_size=100,
+            batch_size=paper_weights.BATCH_SIZE,
             learning_rate=1e-3,
             learning_rate_decay=False,
-            pairwise_weight=1e-4,
             pairwise_warmup=0.0,
-            likeness="predicted",
+            likeness="self-supervised",
+            reconstruction_weight=1.0,
+            **weights,
         )
 
     @property
@@ -257,7 +262,7 @@ class Recipe:
             "hidden_dropout": (0 <= self.hidden_dropout < 1, "from 0 to below 1"),
             "vector_noise": (0 <= self.vector_noise <= 100, "from 0 to 100"),
             "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
-            **{name: (0 <= getattr(self, name) < 1e9, "0 or more") for name in weights},
+            **{name: (0 <= getattr(self, name) < 1e15, "0 or more") for name in weights},
             **(
                 {"cloze_weight": (self.cloze_weight > 0, "above 0")} if self.method == "ict" else {}
             ),
@@ -268,7 +273,7 @@ class Recipe:
 class LinearRecipe:
     """The settings of a linear method; they mean what they mean in :class:`Recipe`.
 
-    `supervision` only says whose labels the class-code baseline is given.
+    `supervision` only says whose labels the classifier baseline is given.
     """
 
     method: str

@@ -45,6 +45,8 @@ from training.soft_labels.guided_features import choose_features_and_soft_labels
 
 # What the settings that 0.1.0 did not have amounted to in it.
 BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words"}
+# The settings that 0.1.0 called otherwise.
+RENAMED = {"guesses": "soft_labels"}
 
 # What unit-length rows are multiplied by on their way into the first layer; see SparseLinear.
 UNIT_ROW_SCALE = 5.0
@@ -111,7 +113,7 @@ def train(
     )
     about = {"recipe": asdict(recipe), "data": data.sha256, "device": device, "amp": amp}
     run = json.dumps(about, sort_keys=True)
-    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS)
+    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run, BEFORE_SETTINGS, RENAMED)
     history = fit(
         model, loss, len(parts.training), schedule, checkpoint=checkpoint, progress=progress
     )

@@ -19,13 +19,13 @@ def compare_reports(
     rules: Sequence[Rule] = (),
     baseline: Report | None = None,
     *,
-    common_queries: bool = False,
+    ignore_unmatched_queries: bool = False,
 ) -> Report:
     """Return `report` with what changed since `baseline` and what the gate of `rules` found.
 
     Values are compared as served, query by query; queries are known by their ids. With
-    `common_queries` those that only one of the two has are left out of what is compared and of the
-    gate, and a note says how many; otherwise they are refused.
+    `ignore_unmatched_queries` the queries that only one of the two has are left out of the
+    comparison and of the gate, and a note says how many; otherwise they are an error.
 
     Raises:
         EvaluationError: if the baseline has other queries or no metric in common.
@@ -35,7 +35,7 @@ def compare_reports(
     evaluation = to_evaluation(report)
     before = None
     notes: list[str] = []
-    if baseline is not None and common_queries:
+    if baseline is not None and ignore_unmatched_queries:
         evaluation, before, notes = _common(report, baseline)
     elif baseline is not None:
         place = pair_queries(report.query_ids, baseline.query_ids)

@@ -151,7 +151,7 @@ def _metrics(report: Report) -> str:
     head, found = metric_rows(report)
     rows = []
     for one in found:
-        kind, suffix = ("soft", ", classifier baseline") if one.is_class_code else ("big", "")
+        kind, suffix = ("soft", ", classifier baseline") if one.is_baseline else ("big", "")
         rows.append(_row(f'<td class="{kind}">{escape(one.name)}{suffix}</td>', one.cells))
     return f'<section id="metrics"><h2>Metrics</h2>\n{_table(head, rows)}</section>'
 

@@ -115,12 +115,12 @@ def _run(
         collection, queries, [*metrics, *curve], settings.label_field, **settings.relevance
     )
     asked = Asked(collection, queries, settings, depth=deepest)
-    class_code = None
+    baseline = None
     if shown is not None and settings.is_plain:
-        class_code = classifier_of_collection(
+        baseline = classifier_of_collection(
             collection, shown, queries, metrics, settings.label_field
         )
-    beside = None if class_code is None else class_code.expected
+    beside = None if baseline is None else baseline.expected
     expected = {name: found.expected_per_query[name] for name in metrics}
     report = Report(
         hummingbit=_version(),
@@ -130,7 +130,7 @@ def _run(
         queries_without_relevant=found.queries_without_relevant,
         confidence=CONFIDENCE,
         metrics=_figures(found, metrics),
-        class_code=None if class_code is None else _figures(class_code, metrics),
+        classifier_baseline=None if baseline is None else _figures(baseline, metrics),
         classes=class_figures(asked.query_labels, asked.labels, expected),
         worst_queries=_worst(asked, found, metrics[0]),
         shape=_shape(asked, found, curve),

@@ -35,7 +35,7 @@ def _title(report: Report) -> str:
 def _metrics(report: Report) -> str:
     head, rows = metric_rows(report)
     suffix = {False: "", True: ", classifier baseline"}
-    return _table(head, [[one.name + suffix[one.is_class_code], *one.cells] for one in rows])
+    return _table(head, [[one.name + suffix[one.is_baseline], *one.cells] for one in rows])
 
 
 def _gate(report: Report) -> str:

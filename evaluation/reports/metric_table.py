@@ -12,15 +12,15 @@ class MetricRow:
     """The cells of a metric behind its name, as many as there are columns after the first."""
 
     name: str
-    is_class_code: bool
+    is_baseline: bool
     cells: list[str]
 
 
 def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
-    """Return the heads of the columns and the rows: the codes' metrics, then the class code's.
+    """Return the heads of the columns and the rows: the codes' metrics, then the classifier's.
 
-    With a baseline there are columns for it: a metric that it lacks has dashes in them, the class
-    code, which is not compared, nothing.
+    With a baseline report there are columns for it. A metric that it lacks has dashes there; the
+    classifier, which is not compared, has empty cells.
     """
     changes = {one.metric: one for one in report.changes or []}
     interval = f"{report.confidence:.0%} interval"
@@ -32,10 +32,10 @@ def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
     for one in report.metrics:
         change = changes.get(one.name)
         cells = _figures(one) + (absent if change is None else _change(change))
-        rows.append(MetricRow(one.name, is_class_code=False, cells=cells))
-    for one in report.class_code or []:
+        rows.append(MetricRow(one.name, is_baseline=False, cells=cells))
+    for one in report.classifier_baseline or []:
         cells = _figures(one) + [""] * len(absent)
-        rows.append(MetricRow(one.name, is_class_code=True, cells=cells))
+        rows.append(MetricRow(one.name, is_baseline=True, cells=cells))
     return head, rows
 
 

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -163,7 +163,10 @@ class Report(_Part):
     queries_without_relevant: int
     confidence: float
     metrics: list[MetricFigures] = Field(min_length=1)
-    class_code: list[MetricFigures] | None = None
+    # 0.1.0 wrote it as class_code.
+    classifier_baseline: list[MetricFigures] | None = Field(
+        default=None, validation_alias=AliasChoices("classifier_baseline", "class_code")
+    )
     classes: list[ClassFigures]
     worst_queries: list[WorstQuery]
     shape: Shape

@@ -2,7 +2,7 @@
 
 Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
 (2020), Tables I and II. The database is every training document with its true labels, all of them
-trained on; the queries are the test documents. Beside the codes stand the class-code baseline,
+trained on; the queries are the test documents. Beside the codes stand the classifier baseline,
 fitted on the same labels, and TF-IDF cosine, which uses none.
 
 The paper's 20 Newsgroups is another version of the corpus than any here; its TMC has 10,000 tf-idf
@@ -150,7 +150,7 @@ def _recipe(
     kind = kind_of(args.dataset, args.vectors)
     chosen = {} if args.paper else read_preset(args.presets, kind, method)
     recipe = Recipe(**{**chosen, **common, "method": method})
-    return recipe.as_in_the_paper() if args.paper else recipe
+    return recipe.as_in_the_paper(args.dataset.split("-")[0]) if args.paper else recipe
 
 
 def _print_figures(records: list[Record]) -> None:

@@ -17,7 +17,7 @@ from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
 from hummingbit.commands.evaluate_compare import comparison_to_json, print_comparison
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics
-from hummingbit.commands.options import OptionError
+from hummingbit.commands.options import OptionError, add_former_flag
 from hummingbit.commands.tables import print_figures, print_report
 from index.rankings.protocol import RANKINGS
 
@@ -42,10 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the report.json of an earlier run, to compare with",
     )
     parser.add_argument(
-        "--common-queries",
+        "--ignore-unmatched-queries",
         action="store_true",
-        help="compare on the queries that the baseline has, too; others are refused without this",
+        help="compare on the queries that both runs have; without this, other queries are an error",
     )
+    former, flag = "--common-queries", "--ignore-unmatched-queries"
+    add_former_flag(parser, former, flag, "ignore_unmatched_queries", nargs=0)
     parser.add_argument(
         "--gate",
         metavar="FILE",
@@ -79,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys([*chosen_metrics(args), *(rule.metric for rule in rules)]))
     baseline = None if args.baseline is None else read_report(args.baseline)
     job = Measuring(args, metrics).measure([name])[name]
-    report = compare_reports(job.report, rules, baseline, common_queries=args.common_queries)
+    report = compare_reports(
+        job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
+    )
     if args.out is not None:
         _write(Job(report, job.run), args.out, baseline)
     if args.json:
@@ -147,7 +151,9 @@ def _figures(report: Report) -> dict[str, Any]:
         "queries_without_relevant": report.queries_without_relevant,
         "distinct_codes": report.subject.distinct_codes,
         "notes": report.notes,
-        "class_code": None if report.class_code is None else _means(report.class_code),
+        "classifier_baseline": None
+        if report.classifier_baseline is None
+        else _means(report.classifier_baseline),
         "changes": [one.model_dump() for one in report.changes or []],
         "gate": [one.model_dump() for one in report.gate or []],
         "failures": [one.sentence for one in report.gate or [] if one.status == "failed"],

@@ -21,13 +21,13 @@ SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
 
 @dataclass(frozen=True)
 class Point:
-    """One run: how many labels it was shown, and what its codes and the class code score."""
+    """One run: how many labels it was shown, and the scores of its codes and of the baseline."""
 
     supervision: float
     labels: int
     served: float
     expected: float
-    class_code: float
+    baseline: float
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         points.append(point)
         print(
             f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
-            f" {point.expected:>13.3f} {point.class_code:>25.3f}",
+            f" {point.expected:>13.3f} {point.baseline:>25.3f}",
             flush=True,
         )
     if args.json is not None:
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         lines = {
             "codes": [one.expected for one in points],
-            "classifier baseline": [one.class_code for one in points],
+            "classifier baseline": [one.baseline for one in points],
         }
         write_text(args.plot, draw_label_curve([one.labels for one in points], lines, metric))
     return 0
@@ -100,11 +100,11 @@ def _measure(data: TrainingData, asked: TrainingData, recipe: Recipe, metric: st
     shown = data.labelled(data.rows_of(trained.labelled_ids))
     reference = ClassifierReference(trained.encoder, trained.classifier)
     codes = evaluate_encoder(trained.encoder, database, queries, [metric])
-    class_code = classifier_baseline(reference, shown, database, queries, [metric])
+    baseline = classifier_baseline(reference, shown, database, queries, [metric])
     return Point(
         supervision=recipe.supervision,
         labels=len(shown),
         served=codes.metrics[metric],
         expected=codes.expected[metric],
-        class_code=class_code.expected[metric],
+        baseline=baseline.expected[metric],
     )

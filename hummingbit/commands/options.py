@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import Field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +25,10 @@ SOURCE_HELP = (
     f"{_FILES}, a folder of text files, - for JSON lines on standard input, or a named data set"
     " such as docstrings, snippets or snippets:test"
 )
+
+
+FORMER_VALUES: Mapping[str, Mapping[str, str]] = {"likeness": {"predicted": "self-supervised"}}
+"""Values of settings that the release before had, and those that replaced them."""
 
 
 class OptionError(ValueError):
@@ -179,10 +184,50 @@ def add_setting(parser: Any, one: Field[Any]) -> None:
     if isinstance(one.default, bool):
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
     elif one.metadata["choices"]:
-        parser.add_argument(flag, choices=one.metadata["choices"], **options)
+        former = FORMER_VALUES.get(one.name, {})
+        parser.add_argument(
+            flag, choices=one.metadata["choices"], type=partial(_value, flag, former), **options
+        )
     else:
         shown = "N" if isinstance(one.default, int) else "X"
         parser.add_argument(flag, type=type(one.default), metavar=shown, **options)
+    if one.name == "soft_labels":
+        choices = one.metadata["choices"]
+        add_former_flag(parser, "--guesses", flag, one.name, choices=choices)
+
+
+def _value(flag: str, former: Mapping[str, str], given: str) -> str:
+    if given in former:
+        print(f"{flag} {given} is now {flag} {former[given]}; use that value", file=sys.stderr)
+    return former.get(given, given)
+
+
+class FormerFlag(argparse.Action):
+    """A flag under its former name: it does what today's flag does, and says so."""
+
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Set today's option and print a warning."""
+        print(f"{option_string} is now {self.const}; use that name", file=sys.stderr)
+        setattr(namespace, self.dest, True if self.nargs == 0 else values)
+
+
+def add_former_flag(parser: Any, former: str, flag: str, dest: str, **options: Any) -> None:
+    """Accept `former`, the name of the option `flag` in the release before, with a warning."""
+    parser.add_argument(
+        former,
+        action=FormerFlag,
+        const=flag,
+        dest=dest,
+        default=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
+        **options,
+    )
 
 
 def write_text(path: Path, text: str) -> None:

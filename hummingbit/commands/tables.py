@@ -49,11 +49,11 @@ def print_trained(out: Path, trained: Trained) -> None:
         print("no labelled documents were held out to judge it by")
         return
     print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
-    for title, found in (("codes", figures), ("classifier baseline", figures["class_code"])):
+    classifier = figures["classifier_baseline"]
+    for title, found in (("codes", figures), ("classifier baseline", classifier)):
         if found:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
             print(f"  {title:<20} {shown}  {found['distinct_codes']:,} distinct codes")
-    classifier = figures["class_code"]
     for sentence in behind_classifier(figures["expected"], classifier and classifier["expected"]):
         print(sentence)
 
@@ -71,7 +71,7 @@ def print_report(report: Report) -> None:
     print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")
     for one in report.metrics:
         _print_metric(one.name, one, width)
-    for one in report.class_code or []:
+    for one in report.classifier_baseline or []:
         _print_metric(f"{one.name}, classifier baseline", one, width)
     for change in report.changes or []:
         moved = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"

@@ -23,6 +23,7 @@ from hummingbit.commands.tables import print_trained
 from training.data import TrainingData, gather
 from training.linear_codes import train_linear
 from training.metric_recipe import MetricRecipe
+from training.paper_weights import DATASETS as PAPER_DATASETS
 from training.recipe import METHODS, LinearRecipe, Recipe
 
 # The settings that are asked for where no method is named.
@@ -52,8 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if method.reconstructs:
             neural.add_argument(
                 "--paper",
-                action="store_true",
-                help="the authors' settings where ours differ, whatever is given for those",
+                nargs="?",
+                const="snippets",
+                choices=PAPER_DATASETS,
+                help="the settings that SSB-VAE's authors chose for this data set (default:"
+                " snippets), whatever is given for those",
             )
         neural.add_argument(
             "--device", default="cpu", choices=("cpu", "cuda"), help="where (default: %(default)s)"
@@ -62,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         settings = neural.add_argument_group("recipe")
         for one in fields(Recipe):
             add_setting(settings, one)
-        neural.set_defaults(run=run_neural, paper=False)
+        neural.set_defaults(run=run_neural, paper=None)
     metric = _add_method(methods, "metric", "codes that lie as near as documents are alike")
     metric.add_argument(
         "--similarity-file",
@@ -101,7 +105,7 @@ def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
     if args.paper:
-        recipe = recipe.as_in_the_paper()
+        recipe = recipe.as_in_the_paper(args.paper)
     check_out(args)
     return _train(args, recipe, gather(read(args, args.data)), device=args.device, amp=args.amp)
 

@@ -61,21 +61,21 @@ def test_tfidf_cosine_is_the_cosine_of_weighted_counts(monkeypatch: pytest.Monke
     assert found.metrics["P@10"] == pytest.approx(np.mean(expected), abs=0.01)
 
 
-def test_the_class_code_knows_the_class_and_nothing_else() -> None:
+def test_the_classifier_baseline_knows_the_class_and_nothing_else() -> None:
     database, queries = topic_documents(300), topic_documents(60, seed=1)
     found = logistic_baseline(texts(database[:60]), texts(database), texts(queries), ["P@20"])
     assert found.distinct_codes == 3
     assert found.expected["P@20"] > 0.95
 
 
-def test_the_class_code_of_vectors() -> None:
+def test_the_classifier_baseline_of_vectors() -> None:
     database, queries = topic_vectors(300), topic_vectors(60, seed=1)
     found = logistic_baseline(vectors(database[:60]), vectors(database), vectors(queries), ["P@20"])
     assert found.distinct_codes == 3
     assert found.expected["P@20"] > 0.95
 
 
-def test_expectation_of_the_class_code_is_the_share_of_the_class() -> None:
+def test_expectation_of_the_classifier_baseline_is_the_share_of_the_class() -> None:
     # Two classes that the vectors separate, and labels of the database that disagree in part.
     shown = Labelled(np.array([[-1.0], [1.0]], dtype=np.float32), [("a",), ("b",)])
     points = np.array([[-1.0]] * 4 + [[1.0]] * 4, dtype=np.float32)
@@ -106,7 +106,9 @@ def test_several_tags_make_a_code_of_the_set() -> None:
         ([tuple(map(str, range(1025)))], "have 1,025 distinct labels"),
     ],
 )
-def test_labels_that_make_no_class_code(labels: list[tuple[str, ...]], reason: str) -> None:
+def test_labels_that_make_no_classifier_baseline(
+    labels: list[tuple[str, ...]], reason: str
+) -> None:
     some = Labelled(["red apple"], [("a",)])
     with pytest.raises(EvaluationError, match=reason):
         logistic_baseline(Labelled(["red apple"] * len(labels), labels), some, some)

@@ -134,7 +134,7 @@ def test_an_evaluation_as_json(data: Path, capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert set(found["metrics"]) == set(found["expected"]) == {"P@10", "mAP@5"}
     assert found["failures"] == []
-    assert found["class_code"]["metrics"]["P@10"] > 0.8
+    assert found["classifier_baseline"]["metrics"]["P@10"] > 0.8
     assert found["distinct_codes"] > 3
 
 

@@ -109,7 +109,7 @@ def test_labels_that_were_not_shown_judge_the_student(
     teacher = topic_teacher(corpus)
     seen = distill(corpus, teacher, RECIPE, tmp_path / "s", progress=False)
     assert seen.validation["queries"] == 40
-    assert seen.validation["class_code"] is None
+    assert seen.validation["classifier_baseline"] is None
     assert seen.labelled_ids == ()
     for mine, other in zip(seen.encoder.layers, load_encoder(student).layers, strict=True):
         np.testing.assert_array_equal(mine.weight, other.weight)

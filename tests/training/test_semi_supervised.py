@@ -72,7 +72,7 @@ def test_the_artifact_says_how_it_was_made(trained: Path) -> None:
     assert (about["documents"], about["labelled"]) == (400, 180)
     assert about["classes"] == ["algebra", "food", "sea"]
     assert encoder.metadata["validation"]["queries"] == 40
-    assert 0 < encoder.metadata["validation"]["class_code"]["metrics"]["P@100"] <= 1
+    assert 0 < encoder.metadata["validation"]["classifier_baseline"]["metrics"]["P@100"] <= 1
     assert len(read_labelled_ids(trained, encoder)) == 180
     epochs = json.loads((trained / "metrics.json").read_text())["epochs"]
     assert len(epochs) == 40

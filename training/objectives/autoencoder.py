@@ -16,8 +16,8 @@ from training.objectives.ssb_vae import (
     class_probabilities,
     pairwise_loss,
     pointwise_loss,
-    predicted_tags,
     probably_sharing_a_tag,
+    self_supervised_likeness,
     sharing_a_tag,
     soft_class_loss,
     weighted_terms,
@@ -109,10 +109,10 @@ class AutoencoderLoss:
         return pairwise_loss(b_NB, self._alike(class_logits_NC, rows), margin)
 
     def _alike(self, class_logits_NC: Tensor, rows: Rows) -> Tensor:
-        """Return how surely each pair of rows has a class in common, ``[N, N]``."""
+        """Return how alike the pairs of rows are, ``[N, N]``."""
         multi_label = self._multi_label
-        if self._recipe.likeness == "predicted":
-            return sharing_a_tag(predicted_tags(class_logits_NC, multi_label=multi_label))
+        if self._recipe.likeness == "self-supervised":
+            return self_supervised_likeness(class_logits_NC, multi_label=multi_label)
         tags_NC = self._on_device(self._tags[rows])
         p_NC = (
             class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)

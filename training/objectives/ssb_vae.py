@@ -137,12 +137,18 @@ def sharing_a_tag(tags_NC: Tensor) -> Tensor:
 # Equation (6): the same reordered, (D⁺ + D⁻) ŷᵀŷ' − D⁻.
 
 
-def predicted_tags(class_logits_NC: Tensor, *, multi_label: bool) -> Tensor:
-    """Return ``bool[N, C]``: the class of the largest logit, or the classes above 0."""
-    if multi_label:
-        return class_logits_NC > 0
-    tags_NC = torch.zeros_like(class_logits_NC, dtype=torch.bool)
-    return tags_NC.scatter_(1, class_logits_NC.argmax(dim=1, keepdim=True), True)
+def self_supervised_likeness(class_logits_NC: Tensor, *, multi_label: bool) -> Tensor:
+    """Return ŷᵀŷ' of all pairs of rows, ``float[N, N]``, the s of :func:`pairwise_loss` in (5).
+
+    ŷ is softmax(l), of labelled rows as of others. The gradient flows through both factors into the
+    class head ψ, and by (6) parts the predictions of rows whose codes are apart. With several
+    classes a row ŷ is σ(l), and the product may exceed 1, as in the authors' code.
+    """
+    y_NC = torch.sigmoid(class_logits_NC) if multi_label else class_logits_NC.softmax(dim=1)
+    return y_NC @ y_NC.T
+
+
+# Ours in place of (5): labels are certain, and predictions or soft labels are fixed targets.
 
 
 def class_probabilities(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: bool) -> Tensor:

@@ -34,7 +34,7 @@ def choose_features_and_soft_labels(
     def choose(max_terms: int) -> Features:
         return choose_features(data, parts.training, max_terms, recipe.features, recipe.analyzer)
 
-    wanted = METHODS[recipe.method].pairs == "all" and recipe.guesses == "linear"
+    wanted = METHODS[recipe.method].pairs == "all" and recipe.soft_labels == "linear"
     if not wanted or data.is_multi_label:
         return choose(recipe.max_terms), None
     candidates = recipe.max_terms * (_CANDIDATES if recipe.terms == "telling" else 1)

@@ -88,18 +88,18 @@ def test_on_the_common_queries_the_others_are_left_out_and_told_of(folder: DataF
     queries = labelled_codes(200, 1, "q")
     ours = run_job(folder.collection("shuffled"), queries[:150]).report
     theirs = run_job(folder.collection("good"), queries[:49:-1]).report
-    judged = compare_reports(ours, GATE, theirs, common_queries=True)
+    judged = compare_reports(ours, GATE, theirs, ignore_unmatched_queries=True)
     note = "leave out 50 queries that the baseline lacks and 50 that only it has"
     assert any(note in one for one in judged.notes)
     same = compare_reports(
         run_job(folder.collection("shuffled"), queries[50:150]).report,
         GATE,
         run_job(folder.collection("good"), queries[50:150]).report,
-        common_queries=True,
+        ignore_unmatched_queries=True,
     )
     assert same.notes == []
     assert judged.changes == same.changes
     assert judged.gate == same.gate
     other = run_job(folder.collection("good"), labelled_codes(5, 2, "other")).report
     with pytest.raises(EvaluationError, match="none of the queries"):
-        compare_reports(ours, baseline=other, common_queries=True)
+        compare_reports(ours, baseline=other, ignore_unmatched_queries=True)

@@ -53,7 +53,7 @@ def test_a_report_has_the_figures_of_the_evaluation(
     assert report.query_ids == [query.id for query in QUERIES]
     assert (report.queries, report.subject.documents) == (50, 400)
     assert (report.subject.name, report.subject.generation) == ("codes", 1)
-    assert report.class_code is None
+    assert report.classifier_baseline is None
 
 
 def test_what_is_plotted_is_counted_right(job: Job) -> None:

@@ -21,11 +21,11 @@ def test_each_change_is_judged_beside_the_default(
     )
     places = ["--data-root", str(tmp_path / "data"), "--work-dir", str(tmp_path / "work")]
     chosen = ["--supervision", "0.2", "1.0", "--bits", "16", "--seeds", "2"]
-    changes = ["no-noise", "no-guesses", "authors"]
+    changes = ["no-noise", "no-soft-labels", "authors"]
     assert main(["reproduce", "ssb-vae", *places, *chosen, "--ablate", *changes]) == 0
     lines = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()]
     # Noise is for vectors; texts have none to do without.
-    assert [line[0].strip() for line in lines[2:]] == ["default", "no-guesses", "authors"]
+    assert [line[0].strip() for line in lines[2:]] == ["default", "no-soft-labels", "authors"]
     trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
     runs = [(trial["recipe"]["supervision"], trial["recipe"]["seed"]) for trial in trials]
     assert runs == [(0.2, 0), (0.2, 1), (1.0, 0), (1.0, 1)] * 3

@@ -12,8 +12,8 @@ from training.objectives.ssb_vae import (
     kl_loss,
     pairwise_loss,
     pointwise_loss,
-    predicted_tags,
     probably_sharing_a_tag,
+    self_supervised_likeness,
     sharing_a_tag,
     soft_class_loss,
 )
@@ -118,25 +118,25 @@ def test_gradient_of_the_class_loss_by_finite_differences(
     )
 
 
-def test_guesses_cost_their_cross_entropy() -> None:
-    guesses = np.array([[0.7, 0.2, 0.1], [0, 1, 0], [0.5, 0.25, 0.25]])
+def test_soft_labels_cost_their_cross_entropy() -> None:
+    soft_labels = np.array([[0.7, 0.2, 0.1], [0, 1, 0], [0.5, 0.25, 0.25]])
     probabilities = np.exp(LOGITS.numpy())
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    expected = -(guesses * np.log(probabilities)).sum() / 3
-    loss = soft_class_loss(LOGITS, torch.from_numpy(guesses))
+    expected = -(soft_labels * np.log(probabilities)).sum() / 3
+    loss = soft_class_loss(LOGITS, torch.from_numpy(soft_labels))
     assert loss.item() == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_certain_guesses_cost_what_labels_cost() -> None:
+def test_certain_soft_labels_cost_what_labels_cost() -> None:
     tags = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 1, 0]], dtype=torch.bool)
     labels = pointwise_loss(LOGITS, tags, multi_label=False)
     assert soft_class_loss(LOGITS, tags.to(LOGITS.dtype)).item() == pytest.approx(labels.item())
 
 
-def test_gradient_of_guesses_by_finite_differences() -> None:
-    guesses = torch.full((3, 3), 1 / 3, dtype=torch.float64)
+def test_gradient_of_soft_labels_by_finite_differences() -> None:
+    soft_labels = torch.full((3, 3), 1 / 3, dtype=torch.float64)
     logits = LOGITS.clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: soft_class_loss(x, guesses), (logits,))
+    assert torch.autograd.gradcheck(lambda x: soft_class_loss(x, soft_labels), (logits,))
 
 
 def reference(b: np.ndarray, classes: list[int], margin: float) -> float:
@@ -208,10 +208,53 @@ def test_rows_that_share_a_tag_are_alike() -> None:
     ]
 
 
-def test_predicted_tags() -> None:
-    logits = torch.tensor([[0.5, 2.0, -1.0], [-3.0, -1.0, -2.0]])
-    assert predicted_tags(logits, multi_label=False).int().tolist() == [[0, 1, 0], [0, 1, 0]]
-    assert predicted_tags(logits, multi_label=True).int().tolist() == [[1, 1, 0], [0, 0, 0]]
+def predictions(seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(7, 3, dtype=torch.float64, generator=generator)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_self_supervised_loss_is_equations_5_and_6(multi_label: bool) -> None:
+    b, _ = random_batch(6)
+    logits, margin = predictions(0), 8 / 3
+    y = 1 / (1 + np.exp(-logits.numpy())) if multi_label else np.exp(logits.numpy())
+    if not multi_label:
+        y /= y.sum(axis=1, keepdims=True)
+    fifth = sixth = 0.0
+    for i in range(7):
+        for j in range(7):
+            plus = float(((b[i] - b[j]) ** 2).sum())
+            minus = -max(0.0, margin - plus)
+            alike = float(y[i] @ y[j])
+            fifth += alike * plus - (1 - alike) * minus
+            sixth += (plus + minus) * alike - minus
+    s = self_supervised_likeness(logits, multi_label=multi_label)
+    loss = pairwise_loss(b, s, margin).item()
+    assert loss == pytest.approx(fifth / 7, rel=1e-12)
+    assert loss == pytest.approx(sixth / 7, rel=1e-12)
+
+
+def test_the_self_supervised_loss_learns_its_predictions() -> None:
+    b, _ = random_batch(7)
+    assert torch.autograd.gradcheck(
+        lambda x, y: pairwise_loss(x, self_supervised_likeness(y, multi_label=False), 1.9),
+        (b.requires_grad_(), predictions(1).requires_grad_()),
+    )
+
+
+def test_far_codes_part_predictions_and_near_codes_join_them() -> None:
+    logits = torch.zeros(2, 2, dtype=torch.float64)
+    logits[0, 0] = 0.1
+    logits.requires_grad_()
+    for codes, sign in (([[0.0] * 4, [1.0] * 4], 1), ([[0.0] * 4, [0.0] * 4], -1)):
+        b = torch.tensor(codes, dtype=torch.float64)
+        s = self_supervised_likeness(logits, multi_label=False)
+        # Of the pair of different rows alone: of a row with itself D⁺ is 0.
+        others = ~torch.eye(2, dtype=torch.bool)
+        loss = pairwise_loss(b, s, 4 / 3, others)
+        (gradient,) = torch.autograd.grad(loss, logits)
+        # Down the gradient row 1 leaves row 0's class where codes are apart, and joins it else.
+        assert float(gradient[1, 0]) * sign > 0
 
 
 def test_likeness_between_certain_and_uncertain_weighs_both_costs() -> None:

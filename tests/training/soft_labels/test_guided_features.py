@@ -32,48 +32,48 @@ def texts() -> TrainingData:
 
 def test_an_encoder_is_given_the_terms_that_tell_classes_apart(texts: TrainingData) -> None:
     parts = split(texts, RECIPE)
-    features, guesses = choose_features_and_soft_labels(texts, parts, RECIPE)
+    features, soft_labels = choose_features_and_soft_labels(texts, parts, RECIPE)
     assert isinstance(features, TextFeatures)
     assert set(features.vocabulary) == TOPIC_WORDS
     idf = inverse_document_frequency(features, texts.take(parts.training))  # type: ignore[arg-type]
     assert np.array_equal(features.idf, idf)  # type: ignore[arg-type]
-    assert guesses is not None
-    right = guesses.argmax(axis=1) == texts.tags[parts.training].argmax(axis=1)
+    assert soft_labels is not None
+    right = soft_labels.argmax(axis=1) == texts.tags[parts.training].argmax(axis=1)
     assert right.mean() > 0.9
 
 
 def test_the_most_frequent_terms_where_the_recipe_asks_for_them(texts: TrainingData) -> None:
     recipe = replace(RECIPE, terms="frequent")
     parts = split(texts, recipe)
-    features, guesses = choose_features_and_soft_labels(texts, parts, recipe)
+    features, soft_labels = choose_features_and_soft_labels(texts, parts, recipe)
     assert is_most_frequent(features, texts, parts)
     assert set(COMMON) <= set(features.vocabulary)  # type: ignore[union-attr]
-    assert guesses is not None
+    assert soft_labels is not None
 
 
-def test_documents_of_several_classes_are_not_guessed(texts: TrainingData) -> None:
+def test_documents_of_several_classes_get_no_soft_labels(texts: TrainingData) -> None:
     tags = texts.tags.copy()
     tags[0] = True
     several = replace(texts, tags=tags)
     parts = split(several, RECIPE)
-    features, guesses = choose_features_and_soft_labels(several, parts, RECIPE)
+    features, soft_labels = choose_features_and_soft_labels(several, parts, RECIPE)
     assert is_most_frequent(features, several, parts)
-    assert guesses is None
+    assert soft_labels is None
 
 
 @pytest.mark.parametrize(
-    "recipe", [replace(RECIPE, method="psh-gs"), replace(RECIPE, guesses="none")]
+    "recipe", [replace(RECIPE, method="psh-gs"), replace(RECIPE, soft_labels="none")]
 )
-def test_recipes_without_guesses(recipe: Recipe, texts: TrainingData) -> None:
+def test_recipes_without_soft_labels(recipe: Recipe, texts: TrainingData) -> None:
     parts = split(texts, recipe)
-    features, guesses = choose_features_and_soft_labels(texts, parts, recipe)
+    features, soft_labels = choose_features_and_soft_labels(texts, parts, recipe)
     assert is_most_frequent(features, texts, parts)
-    assert guesses is None
+    assert soft_labels is None
 
 
 def test_vectors_are_taken_as_they_are() -> None:
     data = gather(topic_vectors(100))
     parts = split(data, RECIPE)
-    features, guesses = choose_features_and_soft_labels(data, parts, RECIPE)
+    features, soft_labels = choose_features_and_soft_labels(data, parts, RECIPE)
     assert features == choose_features(data, parts.training, RECIPE.max_terms)
-    assert guesses is not None
+    assert soft_labels is not None

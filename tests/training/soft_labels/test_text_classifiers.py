@@ -28,7 +28,7 @@ def test_a_text_counts_for_a_class_by_its_share() -> None:
     np.testing.assert_allclose(bayes_weights(rows, shares), expected.T)
 
 
-def test_a_word_that_no_labelled_text_has_is_learned_from_guesses() -> None:
+def test_a_word_that_no_labelled_text_has_is_learned_from_predictions() -> None:
     # Texts of class 0 hold word 0, word 1 or both, those of class 1 word 2, word 3 or both. Labels
     # are shown of texts that hold word 0 or word 2 only.
     patterns = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0]])
@@ -63,12 +63,12 @@ def test_a_handful_of_texts_is_enough(texts: int) -> None:
     assert np.array_equal(found[:2].argmax(axis=1), [0, 1])
 
 
-def test_guesses_are_not_learned_from_where_labels_say_nothing_of_the_texts() -> None:
+def test_predictions_are_not_learned_from_where_labels_say_nothing_of_the_texts() -> None:
     rng = np.random.default_rng(0)
     rows = sparse.csr_array(rng.poisson(0.5, (600, 50)).astype(np.float32))
     classes = np.eye(12, dtype=np.float32)[rng.integers(0, 12, 600)]
     found = predict_texts(rows, np.arange(120), classes[:120], seed=0)
-    # Learned from, such guesses only grow bolder; the loss would be 3.04.
+    # Learned from, such predictions only grow bolder; the loss would be 3.04.
     assert -np.log(found[120:][classes[120:] > 0]).mean() < 2.95
 
 

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+
+import pytest
+
+from hummingbit.commands.options import add_former_flag, add_setting
+from training.recipe import Recipe
+
+
+def recipe_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    for one in fields(Recipe):
+        add_setting(parser, one)
+    return parser
+
+
+def test_a_former_flag_does_what_todays_does_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
+    args = recipe_parser().parse_args(["--guesses", "none"])
+    assert args.soft_labels == "none"
+    assert "--guesses is now --soft-labels" in capsys.readouterr().err
+    assert recipe_parser().parse_args([]).soft_labels == "linear"
+    assert "--guesses" not in recipe_parser().format_help()
+
+
+def test_a_former_flag_checks_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        recipe_parser().parse_args(["--guesses", "all"])
+    assert "--guesses: invalid choice: 'all'" in capsys.readouterr().err
+
+
+def test_a_former_value_is_todays_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert recipe_parser().parse_args(["--likeness", "predicted"]).likeness == "self-supervised"
+    expected = "--likeness predicted is now --likeness self-supervised"
+    assert expected in capsys.readouterr().err
+    assert recipe_parser().parse_args(["--likeness", "probable"]).likeness == "probable"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_former_flag_without_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ignore", action="store_true")
+    add_former_flag(parser, "--skip", "--ignore", "ignore", nargs=0)
+    assert parser.parse_args(["--skip"]).ignore is True
+    assert parser.parse_args([]).ignore is False
+    assert "--skip is now --ignore" in capsys.readouterr().err
