@@ -122,12 +122,10 @@ class DataFolder:
         return self._collections.unavailable()
 
     def collection(self, name: str) -> CollectionBackend:
-        """Return a collection by its name or an alias.
-
-        Raises:
-            UnknownCollection, EncoderMismatch, CollectionUnavailable: as :meth:`Collections.get`.
-        """
-        return self._collections.get(self._aliases.resolve(name))
+        """Return a collection by its name or an alias; see :meth:`Collections.get`."""
+        name = self._aliases.names.get(name, name)
+        found = self._collections.opened.get(name)
+        return self._collections.get(name) if found is None else found
 
     def create_collection(
         self,

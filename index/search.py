@@ -8,9 +8,8 @@ holding the publishing lock, within one transaction: it sees one moment of the s
 generation published is brought up to that moment, so the rows are there. A search waits for at most
 one commit and no search waits for an encoder or for another search's first attempt.
 
-What most searches do is in this module. What some ask for besides is in others: options and what
-they exclude in :mod:`index.search_options`, pages after the first in :mod:`index.paging`, passages
-and other orders of the hits in :mod:`index.hits`.
+What every search does is in this module, what some ask for besides in :mod:`index.search_options`,
+:mod:`index.paging` and :mod:`index.hits`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import numpy as np
 
 from corpus.document import MAX_TEXT_LENGTH
 from encoder.codes import Codes, pack_rows
+from index.backend import MAX_K
 from index.base import CollectionBase
 from index.cursors import Position, read_cursor
 from index.engines.protocol import Rows
@@ -33,12 +33,16 @@ from index.inputs import encode_queries
 from index.lexical.index import LexicalIndex
 from index.paging import Page, cursor_after, hits_after, identity_of
 from index.rankings.choice import ranking_of
-from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, Ranked, Ranking
+from index.rankings.hamming import HammingRanking
+from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
 from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
 from index.search_options import Wanted, check_suits, default_ranking
 from index.slices import checkpoint
 from index.sqlite.store import Store
 
+# What most searches say of radius, cursor, hybrid, rescore and offset.
+USUAL = (None, None, None, None, 0)
+KNOWN = frozenset({None, *RANKINGS})
 # Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
@@ -122,10 +126,7 @@ class Search:
         engine: str,
         lexical: LexicalIndex | None = None,
     ) -> SearchResult:
-        """Return the hits of the pages; `known` is what is stored of their rows.
-
-        `lexical` knows which words are rare, for highlights.
-        """
+        """Return the hits of the pages; `known` is what is stored of their rows."""
         queries, wanted = self.queries, self.wanted
         found = [page.found for page in pages]
         shown = ranking.shown(queries, found)
@@ -207,7 +208,10 @@ class SearchedCollection(CollectionBase, ABC):
 
     def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
-        wanted.check(self.n_bits, len(queries))
+        special = (wanted.radius, wanted.cursor, wanted.hybrid, wanted.rescore, wanted.offset)
+        usual = special == USUAL and wanted.ranking in KNOWN and 1 <= wanted.k <= MAX_K
+        if not usual:
+            wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         return self._answer(Search(self.name, encoded, wanted, self.incarnation, self.ranking))
 
@@ -247,7 +251,9 @@ class IndexedCollection(SearchedCollection, ABC):
     ) -> SearchResult | None:
         """Return the answer as of a generation, or None if a hit is no longer in the store."""
         generation, wanted = published.generation, search.wanted
-        ranking = ranking_of(search, published)
+        ranking: Ranking = HammingRanking(generation, wanted.radius)
+        if not search.by_distance:
+            ranking = ranking_of(search, published)
         pages = search.pages(ranking, allowed)
         rows = rows_of(pages)
         known = self._store.read_rows(
@@ -271,9 +277,6 @@ class IndexedCollection(SearchedCollection, ABC):
 
 def rows_of(pages: Sequence[Page]) -> list[int]:
     """Return the rows of all hits, each once."""
-    if len(pages) == 1:
-        rows: list[int] = pages[0].found.rows.tolist()
-        return rows
     return list({row for page in pages for row in page.found.rows.tolist()})
 
 

@@ -54,23 +54,25 @@ class Aliases:
         """
         self._path = path
         self._changing = threading.Lock()
-        self._current, self._jobs = _read(path)
+        self.names: Mapping[str, str]
+        """Which collection each alias means; replaced as a whole."""
+        self.names, self._jobs = _read(path)
 
     def current(self) -> Mapping[str, str]:
         """Return which collection each alias means, in the order of the aliases."""
-        return MappingProxyType(dict(sorted(self._current.items())))
+        return MappingProxyType(dict(sorted(self.names.items())))
 
     def of(self, collection: str) -> list[str]:
         """Return the aliases of a collection, in order."""
-        return sorted(alias for alias, name in self._current.items() if name == collection)
+        return sorted(alias for alias, name in self.names.items() if name == collection)
 
     def resolve(self, name: str) -> str:
         """Return the name of the collection that an alias means; any other name as it is."""
-        return self._current.get(name, name)
+        return self.names.get(name, name)
 
     def check_free(self, name: str) -> None:
         """Raise CollectionExists if `name` is an alias."""
-        if name in self._current:
+        if name in self.names:
             raise CollectionExists(f"{name!a} is an alias of collection {self.resolve(name)!a}")
 
     def changed_by(self, job: str) -> bool:
@@ -92,7 +94,7 @@ class Aliases:
             DataFolderError: if the file cannot be written.
         """
         with self._changing:
-            changed = dict(self._current)
+            changed = dict(self.names)
             for position, action in enumerate(actions):
                 _take(action, changed, collections, position)
             self._write(changed, job)
@@ -105,11 +107,11 @@ class Aliases:
             DataFolderError: if the file cannot be written.
         """
         with self._changing:
-            kept = {alias: name for alias, name in self._current.items() if name != collection}
+            kept = {alias: name for alias, name in self.names.items() if name != collection}
             self._write(kept)
 
     def _write(self, aliases: dict[str, str], job: str | None = None) -> None:
-        if aliases == self._current and job is None:
+        if aliases == self.names and job is None:
             return
         jobs = self._jobs if job is None else [*self._jobs, job][-JOBS_KEPT:]
         record = {
@@ -122,7 +124,7 @@ class Aliases:
         except OSError as error:
             message = f"{self._path}: cannot be written: {error.strerror or error}"
             raise DataFolderError(message) from error
-        self._current, self._jobs = aliases, jobs
+        self.names, self._jobs = aliases, jobs
 
 
 def _take(

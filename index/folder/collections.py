@@ -43,12 +43,13 @@ class Collections(ABC):
 
     def __init__(self, encoders: EncoderFolder) -> None:
         self._encoders = encoders
-        self._open: dict[str, CollectionBackend] = {}
+        self.opened: dict[str, CollectionBackend] = {}
+        """The collections that are open, by name; for reading."""
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
 
     def by_name(self) -> Mapping[str, CollectionBackend]:
         """Return the collections that are open, in the order of their names."""
-        return MappingProxyType(dict(sorted(self._open.copy().items())))
+        return MappingProxyType(dict(sorted(self.opened.copy().items())))
 
     def unavailable(self) -> Mapping[str, str]:
         """Return why collections cannot be opened, by name, or by folder if that is not known."""
@@ -57,7 +58,7 @@ class Collections(ABC):
 
     def names(self) -> set[str]:
         """Return the names of all collections, of those that cannot be opened as well."""
-        return {*self._open, *self._unavailable}
+        return {*self.opened, *self._unavailable}
 
     def get(self, name: str) -> CollectionBackend:
         """Return a collection.
@@ -67,7 +68,7 @@ class Collections(ABC):
             EncoderMismatch: if its encoder is missing, damaged or another one by now.
             CollectionUnavailable: if it is there but cannot be opened for another reason.
         """
-        collection = self._open.get(name)
+        collection = self.opened.get(name)
         if collection is not None:
             return collection
         reason = self._unavailable.get(name)
@@ -185,9 +186,9 @@ class Collections(ABC):
 
     def close(self) -> None:
         """Close every collection."""
-        for collection in self._open.values():
+        for collection in self.opened.values():
             collection.close()
-        self._open.clear()
+        self.opened.clear()
 
     def _encoder_of(self, description: Description) -> Encoder | None:
         if description.encoder_name is None:

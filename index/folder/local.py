@@ -69,7 +69,7 @@ class LocalCollections(Collections):
         name = description.name
         self._folders[name] = folder
         store = Store(folder / STORE_FILE, writable=True)
-        self._open[name] = collection = self._collection(store, encoder, indexed=self._indexed)
+        self.opened[name] = collection = self._collection(store, encoder, indexed=self._indexed)
         return collection
 
     def create_hidden(
@@ -121,7 +121,7 @@ class LocalCollections(Collections):
         """Return the collection that was hidden under that id; None if it never appeared."""
         for name, folder in self._folders.copy().items():
             if folder.name == id_:
-                return self._open.get(name)
+                return self.opened.get(name)
         return None
 
     def delete(self, name: str) -> None:
@@ -159,12 +159,12 @@ class LocalCollections(Collections):
 
     def follow(self) -> None:
         """Show what another process has written since."""
-        for name in list(self._open):
+        for name in list(self.opened):
             self._follow_collection(name)
         self._follow_folders()
 
     def _follow_collection(self, name: str) -> None:
-        collection = self._open[name]
+        collection = self.opened[name]
         try:
             if isinstance(collection, Collection) and not collection.follow():
                 self._forget(name)
@@ -189,7 +189,7 @@ class LocalCollections(Collections):
     def _forget(self, name: str) -> None:
         """Close a collection, which stays where it is."""
         self._unavailable.pop(name, None)
-        collection = self._open.pop(name, None)
+        collection = self.opened.pop(name, None)
         if collection is not None:
             collection.close()
         self._folders.pop(name, None)
@@ -204,7 +204,7 @@ class LocalCollections(Collections):
                 raise StoreError(f"there are two collections named {store.description.name!r}")
             name = store.description.name
             encoder = self._encoder_of(store.description)
-            self._open[name] = self._collection(store, encoder, indexed=indexed)
+            self.opened[name] = self._collection(store, encoder, indexed=indexed)
         except (StoreError, CollectionUnavailable) as error:
             if store is not None:
                 store.close()

@@ -75,7 +75,7 @@ class MilvusCollections(Collections):
 
     def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
         """Make an empty collection under a name that is free, and return it."""
-        self._open[description.name] = collection = self._create(description, encoder)
+        self.opened[description.name] = collection = self._create(description, encoder)
         return collection
 
     def create_hidden(
@@ -89,7 +89,7 @@ class MilvusCollections(Collections):
         collection = self._create(description, encoder)
 
         def appear() -> None:
-            self._open[name] = collection
+            self.opened[name] = collection
 
         def delete() -> None:
             collection.close()
@@ -104,12 +104,12 @@ class MilvusCollections(Collections):
 
     def published(self, id_: str) -> CollectionBackend | None:
         """Return the collection that was hidden under that id."""
-        return self._open.get(id_)
+        return self.opened.get(id_)
 
     def delete(self, name: str) -> None:
         """Delete a collection with all of its documents, also one that is damaged."""
         self._unavailable.pop(name, None)
-        collection = self._open.pop(name, None)
+        collection = self.opened.pop(name, None)
         if collection is not None:
             collection.close()
         self._drop(name)
@@ -127,7 +127,7 @@ class MilvusCollections(Collections):
         name = _name_of(name_there)
         try:
             description = read_description(self._cluster.call("describe_collection", name_there))
-            self._open[name] = self._collection(description, self._encoder_of(description))
+            self.opened[name] = self._collection(description, self._encoder_of(description))
         except (StoreError, CollectionUnavailable) as error:
             self._unavailable[name] = error
 

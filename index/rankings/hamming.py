@@ -23,7 +23,10 @@ class HammingRanking:
 
     def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        found = self._generation.search(queries.codes, k, self._radius, allowed)
+        generation = self._generation
+        # Without deltas, the base is all there is.
+        index = generation if generation.deltas else generation.base
+        found = index.search(queries.codes, k, self._radius, allowed)
         return [Ranked(rows, -distances) for rows, distances in found]
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:

@@ -1,23 +1,28 @@
-"""The connections of one SQLite file: a pool to read with, and what else is opened."""
+"""The connections of one SQLite file: a pool to read with, and what every search reads."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from index.errors import StoreClosed, StoreError, StoreFull
+from index.errors import InputError, StoreClosed, StoreError, StoreFull
+from index.records import StoredRow
 from index.slices import checkpoint
 from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
 ROOM_FOR_A_WRITE = 1 << 20
+# Characters of payloads and texts that one search may bring into memory.
+MAX_READ = 128 << 20
 # SQLite takes a limited number of parameters in one statement.
 PARAMETERS = 500
 
@@ -73,6 +78,27 @@ class Connections:
                 self._held.connection = None
                 connection.execute("ROLLBACK")
 
+    def fetch(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return what one query finds, as :meth:`reading` would read it.
+
+        Raises:
+            StoreError: as :meth:`reading` does.
+        """
+        idle = self._idle
+        if self._frozen or not idle or getattr(self._held, "connection", None) is not None:
+            with self.reading() as connection:
+                return connection.execute(query, values).fetchall()
+        # Nearly always a connection is idle, and no context manager is needed to borrow it.
+        connection = idle.pop()
+        try:
+            return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise store_error(self._path, error) from error
+        finally:
+            idle.append(connection)
+            if not self.is_open or idle is not self._idle:
+                _close_all(idle)
+
     def connect(self, mode: str) -> sqlite3.Connection:
         """Open a further connection, ``ro`` or ``rw``, which the caller closes.
 
@@ -120,6 +146,53 @@ class Connections:
         """Tell whether nothing can change the file: SQLite would write beside it to read it."""
         log = self._path.with_name(f"{self._path.name}-wal")
         return not os.access(self._path.parent, os.W_OK) and not log.exists()
+
+
+class RowReader:
+    """Reads what a search shows of its hits."""
+
+    def __init__(self, path: Path, connections: Connections) -> None:
+        self.path = path
+        self._connections = connections
+
+    def read_rows(
+        self,
+        rows: Sequence[int],
+        *,
+        with_payload: bool = False,
+        with_text: bool = False,
+        with_code: bool = False,
+    ) -> dict[int, StoredRow]:
+        """Return the id of each row, and what else is asked for; rows not there are left out.
+
+        Raises:
+            InputError: if it is more than fits into memory.
+            StoreError: if the store cannot be read.
+        """
+        query = _ROWS_QUERIES[with_payload, with_text, with_code]
+        found: dict[int, StoredRow] = {}
+        size = 0
+        for start in range(0, len(rows), PARAMETERS):
+            if start:
+                checkpoint()
+            some = rows[start : start + PARAMETERS]
+            marks = ",".join("?" * len(some))
+            for row, id_, payload, text, code in self._connections.fetch(f"{query}({marks})", some):
+                size += len(payload or "") + len(text or "")
+                if size > MAX_READ:
+                    message = f"the hits hold more than {MAX_READ:,} characters; ask for fewer"
+                    raise InputError("limit", message)
+                found[row] = (id_, None if payload is None else json.loads(payload), text, code)
+        return found
+
+
+def _rows_query(*wanted: bool) -> str:
+    names = zip(("payload", "text", "code"), wanted, strict=True)
+    columns = ", ".join(name if is_wanted else "NULL" for name, is_wanted in names)
+    return f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608 - fixed parts
+
+
+_ROWS_QUERIES = {wanted: _rows_query(*wanted) for wanted in product((False, True), repeat=3)}
 
 
 @contextmanager

@@ -57,14 +57,14 @@ class Database:
         self.path = path
         self.writable = writable
         self.lost: str | None = None
-        self._connections = Connections(path, writable=writable)
+        self.connections = Connections(path, writable=writable)
         self._writer: sqlite3.Connection | None = None
         self._log_limit = 2 * LOG_BYTES_KEPT
         self._acknowledged: Acknowledged | None = None
         try:
             with errors_of(self.path):
                 self._open_to_read()
-                self._files = self._connections.files = OpenFiles(path)
+                self._files = self.connections.files = OpenFiles(path)
                 if writable and (accept_loss or self.lost is None):
                     self._open_to_write(accept_loss=accept_loss and self.lost is not None)
         except BaseException:
@@ -94,7 +94,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading with, as soon as it is done."""
-        self._connections.close()
+        self.connections.close()
         # The last to close moves the write-ahead log into the file.
         if self._writer is not None:
             self._writer.close()
@@ -104,7 +104,7 @@ class Database:
 
     def reading(self, *, one_moment: bool = False) -> AbstractContextManager[sqlite3.Connection]:
         """Lend a connection; see :meth:`index.sqlite.connections.Connections.reading`."""
-        return self._connections.reading(one_moment=one_moment)
+        return self.connections.reading(one_moment=one_moment)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -215,7 +215,7 @@ class Database:
         )
 
     def _open_to_write(self, *, accept_loss: bool = False) -> None:
-        self._writer = self._connections.connect("rw")
+        self._writer = self.connections.connect("rw")
         self._writer.execute("PRAGMA synchronous = FULL")
         self._writer.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
         self._writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
@@ -229,7 +229,7 @@ class Database:
             self.incarnation = incarnation(self._writer)
         # The log is there from the first read on.
         generation = number_in_meta(self._writer, "generation")
-        self._files = self._connections.files = OpenFiles(self.path)
+        self._files = self.connections.files = OpenFiles(self.path)
         try:
             self._acknowledged = Acknowledged(self.path, generation)
         except OSError as error:
@@ -262,7 +262,7 @@ class Database:
     def _opened_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
-        if not self._connections.is_open:
+        if not self.connections.is_open:
             raise StoreClosed(f"{self.path}: is closed")
         if self._writer is None or self._acknowledged is None:
             raise WritesLost(f"{self.path}: {self.lost}")
@@ -282,7 +282,7 @@ class Database:
         The writer's own connection would not see it: it has pages of the file in memory. Another
         process may have moved the log into the file, which changes nothing.
         """
-        with closing(self._connections.connect("ro")) as connection, errors_of(self.path):
+        with closing(self.connections.connect("ro")) as connection, errors_of(self.path):
             found = number_in_meta(connection, "generation")
         if found != generation:
             message = f"it is at generation {found}; {generation} was written"

@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 
 from encoder.codes import Codes, code_to_hex
-from index.errors import InputError, StoreError
+from index.errors import StoreError
 from index.filters import Filter
-from index.records import StoredDocument, StoredRow
+from index.records import StoredDocument
 from index.schema import checksum, last_row
 from index.slices import checkpoint
 from index.sqlite.changes import storable
-from index.sqlite.connections import in_chunks
+from index.sqlite.connections import RowReader, in_chunks
 from index.sqlite.database import Database
 from index.sqlite.filter_sql import where
 
-# Characters of payloads and texts that one search may bring into memory.
-MAX_READ = 128 << 20
 # Reading so many payloads takes some tens of milliseconds.
 ROWS_OF_A_SLICE = 20_000
 # So many documents are read between two checkpoints.
@@ -30,11 +28,11 @@ ROWS_AT_ONCE = 500
 STORED = "row, id, code, text, vector, payload, checksum"
 
 
-class DocumentReader:
+class DocumentReader(RowReader):
     """Reads the documents of a store. Any number of threads can at once."""
 
     def __init__(self, path: Path, database: Database) -> None:
-        self.path = path
+        super().__init__(path, database.connections)
         self.description = database.description
         self._database = database
 
@@ -59,29 +57,6 @@ class DocumentReader:
         query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
             return self._stored_all(connection.execute(query))
-
-    def read_rows(
-        self,
-        rows: Sequence[int],
-        *,
-        with_payload: bool = False,
-        with_text: bool = False,
-        with_code: bool = False,
-    ) -> dict[int, StoredRow]:
-        """Return the id of each row, and what else is asked for; rows not there are left out."""
-        asked = {"payload": with_payload, "text": with_text, "code": with_code}
-        columns = ", ".join(name if wanted else "NULL" for name, wanted in asked.items())
-        query = f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608
-        found: dict[int, StoredRow] = {}
-        size = 0
-        with self._database.reading() as connection:
-            for row, id_, payload, text, code in in_chunks(connection, query, rows):
-                size += len(payload or "") + len(text or "")
-                if size > MAX_READ:
-                    message = f"the hits hold more than {MAX_READ:,} characters; ask for fewer"
-                    raise InputError("limit", message)
-                found[row] = (id_, None if payload is None else json.loads(payload), text, code)
-        return found
 
     def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
         """Return the documents of `rows`, by row; rows that are not there are left out.
