@@ -144,7 +144,11 @@ class CollectionBackend(Protocol):
         """
 
     def get(self, id_: str) -> StoredDocument | None:
-        """Return the document with the id, or None."""
+        """Return the document with the id, or None.
+
+        Raises:
+            StoreError: if it is not what was written.
+        """
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
         """Tell whether a search with the filter reads no payload for it: one before it has."""
@@ -177,8 +181,11 @@ class CollectionBackend(Protocol):
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
 
+        The labels of a document are the payload's `label_field`, a string or a list of them; for
+        the field ``label``, where there is none, its ``labels``. Unlabelled documents have ``()``.
+
         Raises:
-            InputError: if the field holds something that is no label in some document.
+            InputError: if the field holds anything else in some document.
         """
 
     def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
@@ -245,7 +252,14 @@ class CollectionBackend(Protocol):
         """Check every document against its checksum, and the index against the documents."""
 
     def compact(self) -> None:
-        """Give back the room of what was deleted; searches go on meanwhile."""
+        """Give back the room of what was deleted; searches go on meanwhile.
+
+        Where the collection lies in the folder, the store is rewritten and the index built anew:
+        the file system must have as much room again as the store takes.
+
+        Raises:
+            StoreError: if the collection cannot be written, or is damaged.
+        """
 
     def stats(self) -> dict[str, Any]:
         """Return what can be said about the collection cheaply, ready to be written as JSON."""

@@ -210,7 +210,7 @@ class DataFolder:
             raise SnapshotError(message)
         encoder = collection.encoder_name
         artifact = None if encoder is None else self.encoders.folder(encoder)
-        return self.snapshots.create(collection.copy_to, artifact, before_it_counts)
+        return self.snapshots.create(collection.store.copy_to, artifact, before_it_counts)
 
     def restore_snapshot(
         self, tar: Path, name: str, before_it_counts: Callable[[str], object] | None = None

@@ -227,11 +227,11 @@ class SearchedCollection(CollectionBase, ABC):
 class IndexedCollection(SearchedCollection, ABC):
     """A collection that is searched in this process, by the generation that it published."""
 
-    _store: Store
+    store: Store
     _publication: Publication
 
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
-        return self._store.read_codes_of(ids)
+        return self.store.read_codes_of(ids)
 
     def _answer(self, search: Search) -> SearchResult:
         filter_, lexical = search.wanted.filter, search.needs_words
@@ -243,7 +243,7 @@ class IndexedCollection(SearchedCollection, ABC):
             with self._publication.one_moment(filter_, lexical=lexical) as moment:
                 result = self._found(search, *moment)
         if result is None:
-            raise StoreError(f"{self._store.path}: is damaged: codes and documents do not match")
+            raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
         return result
 
     def _found(
@@ -256,7 +256,7 @@ class IndexedCollection(SearchedCollection, ABC):
             ranking = ranking_of(search, published)
         pages = search.pages(ranking, allowed)
         rows = rows_of(pages)
-        known = self._store.read_rows(
+        known = self.store.read_rows(
             rows,
             with_payload=wanted.with_payload,
             with_text=wanted.with_text or wanted.highlight,

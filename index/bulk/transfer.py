@@ -35,7 +35,7 @@ def export_collection(
         StoreError: if a document cannot be read, or is not what was written.
         OSError: if the stream cannot be written.
     """
-    with collection.one_moment() if isinstance(collection, Collection) else nullcontext():
+    with collection.store.moment() if isinstance(collection, Collection) else nullcontext():
         header = Header(
             name=collection.name,
             n_bits=collection.n_bits,

@@ -137,7 +137,7 @@ class LocalCollections(Collections):
     def problems(self) -> Mapping[str, list[str]]:
         """Return why nothing can be written to collections that are open, by name."""
         found = {
-            name: collection.warnings()
+            name: collection.store.warnings()
             for name, collection in self.by_name().items()
             if isinstance(collection, Collection)
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,19 @@ Numbers = npt.NDArray[np.float64]
 
 # Correlations take n_bits² steps for each code; so many codes, evenly spaced, tell enough.
 CODES_CORRELATED = 2**16
+
+
+class StatisticsCache:
+    """The statistics of the generation that was asked about last; only a write changes them."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, dict[str, Any]] | None = None
+
+    def of(self, generation: int, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the statistics of a generation; `measure` is called if they are not known."""
+        if self._last is None or self._last[0] != generation:
+            self._last = generation, measure()
+        return self._last[1]
 
 
 def code_statistics(generation: Generation) -> dict[str, Any]:

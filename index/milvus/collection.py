@@ -14,8 +14,6 @@ one that is in progress. The generation it names is that of the last write that 
 it sees what another has written, but Milvus has no lock that would keep two from starting.
 """
 
-# `filter` is the word of requests and of options; the builtin is not used here.
-
 from __future__ import annotations
 
 import itertools
@@ -24,8 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
@@ -33,16 +29,16 @@ from index.backend import BATCH_SIZE
 from index.cursors import Position, read_cursor, write_cursor
 from index.errors import StoreError
 from index.filters import Filter
+from index.generations.statistics import StatisticsCache
 from index.inputs import batches, encode_documents, last_of_each_id
 from index.labels import labels_of
-from index.milvus.answers import ENGINE, check_on_milvus, search_on_milvus
 from index.milvus.catalogue import Catalogue, Progress
 from index.milvus.cluster import Cluster
+from index.milvus.ranking import ENGINE, check_on_milvus, search_on_milvus
 from index.milvus.schema import (
     is_intact,
     is_stored,
     name_on_milvus,
-    to_code,
     to_codes,
     to_document,
     to_entity,
@@ -90,7 +86,7 @@ class MilvusCollection(SearchedCollection):
         self._store = MilvusStore(cluster, description)
         self._progress = Progress(catalogue, description.name, writable=writable)
         self._writing = threading.Lock()
-        self._statistics: tuple[int, dict[str, Any]] | None = None
+        self._statistics = StatisticsCache()
 
     @property
     def generation(self) -> int:
@@ -113,7 +109,7 @@ class MilvusCollection(SearchedCollection):
         or a stream breaks off, the batches before stay written; the generation does not count them.
         """
         encoded = (
-            (len(given), self._entities(batch, self._encode(batch)))
+            (len(given), self._entities(batch, encode_documents(batch, self.encoder, self.n_bits)))
             for given in batches(documents, batch_size)
             for batch in [last_of_each_id(given)]
         )
@@ -173,11 +169,7 @@ class MilvusCollection(SearchedCollection):
             return self._delete([entity["id"] for entity in found])
 
     def get(self, id_: str) -> StoredDocument | None:
-        """Return the document with the id, or None.
-
-        Raises:
-            StoreError: if it is not what was written.
-        """
+        """See :meth:`index.backend.CollectionBackend.get`."""
         found = self._store.whole(id_)
         if found is None:
             return None
@@ -230,8 +222,7 @@ class MilvusCollection(SearchedCollection):
         return to_codes(found, self.n_bits), labels
 
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
-        known = self._store.of_ids(ids, ["code"])
-        return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in known.items()}
+        return self._store.codes_of(ids)
 
     def _answer(self, search: Search) -> SearchResult:
         """Return the answer of a search; the head of this module says what it is exact of."""
@@ -253,21 +244,20 @@ class MilvusCollection(SearchedCollection):
             self._store.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Return what can be said about the collection, ready to be written as JSON.
+        """See :meth:`index.backend.CollectionBackend.stats`.
 
-        What is said of the codes is true of the first :data:`STATISTICS_OF` documents. How many
-        bytes Milvus keeps, on which machines, it does not say.
+        The statistics are those of the codes of the first :data:`STATISTICS_OF` documents.
         """
         now = self._progress.now()
-        if self._statistics is None or self._statistics[0] != now.generation:
-            found = statistics_on_milvus(self._store, now, self.n_bits, STATISTICS_OF)
-            self._statistics = now.generation, found
         return self._stats(
             documents=len(self),
             generation=now.generation,
             engine=ENGINE,
             engine_reason=ENGINE_REASON,
-            statistics=self._statistics[1],
+            statistics=self._statistics.of(
+                now.generation,
+                lambda: statistics_on_milvus(self._store, now, self.n_bits, STATISTICS_OF),
+            ),
             problems=[],
         )
 
@@ -289,9 +279,6 @@ class MilvusCollection(SearchedCollection):
                 # Part of it may have been written; what is read next must show it.
                 self._store.wait_for_all()
                 raise
-
-    def _encode(self, documents: Sequence[Document]) -> Codes:
-        return encode_documents(documents, self.encoder, self.n_bits)
 
     def _entities(self, documents: Sequence[Document], codes: Codes) -> list[dict[str, Any]]:
         pairs = zip(documents, codes, strict=True)

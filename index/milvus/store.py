@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from encoder.codes import Codes
 from index.errors import StoreError, StoreUnavailable
 from index.filters import Filter
 from index.milvus.cluster import Cluster
 from index.milvus.filters import Condition, expression, quoted
-from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_payload
+from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_code, to_payload
 from index.milvus.search import MAX_ANSWER, Band, Found
 from index.schema import Description
 from index.sqlite.changes import storable
@@ -41,6 +44,11 @@ class MilvusStore:
     def count(self, condition: str = "") -> int:
         """Return how many documents there are, or for how many an expression holds."""
         return int(self._query(condition, ["count(*)"])[0]["count(*)"])
+
+    def codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
+        """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
+        found = self.of_ids(ids, ["code"])
+        return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in found.items()}
 
     def of_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return fields of the documents with these ids; ids that are not there are left out."""

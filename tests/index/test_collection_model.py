@@ -35,7 +35,7 @@ class LocalMachine(CollectionMachine):
 
     @rule()
     def wait_for_compaction(self) -> None:
-        self.collection.wait_for_compaction()
+        self.collection._publication.wait()
 
     @rule()
     def compact(self) -> None:

@@ -42,7 +42,7 @@ def collection(tmp_path: Path) -> Collection:
 
 def reopened(collection: Collection) -> Collection:
     collection.close()
-    return Collection(Store(collection._store.path, writable=True))
+    return Collection(Store(collection.store.path, writable=True))
 
 
 def test_what_was_acknowledged_is_there_when_the_store_is_opened_again(
@@ -114,7 +114,7 @@ def test_pages_hold_every_record_once(collection: Collection) -> None:
 
 
 def test_a_reader_in_another_process_sees_labels_and_searches_on(collection: Collection) -> None:
-    reader = Collection(Store(collection._store.path, writable=False))
+    reader = Collection(Store(collection.store.path, writable=False))
     collection.annotations.set_labels([DocumentLabel("d0", ("a",))])
     assert reader.follow()
     assert reader.generation == collection.generation
@@ -124,7 +124,7 @@ def test_a_reader_in_another_process_sees_labels_and_searches_on(collection: Col
 
 def test_a_changed_record_is_noticed(collection: Collection) -> None:
     collection.annotations.set_labels([DocumentLabel("d0", ("a",))])
-    with closing(sqlite3.connect(collection._store.path)) as connection:
+    with closing(sqlite3.connect(collection.store.path)) as connection:
         connection.execute("UPDATE labels SET grade = 3")
         connection.commit()
     assert "record of labels ('d0', 'anonymous')" in collection.verify().problems[0]

@@ -234,7 +234,7 @@ def test_reads_go_on_beside_one_that_takes_long(writer: DataFolder, reader: Data
     reader.follow()
     collection = reader.collection("c")
     assert isinstance(collection, Collection)
-    with ThreadPoolExecutor(1) as pool, collection._store.moment():
+    with ThreadPoolExecutor(1) as pool, collection.store.moment():
         # As a verification does, this thread holds a transaction.
         assert pool.submit(ids_of, reader, "c").result() == ["d0", "d1"]
         assert pool.submit(collection.get, "d0").result() is not None

@@ -66,11 +66,11 @@ def test_writes_and_searches_go_on_meanwhile(
     assert gate.begun.is_set()
     assert gate.rebuilds == 1
     gate.opened.set()
-    collection.wait_for_compaction()
+    collection._publication.wait()
     check(collection, model)
     assert collection.verify().problems == []
     collection.upsert(code_documents(["0000"]))
-    collection.wait_for_compaction()
+    collection._publication.wait()
     assert not collection._publication.current().generation.needs_compaction
 
 
@@ -97,6 +97,6 @@ def test_compacting_by_hand_beside_one_in_the_background(
         collection.upsert(documents)
         model.upsert(documents)
         collection.compact()
-    collection.wait_for_compaction()
+    collection._publication.wait()
     check(collection, model)
     assert collection.verify().problems == []

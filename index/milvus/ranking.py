@@ -1,4 +1,4 @@
-"""From encoded queries to the answer of a search on Milvus."""
+"""The ranking by Hamming distance on Milvus, and the search that uses it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,153 @@
+"""The way of a write: one transaction of the store, and the generation that it makes.
+
+One thread at a time writes. Within one SQLite transaction it deletes and inserts rows; from the
+published generation and those rows it makes the next generation, in memory; then, holding the
+publishing lock, it commits and publishes: two steps, with nothing slow after the commit. An error
+at any point before the commit undoes the transaction and publishes nothing. A write returns after
+both steps, so it is durable, and every later search sees it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from corpus.document import Document
+from encoder.codes import Codes
+from index.filters import Filter
+from index.generations.publication import Publication
+from index.records import DeleteResult, UpsertResult
+from index.sqlite.changes import Changes, document_checksum
+from index.sqlite.store import Store
+
+
+class Writer:
+    """Writes to one store and publishes what it wrote. `lock` is held by one writer at a time."""
+
+    def __init__(self, store: Store, lock: threading.Lock, publication: Publication) -> None:
+        self._store = store
+        self._lock = lock
+        self._publication = publication
+
+    def upsert(
+        self,
+        encoded: Iterator[tuple[list[Document], Codes]],
+        bookmark: tuple[str, str] | None = None,
+    ) -> UpsertResult:
+        """Insert the documents of all batches with their codes; replace those whose id is there.
+
+        An id may come again in a later batch, and not within one. `bookmark`, a key and a value,
+        is committed with the documents.
+
+        Raises:
+            StoreError: if the store cannot be written.
+            Exception: whatever `encoded` raises.
+        """
+        with self._lock, self._store.writing() as changes:
+            rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
+            removed: list[int] = []
+            for batch, batch_codes in encoded:
+                removed += changes.delete([document.id for document in batch])
+                rows.append(changes.insert(batch, batch_codes))
+                codes.append(batch_codes)
+            added, gone = np.concatenate(rows), np.array(removed, dtype=np.int64)
+            if bookmark is not None:
+                changes.bookmark(*bookmark)
+            if not len(added):
+                changes.commit_bookmark()
+                return UpsertResult(0, changes.generation)
+            kept = ~np.isin(added, gone)
+            number = self._publication.publish(
+                changes, np.concatenate(codes)[kept], added[kept], gone
+            )
+            return UpsertResult(int(kept.sum()), number)
+
+    def delete(self, ids: Sequence[str]) -> DeleteResult:
+        """Delete the documents with these ids and their annotations.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        unique = list(dict.fromkeys(ids))
+
+        def delete(changes: Changes) -> list[int]:
+            rows = changes.delete(unique)
+            changes.delete_annotations(unique)
+            return rows
+
+        return self._delete(delete)
+
+    def delete_where(self, filter_: Filter) -> DeleteResult:
+        """Delete the documents for whose payload the filter holds, and their annotations.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+
+        def delete(changes: Changes) -> list[int]:
+            rows = changes.delete_where(filter_)
+            changes.delete_annotations(None)
+            return rows
+
+        return self._delete(delete)
+
+    def changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Leave out the documents that the store holds just as they are given.
+
+        A text or vector that is unchanged has the code it had, for the encoder never changes.
+        """
+        marks = self._store.read_marks(list({document.id: None for document in documents}))
+        return [
+            document
+            for document in documents
+            if document.id not in marks or not _is_stored(document, *marks[document.id])
+        ]
+
+    def set_bookmark(self, key: str, value: str | None) -> None:
+        """Note `value` under `key`, or forget the key; the generation stays.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.bookmark(key, value)
+            changes.commit_bookmark()
+
+    def set_ranking(self, ranking: str) -> None:
+        """Make `ranking` the default one.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_default_ranking(ranking)
+
+    def compact(self) -> None:
+        """Rewrite the store without what was deleted, and build the index anew.
+
+        Raises:
+            StoreError: if the store cannot be written, or is damaged.
+        """
+        with self._lock:
+            self._store.compact()
+            self._publication.compact()
+
+    def _delete(self, delete: Callable[[Changes], list[int]]) -> DeleteResult:
+        with self._lock, self._store.writing() as changes:
+            removed = np.array(delete(changes), dtype=np.int64)
+            if not len(removed):
+                return DeleteResult(0, changes.generation)
+            number = self._publication.publish(changes, self._no_codes(), removed[:0], removed)
+            return DeleteResult(len(removed), number)
+
+    def _no_codes(self) -> Codes:
+        return np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
+
+
+def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:
+    given = document.code
+    return (given is None or given.lower() == code.hex()) and (
+        document_checksum(document, code) == mark
+    )
