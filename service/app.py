@@ -45,6 +45,7 @@ from service.routes import (
     jobs,
     labels,
     maintenance,
+    retraining,
     search,
     snapshots,
 )
@@ -63,6 +64,7 @@ ROUTERS = (
     documents.router,
     evaluations.router,
     labels.router,
+    retraining.router,
     jobs.router,
     aliases.router,
     snapshots.router,

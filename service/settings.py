@@ -150,6 +150,11 @@ class Settings(BaseSettings):
     kept_jobs: Count = Field(
         default=1000, description="finished jobs of one key that are remembered"
     )
+    training: Literal["here", "elsewhere"] = Field(
+        default="here",
+        description="who trains for retraining jobs: a process of this machine, which needs the"
+        " extra train, or `hummingbit label train` elsewhere, on the same data_dir",
+    )
     allowed_hosts: str = Field(
         default="",
         description="names that the header Host may have, separated by commas; * for"

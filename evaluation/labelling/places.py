@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,9 +73,12 @@ def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Place
     checkpoint()
     if found is None:
         found = 2 * unpack_codes(codes).astype(np.float32) - 1
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    places: Floats = (found / np.maximum(lengths, 1e-9)).astype(np.float32)
-    return Places(documents, places, buckets.reshape(-1))
+    return Places(documents, _unit_rows(found), buckets.reshape(-1))
+
+
+def text_places(rows: Any) -> Floats:
+    """Return where texts lie, ``float32[N, D]``; `rows` are weighted terms, a scipy matrix."""
+    return _unit_rows(_directions(rows))
 
 
 def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
@@ -93,10 +97,17 @@ def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> F
     return centred
 
 
-def _directions(rows: object) -> Floats:
+def _directions(rows: Any) -> Floats:
+    """Return where rows of weighted terms lie along their principal directions."""
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
-    size = min(DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)  # type: ignore[attr-defined]
+    size = min(DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)
     if size < 1:
-        return np.asarray(rows.todense(), dtype=np.float32)  # type: ignore[attr-defined]
+        return np.asarray(rows.todense(), dtype=np.float32)
     return np.asarray(TruncatedSVD(size, random_state=0).fit_transform(rows), dtype=np.float32)
+
+
+def _unit_rows(rows: Floats) -> Floats:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    places: Floats = (rows / np.maximum(lengths, 1e-9)).astype(np.float32)
+    return places

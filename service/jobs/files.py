@@ -64,7 +64,11 @@ class JobFiles:
         """
         folder = self.of(id_)
         for path in folder.iterdir():
-            if path.name not in names:
+            if path.name in names:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
                 path.unlink()
         return bytes_of(folder)
 

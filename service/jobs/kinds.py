@@ -27,6 +27,7 @@ from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from service.jobs.evaluation import REPORT_FILE, RUN_FILE, evaluate
 from service.jobs.reindex import reindex
+from service.jobs.retrain import TRIAL_FILE, retrain
 from service.jobs.work import Kind, Progress
 from service.settings import Settings
 from service.write_gate import WriteGate
@@ -78,6 +79,13 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
             in_slices=True,
         ),
         "reindex": Kind(lambda progress: reindex(folder, gate, progress)),
+        "retrain": Kind(
+            lambda progress: retrain(
+                folder, gate, progress, elsewhere=limits.training == "elsewhere"
+            ),
+            kept=frozenset({TRIAL_FILE}),
+            counted=False,
+        ),
         "snapshot": Kind(lambda progress: _snapshot(folder, progress)),
         "upload": Kind(lambda progress: _upload(folder, progress), counted=False),
         "restore": Kind(lambda progress: _restore(folder, progress)),

@@ -53,12 +53,13 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
             copy_following(source, draft.collection, row)
             delete_missing(source, draft.collection)
             carry_annotations(source, draft.collection)
+            generation = draft.collection.generation
             _publish(folder, draft, source, progress)
     finally:
         draft.discard()  # unless it was published
     target = folder.collection(spec["into"])
     progress.done = progress.total = len(target)
-    return _result(progress, len(target))
+    return _result(progress, len(target), generation)
 
 
 def _copy(source: CollectionBackend, target: CollectionBackend, progress: Progress) -> int:
@@ -103,13 +104,14 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
     """
     spec, recorded = progress.job.spec, progress.recorded or {}
     alias, target = spec["alias"], folder.published(recorded["target"])
+    generation = recorded["target_generation"]
     if alias is not None and folder.aliases_changed_by(progress.job.id):
-        return _result(progress, 0 if target is None else len(target))
+        return _result(progress, 0 if target is None else len(target), generation)
     if target is None:
         return None
     if alias is None:
-        return _result(progress, len(target))
-    if target.generation != recorded["target_generation"]:
+        return _result(progress, len(target), generation)
+    if target.generation != generation:
         message = (
             f"collection {spec['into']!a} was written to before alias {alias!a} was moved to it;"
             " both collections stay as they are: move the alias, or reindex into another one"
@@ -120,7 +122,7 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
         folder.drop_collection(spec["into"])
         return None
     folder.change_aliases([AddAlias(alias, spec["into"])], progress.job.id)
-    return _result(progress, len(target))
+    return _result(progress, len(target), generation)
 
 
 def _discard_leftover(folder: DataFolder, progress: Progress) -> None:
@@ -135,6 +137,12 @@ def _discard_leftover(folder: DataFolder, progress: Progress) -> None:
         progress.record({"into": into})
 
 
-def _result(progress: Progress, documents: int) -> dict[str, Any]:
+def _result(progress: Progress, documents: int, generation: int) -> dict[str, Any]:
+    """Return what was made; `generation` is the target's when the alias moved to it."""
     spec = progress.job.spec
-    return {"collection": spec["into"], "documents": documents, "alias": spec["alias"]}
+    return {
+        "collection": spec["into"],
+        "documents": documents,
+        "alias": spec["alias"],
+        "generation": generation,
+    }

@@ -116,6 +116,11 @@ class Jobs:
             message = f"there is no job {id_[:40]!a}; {kept}"
             raise ProblemError(404, "unknown_job", message) from None
 
+    def with_key(self, key: str) -> JobRecord | None:
+        """Return the job that was submitted with an idempotency key, if there is one."""
+        job = self._store.with_key(key)
+        return None if job is None else self._at_this_moment(job)
+
     def last(
         self,
         limit: int,

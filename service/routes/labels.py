@@ -1,4 +1,4 @@
-"""Labels of documents and judgements of answers over REST; what to label next; retraining."""
+"""Labels of documents and judgements of answers over REST, and what to label next."""
 
 from __future__ import annotations
 

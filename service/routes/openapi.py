@@ -68,6 +68,7 @@ EXAMPLES: dict[str, Any] = {
         "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],
     },
     "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
+    "Retrain": {"label_field": "label", "auto": False},
     "RestoreSnapshot": {"collection": "docstrings-restored"},
     "PutLabels": {"labels": [{"id": "numpy.linalg.eigh", "label": "numpy.linalg"}]},
     "PutJudgements": {

@@ -1,0 +1,1 @@
+"""What to label next: how many labels are saved by choosing them."""

@@ -1,0 +1,179 @@
+"""Codes from labels drawn at random and from labels suggested, by the same learner."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean, stdev
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from evaluation.evaluate import evaluate_encoder
+from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS
+from experiments.active_labels.choosing import kept_order
+from experiments.cells import read_split
+from experiments.drawings import new_drawing, save_drawing
+from experiments.records import (
+    Record,
+    format_mean,
+    group,
+    print_table,
+    read_records,
+    write_records,
+)
+from training.recipe import Recipe
+from training.semi_supervised import train
+
+DATASETS = ("snippets", "20news-bydate", "ag-news")
+RANDOM = "random"
+SEEDS = 5
+FEW_LABELS = 200
+SHARE = 0.1
+# What is measured of the suggested labels at each budget of random ones, those first that tell
+# whether 30 % are saved.
+SHARES_OF_BUDGET = (0.7, 0.6, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training with the first `labels` documents that a method has labelled."""
+
+    dataset: str
+    method: str
+    labels: int
+    seed: int
+
+
+def configure(group_: argparse._ArgumentGroup) -> None:
+    """Add the options."""
+    group_.add_argument("--dataset", nargs="+", default=list(DATASETS[:2]), choices=DATASETS)
+    group_.add_argument(
+        "--method", default=DEFAULT_METHOD, choices=METHODS, help="what is held against random"
+    )
+    group_.add_argument(
+        "--epochs", type=int, default=10, metavar="N", help="passes over the documents"
+    )
+    group_.add_argument("--hidden", type=int, default=128, metavar="N")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and measure what is not measured yet, then print the tables."""
+    records = []
+    for one in _runs(args):
+        records.append(_measured(args, one))
+        if args.json:
+            write_records(args.json, records)
+    for (dataset,), some in group(records, "dataset").items():
+        print(f"\n{dataset}: tie-averaged p@100, mean and deviation of {args.seeds} seeds\n")
+        _print(some, args.method, budgets(args, dataset))
+    if args.plot:
+        plot(args.plot, records)
+    return 0
+
+
+def budgets(args: argparse.Namespace, dataset: str) -> tuple[int, int]:
+    """Return the two numbers of random labels that are to be matched."""
+    data, _ = read_split(dataset, args.data_root)
+    return FEW_LABELS, round(SHARE * len(data))
+
+
+def _runs(args: argparse.Namespace) -> Iterator[Run]:
+    for seed in range(args.seeds):
+        for dataset in args.dataset:
+            for budget in budgets(args, dataset):
+                yield Run(dataset, RANDOM, budget, seed)
+                for share in SHARES_OF_BUDGET:
+                    yield Run(dataset, args.method, round(share * budget), seed)
+                yield Run(dataset, RANDOM, round(SHARES_OF_BUDGET[0] * budget), seed)
+
+
+def _measured(args: argparse.Namespace, one: Run) -> Record:
+    """Return the figures of a run, from the file of results if it is there already."""
+    settings = {"epochs": args.epochs, "hidden": args.hidden}
+    name = f"{one.dataset}-{one.method}-{one.labels}-{one.seed}-{args.epochs}-{args.hidden}.json"
+    path = args.work_dir / name
+    if path.exists():
+        return read_records(path)[0]
+    data, queries = read_split(one.dataset, args.data_root)
+    labels = max(budgets(args, one.dataset))
+    order = kept_order(
+        args.work_dir,
+        one.dataset,
+        one.method,
+        seed=one.seed,
+        labels=labels,
+        data_root=args.data_root,
+    )
+    shown = np.zeros_like(data.tags)
+    shown[order[: one.labels]] = data.tags[order[: one.labels]]
+    recipe = Recipe(
+        method="ssb-vae",
+        n_bits=32,
+        supervision=1.0,
+        validation_share=0.0,
+        terms="frequent",
+        least_batches=0,
+        seed=one.seed,
+        **settings,
+    )
+    with TemporaryDirectory() as folder:
+        masked = replace(data, tags=shown)
+        encoder = train(masked, recipe, Path(folder, "encoder"), progress=False).encoder
+    found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
+    record = {
+        "dataset": one.dataset,
+        "method": one.method,
+        "labels": one.labels,
+        "seed": one.seed,
+        **settings,
+        "p100_expected": found.expected["P@100"],
+        "p100": found.metrics["P@100"],
+        "distinct_codes": found.distinct_codes,
+    }
+    write_records(path, [record])
+    print(json.dumps(record), file=sys.stderr, flush=True)
+    return record
+
+
+def _print(records: Sequence[Record], method: str, matched: Sequence[int]) -> None:
+    by_size = group(records, "method", "labels")
+    rows = []
+    for budget in matched:
+        wanted = _figures(by_size[RANDOM, budget])
+        rows.append([f"{budget:,} at random", format_mean(wanted), "", ""])
+        for share in sorted(SHARES_OF_BUDGET):
+            labels = round(share * budget)
+            found = _figures(by_size[method, labels])
+            better = sum(ours >= theirs for ours, theirs in zip(found, wanted, strict=True))
+            saved = f"{1 - share:.0%}" if share < 1 else "–"
+            seeds = f"{better} of {len(found)}"
+            rows.append([f"{labels:,} by {method}", format_mean(found), saved, seeds])
+    print_table(("labels", "p@100", "labels saved", "seeds at or above random"), rows)
+
+
+def _figures(records: Sequence[Record]) -> list[float]:
+    return [float(one["p100_expected"]) for one in sorted(records, key=lambda one: one["seed"])]
+
+
+def plot(path: Path, records: Sequence[Record]) -> None:
+    """Draw p@100 against labels, a panel for each data set and a line for each method."""
+    sets = group(records, "dataset")
+    drawing = new_drawing(5 * len(sets), 4)
+    panels = drawing.subplots(1, len(sets), squeeze=False)[0]
+    for axes, ((dataset,), some) in zip(panels, sets.items(), strict=True):
+        for (method,), runs in group(some, "method").items():
+            cells = group(sorted(runs, key=lambda one: int(one["labels"])), "labels")
+            values = [_figures(cell) for cell in cells.values()]
+            means = [mean(one) for one in values]
+            spread = [stdev(one) if len(one) > 1 else 0.0 for one in values]
+            x = [labels for (labels,) in cells]
+            axes.errorbar(x, means, spread, marker="o", capsize=3, label=method)
+        axes.set(title=dataset, xlabel="labels", ylabel="p@100, tie-averaged", xscale="log")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    save_drawing(drawing, path)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from encoder.encoder import Encoder
+from service.settings import Settings
+from tests.support.encoders import text_encoder
+from tests.support.service import check_problem, finished, make_data_folder, served
+from tests.support.trainers import trainer_elsewhere
+
+WORDS = {
+    "food": ("butter", "flour", "sugar", "bread", "jam", "oven"),
+    "mathematics": ("tensor", "matrix", "vector", "eigen", "basis", "kernel"),
+}
+N = 120
+
+
+def documents() -> list[dict[str, Any]]:
+    """Texts of two classes, most of whose words tell which."""
+    drawn = random.Random(0)  # noqa: S311 - nothing secret
+    made = []
+    for at in range(N):
+        label = sorted(WORDS)[at % 2]
+        others = WORDS[drawn.choice(sorted(WORDS))]
+        words = drawn.choices(WORDS[label], k=5) + drawn.choices(others, k=2)
+        made.append({"id": f"d{at}", "text": " ".join(words), "payload": {"class": label}})
+    return made
+
+
+def fill(client: httpx.Client, name: str = "books-1") -> None:
+    """Make a collection with an alias and forty labels."""
+    client.put(f"/v1/collections/{name}", json={"encoder": "words"}).raise_for_status()
+    given = documents()
+    client.put(f"/v1/collections/{name}/documents", json={"documents": given}).raise_for_status()
+    add = {"alias": "books", "collection": name}
+    client.post("/v1/aliases", json={"actions": [{"add": add}]}).raise_for_status()
+    labels = [{"id": one["id"], "label": one["payload"]["class"]} for one in given[:40]]
+    client.put("/v1/collections/books/labels", json={"labels": labels}).raise_for_status()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[httpx.Client]:
+    """A service whose encoders are trained elsewhere, in no time."""
+    make_data_folder(tmp_path)
+    settings = Settings(training="elsewhere")
+    with served(tmp_path, settings) as client, trainer_elsewhere(tmp_path, other_encoder()):
+        fill(client)
+        yield client
+
+
+def other_encoder() -> Encoder:
+    return text_encoder(64, seed=1)
+
+
+def aliases(client: httpx.Client) -> dict[str, str]:
+    found = client.get("/v1/aliases").json()["aliases"]
+    return {one["alias"]: one["collection"] for one in found}
+
+
+def retrain(client: httpx.Client, name: str = "books", **body: Any) -> dict[str, Any]:
+    return finished(client, client.post(f"/v1/collections/{name}/retrain", json=body))
+
+
+def test_labels_become_a_better_encoder_that_a_person_switches_to(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    with served(tmp_path) as client:
+        fill(client)
+        job = retrain(client, epochs=3, seed=1)
+        assert job["state"] == "done", job
+        result = job["result"]
+        trial = result["trial"]
+        assert (result["state"], trial["passed"]) == ("waiting for confirmation", True)
+        assert (trial["queries"], trial["documents"]) == (8, 32)
+        assert trial["candidate"]["mAP@100"] > trial["current"]["mAP@100"]
+        assert aliases(client) == {"books": "books-1"}
+        confirm = client.post(f"/v1/jobs/{job['id']}/confirm")
+        assert finished(client, confirm)["state"] == "done"
+        assert client.post(f"/v1/jobs/{job['id']}/confirm").json()["id"] == confirm.json()["id"]
+        assert aliases(client) == {"books": "books-2"}
+        live = client.get("/v1/collections/books").json()
+        assert (live["documents"], live["encoder"]["name"]) == (N, "books-2")
+        labels = client.get("/v1/collections/books/labels?limit=1000").json()["labels"]
+        assert len(labels) == 40
+        trained_on = client.get("/v1/encoders/books-2").json()["metadata"]["trained_on"]
+        assert (trained_on["documents"], trained_on["labelled"]) == (N, 32)
+
+
+def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> None:
+    job = retrain(elsewhere, auto=True, min_gain=-1)
+    assert (job["state"], job["result"]["state"]) == ("done", "live")
+    assert aliases(elsewhere) == {"books": "books-2"}
+    back = elsewhere.post(f"/v1/jobs/{job['id']}/take-back")
+    assert back.json() == {"alias": "books", "collection": "books-1"}
+    assert aliases(elsewhere) == {"books": "books-1"}
+    check_problem(elsewhere.post(f"/v1/jobs/{job['id']}/take-back"), 409, "cannot_take_back")
+
+
+def test_what_was_written_since_is_not_taken_back(elsewhere: httpx.Client) -> None:
+    job = retrain(elsewhere, min_gain=-1)
+    confirmed = finished(elsewhere, elsewhere.post(f"/v1/jobs/{job['id']}/confirm"))
+    label = {"labels": [{"id": "d99", "label": "food"}]}
+    elsewhere.put("/v1/collections/books/labels", json=label).raise_for_status()
+    for id_ in (job["id"], confirmed["id"]):
+        check_problem(elsewhere.post(f"/v1/jobs/{id_}/take-back"), 409, "cannot_take_back")
+    assert aliases(elsewhere) == {"books": "books-2"}
+
+
+def test_the_gate_refuses_what_gains_too_little(elsewhere: httpx.Client) -> None:
+    job = retrain(elsewhere, auto=True, min_gain=1)
+    assert (job["state"], job["result"]["state"]) == ("done", "refused")
+    assert job["result"]["encoder"] is None
+    assert aliases(elsewhere) == {"books": "books-1"}
+    assert "books-2" not in [
+        one["name"] for one in elsewhere.get("/v1/encoders").json()["encoders"]
+    ]
+    check_problem(elsewhere.post(f"/v1/jobs/{job['id']}/confirm"), 409, "nothing_to_confirm")
+
+
+def test_too_few_labels_and_names_that_are_taken(elsewhere: httpx.Client) -> None:
+    elsewhere.put("/v1/collections/bare", json={"encoder": "words"}).raise_for_status()
+    job = retrain(elsewhere, "bare")
+    assert job["state"] == "failed"
+    assert "at least 10 documents and two labels" in job["error"]["detail"]
+    path = "/v1/collections/books/retrain"
+    check_problem(elsewhere.post(path, json={"into": "bare"}), 409, "collection_exists")
+    check_problem(elsewhere.post(path, json={"encoder": "words"}), 422, "invalid_request")
+    check_problem(elsewhere.post(path, json={"alias": "bare"}), 422, "invalid_request")
+    check_problem(elsewhere.post(path, json={"n_bits": 7}), 422, "invalid_request")
+
+
+def test_labels_of_a_payload_field_count_where_it_is_named(elsewhere: httpx.Client) -> None:
+    job = retrain(elsewhere, label_field="class", min_gain=-1)
+    assert (job["result"]["trial"]["queries"], job["result"]["trial"]["documents"]) == (24, 96)
+
+
+def test_training_that_fails_says_why(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    with served(tmp_path) as client:
+        client.put("/v1/collections/odd", json={"encoder": "words"}).raise_for_status()
+        given = [{"id": f"d{at}", "text": f"word{at}", "label": "ab"[at % 2]} for at in range(20)]
+        client.put("/v1/collections/odd/documents", json={"documents": given}).raise_for_status()
+        job = retrain(client, "odd", label_field="label")
+        assert job["error"]["code"] == "training_failed"
+        assert "no term occurs in two" in job["error"]["detail"]
+        assert str(tmp_path) not in job["error"]["detail"]

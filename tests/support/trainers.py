@@ -1,0 +1,44 @@
+"""Trainers of retraining jobs that take no time: they bring an encoder that there is."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from encoder.artifact import ArtifactError, write_artifact
+from encoder.encoder import Encoder
+from service.jobs.training_process import ENCODER_FOLDER, TRAINING_FILE, is_trained, locked
+from tests.support.encoders import random_texts
+
+
+@contextmanager
+def trainer_elsewhere(data_dir: Path, encoder: Encoder) -> Iterator[None]:
+    """Give every job that waits for training `encoder`, as a trainer elsewhere would."""
+    ending = threading.Event()
+
+    def look() -> None:
+        while not ending.wait(0.005):
+            bring(data_dir, encoder)
+
+    thread = threading.Thread(target=look, name="trainer", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+def bring(data_dir: Path, encoder: Encoder) -> None:
+    """Write `encoder` where jobs wait for one."""
+    for request in data_dir.glob(f"jobs/*/{TRAINING_FILE}"):
+        folder = request.parent
+        try:
+            with locked(folder) as lock:
+                if lock is not None and not is_trained(folder / ENCODER_FOLDER):
+                    write_artifact(folder / ENCODER_FOLDER, encoder, random_texts(40))
+        except (OSError, ArtifactError):
+            shutil.rmtree(folder / ENCODER_FOLDER, ignore_errors=True)  # the job was finished
