@@ -113,6 +113,21 @@ def parse_metrics(names: Iterable[str]) -> list[Metric]:
     return metrics
 
 
+_DIALECTS: dict[Kind, str] = {
+    "mAP": "averages P@i over the relevant documents found in the list, as papers on hashing do;"
+    " mAP-trec divides by all relevant documents",
+    "mAP-trec": "divides by all relevant documents, as trec_eval does; mAP@k averages over those"
+    " found in the list",
+    "mAP-11pt": "averages the interpolated precision at the recalls 0, 0.1, … 1",
+}
+
+
+def dialects(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each kind of mean average precision among `names`."""
+    first = {metric.kind: metric.name for metric in reversed(parse_metrics(names))}
+    return [f"{first[kind]} {_DIALECTS[kind]}." for kind in _DIALECTS if kind in first]
+
+
 def _parse(name: str) -> Metric | None:
     name = _ALIASES.get(name, name)
     if name in _WITHOUT_CUT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evaluation.metrics.names import dialects
 from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.report import Report
 
@@ -35,7 +36,8 @@ def _title(report: Report) -> str:
 def _metrics(report: Report) -> str:
     head, rows = metric_rows(report)
     suffix = {False: "", True: ", classifier baseline"}
-    return _table(head, [[one.name + suffix[one.is_baseline], *one.cells] for one in rows])
+    table = _table(head, [[one.name + suffix[one.is_baseline], *one.cells] for one in rows])
+    return "\n\n".join([table, *dialects(one.name for one in report.metrics)])
 
 
 def _gate(report: Report) -> str:

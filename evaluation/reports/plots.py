@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluation.reports.report import Report
 
-ACCENT, SECOND, MUTED, INK = "#3454d1", "#e07a3f", "#a3abbd", "#2b3244"
+ACCENT, SECOND, MUTED, INK, LINE = "#3454d1", "#e07a3f", "#a3abbd", "#2b3244", "#e6e9f0"
 
 SIZES = {"bits": (11.6, 2.8)}
 
@@ -31,7 +31,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#e6e9f0",
+    "grid.color": LINE,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
@@ -42,7 +42,7 @@ _drawing = threading.Lock()
 
 
 class PlotError(RuntimeError):
-    """matplotlib is not installed; the message says how to install it."""
+    """matplotlib or jinja2 is not installed; the message says how to install it."""
 
 
 def draw_plots(report: Report, baseline: Report | None = None) -> dict[str, str]:

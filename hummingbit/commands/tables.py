@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evaluation.classifier_baseline import behind_classifier
+from evaluation.metrics.names import dialects
 from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation
@@ -37,6 +38,8 @@ def print_figures(found: Mapping[str, Evaluation]) -> None:
         cells = "".join(f"{one.metrics[name]:>10.3f} {one.expected[name]:>13.3f}" for name in names)
         codes = "–" if one.distinct_codes is None else f"{one.distinct_codes:,}"
         print(f"{method:<{width}}{cells}{codes:>16}")
+    for sentence in dialects(names):
+        print(sentence)
 
 
 def print_trained(out: Path, trained: Trained) -> None:
@@ -73,6 +76,8 @@ def print_report(report: Report) -> None:
         _print_metric(one.name, one, width)
     for one in report.classifier_baseline or []:
         _print_metric(f"{one.name}, classifier baseline", one, width)
+    for sentence in dialects(one.name for one in report.metrics):
+        print(sentence)
     for change in report.changes or []:
         moved = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
         interval = format_interval(change.interval)
