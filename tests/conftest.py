@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -47,3 +49,15 @@ def milvus_folder(
     folder = MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True)
     with closing(folder):
         yield folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the sums of the numbers that tests recorded as properties."""
+    totals: Counter[str] = Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if getattr(report, "when", None) == "call":
+            totals.update(dict(report.user_properties))
+    if totals:
+        found = ", ".join(f"{count:,} {what}" for what, count in totals.items())
+        failed = len(terminalreporter.stats.get("failed", ()))
+        terminalreporter.write_line(f"in all: {found}; {failed} tests failed")

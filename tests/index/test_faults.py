@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from tests.support.endless_writes import KINDS, N_BITS, NAME, code_of, document_
 
 ROOT = Path(__file__).parents[2]
 Versions = dict[str, int]
+Record = Callable[[str, object], None]
 
 
 def write_and_kill(folder: Path, kind: str, chance: random.Random) -> list[str]:
@@ -71,7 +72,8 @@ def held_in(collection: CollectionBackend) -> Versions:
     return versions
 
 
-def kill_many_times(folder: Path, rounds: int) -> None:
+def kill_many_times(folder: Path, rounds: int) -> int:
+    """Kill a process that writes so often; return how many writes it acknowledged."""
     chance = random.Random(0)  # noqa: S311 - it only picks the moments
     versions: Versions = {}
     acknowledged = 0
@@ -84,6 +86,7 @@ def kill_many_times(folder: Path, rounds: int) -> None:
         versions = found
         acknowledged += sum(line == "done\n" for line in lines)
     print(f"\n{rounds} kills, {acknowledged:,} acknowledged writes, {len(versions)} documents")
+    return acknowledged
 
 
 def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
@@ -91,8 +94,11 @@ def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
-def test_nothing_acknowledged_is_lost_by_two_hundred_kills(tmp_path: Path) -> None:
-    kill_many_times(tmp_path, rounds=200)
+def test_nothing_acknowledged_is_lost_by_two_hundred_kills(
+    tmp_path: Path, record_property: Record
+) -> None:
+    record_property("acknowledged writes", kill_many_times(tmp_path, rounds=200))
+    record_property("kills of a process that writes", 200)
 
 
 @pytest.fixture
@@ -137,7 +143,8 @@ def write_until_full(
     raise AssertionError("the disk was never full")
 
 
-def fill_many_times(disk: Path, rounds: int) -> None:
+def fill_many_times(disk: Path, rounds: int) -> int:
+    """Fill a disk so often; return how many writes were done."""
     chance = random.Random(0)  # noqa: S311 - it only picks what is written
     versions: Versions = {}
     ballast = disk / "ballast"
@@ -156,6 +163,7 @@ def fill_many_times(disk: Path, rounds: int) -> None:
             check_reads(data.collection(NAME), versions, chance)
             data.collection(NAME).compact()
     print(f"\n{rounds} times full, {writes:,} writes done, {len(versions)} documents")
+    return writes
 
 
 def test_a_full_disk_loses_nothing_and_reads_go_on(disk: Path) -> None:
@@ -163,8 +171,11 @@ def test_a_full_disk_loses_nothing_and_reads_go_on(disk: Path) -> None:
 
 
 @pytest.mark.faults
-def test_a_disk_that_is_full_twenty_times_loses_nothing(disk: Path) -> None:
-    fill_many_times(disk, rounds=20)
+def test_a_disk_that_is_full_twenty_times_loses_nothing(
+    disk: Path, record_property: Record
+) -> None:
+    record_property("acknowledged writes", fill_many_times(disk, rounds=20))
+    record_property("full disks", 20)
 
 
 def test_an_error_of_the_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from index.data_folder import DataFolder
-from tests.index.test_faults import ROOT, held_in, possible
+from tests.index.test_faults import ROOT, Record, held_in, possible
 from tests.support.endless_folder import state_of
 from tests.support.endless_writes import KINDS, NAME
 from tests.support.power_cut import Disk, read_trace, shim, traced
@@ -96,8 +96,11 @@ def cut_many_times(
 
 def cut_in_rounds(
     library: Path, tmp_path: Path, kinds: Sequence[str], cuts: int, writes: int
-) -> None:
-    """Cut the power so often in each round; the next goes on in the folder of the last cut."""
+) -> int:
+    """Cut the power so often in each round; the next goes on in the folder of the last cut.
+
+    Return how many writes were acknowledged.
+    """
     chance = random.Random(0)  # noqa: S311 - it picks the moments
     held: dict[str, dict[str, Any]] = {
         "writes": {},
@@ -125,6 +128,7 @@ def cut_in_rounds(
     print(
         f"\n{cuts * len(kinds)} power cuts during {acknowledged:,} acknowledged writes, none lost"
     )
+    return acknowledged
 
 
 def test_nothing_acknowledged_is_lost_by_a_power_cut(library: Path, tmp_path: Path) -> None:
@@ -133,9 +137,11 @@ def test_nothing_acknowledged_is_lost_by_a_power_cut(library: Path, tmp_path: Pa
 
 @pytest.mark.faults
 def test_nothing_acknowledged_is_lost_by_two_hundred_power_cuts(
-    library: Path, tmp_path: Path
+    library: Path, tmp_path: Path, record_property: Record
 ) -> None:
-    cut_in_rounds(library, tmp_path, [*KINDS, "folder", "folder"] * 4, cuts=10, writes=60)
+    kinds = [*KINDS, "folder", "folder"] * 4
+    record_property("acknowledged writes", cut_in_rounds(library, tmp_path, kinds, 10, writes=60))
+    record_property("power cuts", 10 * len(kinds))
 
 
 def test_what_is_not_synced_is_lost(library: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import json
 import random
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,7 +190,8 @@ def load_and_kill(process: subprocess.Popen[str], address: str, turn: int, secon
     return Load(streams, job)
 
 
-def check_rounds(data_dir: Path, rounds: int, seed: int) -> None:
+def check_rounds(data_dir: Path, rounds: int, seed: int) -> int:
+    """Kill a service so often and check what is there; return how many writes it acknowledged."""
     chance = random.Random(seed)  # noqa: S311 - it only picks the moment of the kill
     streams: list[Stream] = []
     jobs: list[str] = []
@@ -220,6 +221,7 @@ def check_rounds(data_dir: Path, rounds: int, seed: int) -> None:
     assert len(attempts) == rounds
     with DataFolder(data_dir, writable=True) as folder:
         assert not folder.unavailable()
+    return acknowledged
 
 
 def test_what_was_acknowledged_survives_kills(tmp_path: Path) -> None:
@@ -227,5 +229,8 @@ def test_what_was_acknowledged_survives_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
-def test_what_was_acknowledged_survives_a_hundred_kills(tmp_path: Path) -> None:
-    check_rounds(tmp_path, rounds=100, seed=1)
+def test_what_was_acknowledged_survives_a_hundred_kills(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("acknowledged writes", check_rounds(tmp_path, rounds=100, seed=1))
+    record_property("kills of the service", 100)
