@@ -43,6 +43,19 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 
+# The frameworks' suites bring plugins of pytest that would change ours, so they have an environment.
+FRAMEWORKS := .venv-integrations
+
+$(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --constraint constraints.txt \
+	  --editable '.[integrations,integration-tests]'
+	@touch $@
+
+.PHONY: integrations
+integrations: $(FRAMEWORKS)/.installed ## Run the official suites of LangChain, OpenAI's client and MCP
+	$(FRAMEWORKS)/bin/python -m pytest -c tests/integrations/pytest.ini tests/integrations
+
 .PHONY: eval-gate
 eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the committed baseline
 	$(BIN)/hummingbit demo --no-serve
@@ -79,4 +92,4 @@ reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table 
 
 .PHONY: clean
 clean: ## Remove the environment and what demo and the checks wrote
-	rm -rf $(VENV) build demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) $(FRAMEWORKS) build demo-data .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -27,6 +27,7 @@ COMMANDS = {
     "snapshot": "back up collections to single files, and restore them",
     "search": "search a collection from the command line",
     "serve": "serve a data folder over REST",
+    "mcp": "serve a collection to agents, by the Model Context Protocol",
     "ready": "check whether the service on this machine is ready",
     "job": "list and cancel the background jobs of a service",
     "keys": "create, list and revoke API keys",

@@ -1,0 +1,4 @@
+"""hummingbit inside frameworks that people already use, one module each.
+
+Each needs its framework, which the extra ``hummingbit[integrations]`` installs.
+"""

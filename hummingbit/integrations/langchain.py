@@ -1,0 +1,275 @@
+"""LangChain: a vector store, a retriever and embeddings.
+
+Source of the interfaces: https://python.langchain.com/api_reference/core/vectorstores.html
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from pydantic import ConfigDict
+
+from encoder.codes import code_from_hex, unpack_codes
+from encoder.encoder import Encoder
+from encoder.features import Floats
+from hummingbit.embedded import Collection
+from hummingbit.encoders import load_encoder
+from hummingbit.hasher import SemanticHasher
+from hummingbit.hits import Hits
+from index.records import Hit
+
+PAGE_CONTENT = "page_content"
+"""Where the payload has the text in a collection of vectors, which keeps none."""
+
+Filter = Mapping[str, Any]
+"""A condition on metadata, as ``POST /v1/collections/{name}/search`` takes it."""
+
+
+class HummingbitEmbeddings(Embeddings):
+    """Real-valued embeddings of an encoder of texts; the sign of each number is its bit."""
+
+    def __init__(self, encoder: Encoder | str | Path) -> None:
+        """Take an encoder, or the folder of one."""
+        self._encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return ``logit - threshold`` of each bit, a list for each text."""
+        return self._margins(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return what each bit of a document weighs for the query."""
+        weights: list[float] = self._encoder.query_weights([text])[0].tolist()
+        return weights
+
+    def _margins(self, texts: list[str]) -> Floats:
+        return self._encoder.logits(texts) - self._encoder.thresholds
+
+
+class HummingbitVectorStore(VectorStore):
+    """A collection as LangChain's vector store.
+
+    With `embedding`, the collection holds codes of its vectors; without, the collection's own
+    encoder takes the texts, and searches rank by words as well. The metadata of a document are the
+    payload, which filters see.
+    """
+
+    def __init__(self, collection: Collection, embedding: Embeddings | None = None) -> None:
+        """Take an open collection.
+
+        Raises:
+            ValueError: if the collection takes texts and `embedding` is given, or the other way.
+        """
+        takes_texts = collection.encoder is not None and collection.encoder.kind == "text"
+        if takes_texts == (embedding is not None):
+            given = "takes texts" if takes_texts else "takes no texts"
+            needed = "none must" if takes_texts else "one must"
+            raise ValueError(
+                f"collection {collection.name!r} {given}; {needed} be given: embedding"
+            )
+        self._collection = collection
+        self._embedding = embedding
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """What makes vectors of texts; None where the collection's encoder takes texts."""
+        return self._embedding
+
+    @property
+    def collection(self) -> Collection:
+        """The collection."""
+        return self._collection
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **_: Any,
+    ) -> list[str]:
+        """Add texts, and replace those whose id is there; return the ids.
+
+        Raises:
+            DocumentError: if a text or its metadata cannot be stored.
+            ValueError: if there are not as many metadata or ids as texts.
+        """
+        given = list(texts)
+        names = [None] * len(given) if ids is None else ids
+        named = [str(uuid.uuid4()) if one is None else one for one in names]
+        payloads = [{} for _ in given] if metadatas is None else metadatas
+        if self._embedding is None:
+            contents: Any = given
+        else:
+            contents = np.array(self._embedding.embed_documents(given), dtype=np.float32)
+            payloads = [
+                {**payload, PAGE_CONTENT: text}
+                for payload, text in zip(payloads, given, strict=True)
+            ]
+        if given:
+            self._collection.add(contents, ids=named, payloads=payloads)
+        return named
+
+    def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
+        """Delete documents by id, or all of them; ids that are not there are passed over."""
+        every = self._collection.to_pandas()["id"].tolist() if ids is None else ids
+        self._collection.delete(every)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents that there are with these ids."""
+        found = [(id_, self._collection.get(id_)) for id_ in ids]
+        return [
+            _document(id_, stored.text, stored.payload)
+            for id_, stored in found
+            if stored is not None
+        ]
+
+    def similarity_search(
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,  # noqa: A002
+        **how: Any,
+    ) -> list[Document]:
+        """Return the `k` best documents; `how` is what :meth:`Collection.search` takes besides."""
+        return [_found(hit) for hit in self._search(query, k, filter, **how)]
+
+    def similarity_search_with_score(
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter | None = None,  # noqa: A002
+        **how: Any,
+    ) -> list[tuple[Document, float]]:
+        """Return the `k` best documents and the score of the ranking, the higher the better."""
+        return [(_found(hit), hit.score) for hit in self._search(query, k, filter, **how)]
+
+    def similarity_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        filter: Filter | None = None,  # noqa: A002
+        **how: Any,
+    ) -> list[Document]:
+        """Return the `k` best documents for a vector."""
+        vector = np.array(embedding, dtype=np.float32)
+        return [
+            _found(hit) for hit in self._collection.search(vector, limit=k, filter=filter, **how)
+        ]
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,  # noqa: A002
+        **how: Any,
+    ) -> list[Document]:
+        """Return `k` of the `fetch_k` best documents that are near the query and differ in code.
+
+        Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking" (1998), with
+        the cosine of ±1 bits.
+        """
+        hits = list(self._search(query, fetch_k, filter, **how))
+        if not hits:
+            return []
+        n_bits = self._collection.n_bits
+        codes = [self._collection.get(hit.id) for hit in hits]
+        bits = [unpack_codes(code_from_hex(one.code, n_bits)[None])[0] for one in codes if one]
+        signs = (np.array(bits, dtype=np.float64) * 2 - 1).tolist()
+        chosen = maximal_marginal_relevance(self._query_weights(query), signs, lambda_mult, k)
+        return [_found(hits[place]) for place in chosen]
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        """Return how a Hamming distance becomes a relevance: the share of equal bits."""
+        return lambda distance: 1 - distance / self._collection.n_bits
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **how: Any
+    ) -> list[tuple[Document, float]]:
+        relevance = self._select_relevance_score_fn()
+        filter_ = how.pop("filter", None)
+        hits = self._search(query, k, filter_, **how)
+        return [(_found(hit), relevance(hit.distance)) for hit in hits]
+
+    def _search(self, query: str, k: int, filter_: Filter | None, **how: Any) -> Hits:
+        asked: Any = query
+        if self._embedding is not None:
+            asked = np.array(self._embedding.embed_query(query), dtype=np.float32)
+        return self._collection.search(asked, limit=k, filter=filter_, **how)
+
+    def _query_weights(self, query: str) -> Floats:
+        encoder = self._collection.encoder
+        if encoder is None:
+            raise ValueError("the collection has no encoder, so a query has no code")
+        asked: Any = [query]
+        if self._embedding is not None:
+            asked = np.array([self._embedding.embed_query(query)], dtype=np.float32)
+        return encoder.query_weights(asked)[0]
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        folder: str | Path = "data",
+        name: str = "langchain",
+        n_bits: int = 256,
+        **how: Any,
+    ) -> Self:
+        """Learn codes of the texts without labels, and make a collection `name` in `folder`.
+
+        `how` is what :class:`SemanticHasher` takes besides.
+        """
+        contents: Any = texts
+        if embedding is not None:
+            contents = np.array(embedding.embed_documents(texts), dtype=np.float32)
+        hasher = SemanticHasher(n_bits, **how).fit(contents)
+        store = cls(Collection.create(folder, name, encoder=hasher), embedding)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+
+class HummingbitRetriever(BaseRetriever):
+    """The `k` best documents of a store, by one of hummingbit's rankings."""
+
+    store: HummingbitVectorStore
+    k: int = 4
+    ranking: str | None = None
+    filter: Filter | None = None
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
+        **how: Any,
+    ) -> list[Document]:
+        given = {"k": self.k, "ranking": self.ranking, "filter": self.filter, **how}
+        return self.store.similarity_search(query, **given)
+
+
+def _found(hit: Hit) -> Document:
+    return _document(hit.id, hit.text, hit.payload or {})
+
+
+def _document(id_: str, text: str | None, payload: Mapping[str, Any]) -> Document:
+    metadata = dict(payload)
+    content = metadata.pop(PAGE_CONTENT, "") if text is None else text
+    return Document(page_content=content, metadata=metadata, id=id_)

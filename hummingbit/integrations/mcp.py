@@ -1,0 +1,133 @@
+"""A Model Context Protocol server: agents find, store and evaluate documents of a collection.
+
+Source: https://modelcontextprotocol.io/specification; the server is the official Python SDK's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from corpus.document import DocumentError
+from evaluation.result import EvaluationError
+from hummingbit.embedded import Collection
+from index.errors import InputError, StoreError
+
+MAX_HITS = 50
+"""Hits of a search at most: agents read all of them."""
+
+
+class Found(BaseModel):
+    """A document that a search found."""
+
+    id: str
+    score: float = Field(description="The ranking's score, the higher the better.")
+    text: str | None
+    metadata: dict[str, Any]
+
+
+class Answer(BaseModel):
+    """What a search found."""
+
+    hits: list[Found]
+    corrected: list[tuple[str, str]] = Field(
+        description="Unknown words of the query, and the words searched for as well."
+    )
+    recognized_terms: int | None = Field(
+        description="How many words of the query are known; 0 means that the codes found nothing."
+    )
+
+
+class Stored(BaseModel):
+    """A document that was stored."""
+
+    id: str
+    documents: int = Field(description="How many documents the collection has now.")
+
+
+class LabelledText(BaseModel):
+    """A query whose label is known."""
+
+    text: str
+    label: str
+
+
+class Figures(BaseModel):
+    """Retrieval quality, each metric's mean over the queries, from 0 to 1, tie-averaged."""
+
+    queries: int
+    metrics: dict[str, float]
+    notes: list[str]
+
+
+def make_server(collection: Collection, *, read_only: bool = False) -> MCPServer:
+    """Return a server with the tools ``find``, ``evaluate`` and, unless `read_only`, ``store``."""
+    about = (
+        f"The collection {collection.name!r} holds texts that are searched by meaning and words."
+    )
+    server = MCPServer("hummingbit", instructions=about)
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+    @server.tool(annotations=reads)
+    def find(
+        query: str,
+        limit: int = 10,
+        filter: dict[str, Any] | None = None,  # noqa: A002
+        ranking: str | None = None,
+    ) -> Answer:
+        """Find the documents that answer a query, best first.
+
+        `filter` is a condition on metadata, such as {"field": "year", "gte": 1990}; conditions are
+        joined by {"and": [...]}, {"or": [...]} and {"not": {...}}. `ranking` is hybrid, bm25,
+        asymmetric or hamming; leave it out for the collection's own.
+        """
+        most = min(limit, MAX_HITS)
+        with _explained():
+            hits = collection.search(query, limit=most, filter=filter, ranking=ranking)
+        return Answer(
+            hits=[
+                Found(id=hit.id, score=hit.score, text=hit.text, metadata=dict(hit.payload or {}))
+                for hit in hits
+            ],
+            corrected=hits.corrected,
+            recognized_terms=hits.recognized_terms,
+        )
+
+    @server.tool(annotations=reads)
+    def evaluate(queries: list[LabelledText]) -> Figures:
+        """Measure how well the collection retrieves documents with the label of each query."""
+        with _explained():
+            report = collection.evaluate(
+                [query.text for query in queries], [query.label for query in queries]
+            )
+        return Figures(
+            queries=report.queries,
+            metrics={metric.name: metric.expected for metric in report.metrics},
+            notes=list(report.notes),
+        )
+
+    if not read_only:
+
+        @server.tool(annotations=ToolAnnotations(idempotent_hint=True, open_world_hint=False))
+        def store(text: str, id: str, metadata: dict[str, Any] | None = None) -> Stored:  # noqa: A002
+            """Store a document, and replace the one that has its id."""
+            with _explained():
+                collection.add([text], ids=[id], payloads=[metadata or {}])
+            return Stored(id=id, documents=len(collection))
+
+    return server
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Tell the agent what is wrong with its request; any other error is a defect of ours."""
+    try:
+        yield
+    except (DocumentError, EvaluationError, InputError, StoreError) as error:
+        raise ToolError(str(error)) from None

@@ -1,0 +1,100 @@
+"""``POST /v1/embeddings``: an encoder of texts, for tools that know OpenAI's interface.
+
+Source: https://platform.openai.com/docs/api-reference/embeddings. The number of a bit is
+``logit - threshold``, positive where the bit is 1, so the sign of an embedding is its code. The
+format ``ubinary`` is that of sentence-transformers' ``quantize_embeddings`` and of Cohere's and
+Voyage's interfaces: bytes of eight bits each, the first bit the most significant.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from fastapi import APIRouter, Response
+
+from corpus.document import parse_text
+from encoder.codes import pack_bits
+from encoder.encoder import Encoder
+from encoder.features import Floats
+from index.data_folder import DataFolder
+from index.errors import UnknownEncoder
+from service.http.problems import ProblemError, invalid_field
+from service.http.roles import READ
+from service.http.routing import JSONRoute
+from service.routes.dependencies import LONG_READ, Folder, Limits, render
+from service.schemas.checks import located
+from service.schemas.embeddings import (
+    Embedding,
+    EmbeddingFormat,
+    Embeddings,
+    EmbeddingsRequest,
+    Usage,
+)
+from service.settings import Settings
+
+router = APIRouter(route_class=JSONRoute)
+
+
+@router.post(
+    "/v1/embeddings",
+    response_model=Embeddings,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Embed texts, as OpenAI's interface does",
+)
+def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
+    """Return the real-valued or binary embeddings that an encoder gives texts."""
+    encoder = _encoder(body, folder)
+    texts = _texts(body, limits)
+    margins = encoder.logits(texts) - encoder.thresholds
+    written = _write(margins, body.encoding_format)
+    words = sum(len(text.split()) for text in texts)
+    return render(
+        Embeddings(
+            object="list",
+            data=[
+                Embedding(object="embedding", index=place, embedding=one)
+                for place, one in enumerate(written)
+            ],
+            model=body.model,
+            usage=Usage(prompt_tokens=words, total_tokens=words),
+        )
+    )
+
+
+def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
+    """Return the encoder that a body asks for.
+
+    Raises:
+        ProblemError: if there is none, it takes vectors, or it has another number of bits.
+    """
+    try:
+        encoder = folder.encoders.load(body.model)
+    except UnknownEncoder as error:
+        raise ProblemError(404, "unknown_encoder", str(error)) from None
+    if encoder.kind != "text":
+        raise invalid_field(f"is {body.model!a}, which takes vectors; it must take texts", "model")
+    if body.dimensions not in (None, encoder.n_bits):
+        found = f"is {body.dimensions}; the encoder has {encoder.n_bits}"
+        raise invalid_field(found, "dimensions")
+    return encoder
+
+
+def _texts(body: EmbeddingsRequest, limits: Settings) -> list[str]:
+    given = [body.input] if isinstance(body.input, str) else body.input
+    for place, text in enumerate(given):
+        if len(text) > limits.max_text_length:
+            limit = f"at most {limits.max_text_length:,} are allowed"
+            raise invalid_field(f"has {len(text):,} characters; {limit}", "input", place)
+        with located("input"):
+            parse_text(text, str(place))
+    return given
+
+
+def _write(margins: Floats, form: EmbeddingFormat) -> list[list[float] | list[int] | str]:
+    if form == "base64":
+        rows = margins.astype("<f4", copy=False)
+        return [base64.b64encode(row.tobytes()).decode() for row in rows]
+    if form == "ubinary":
+        return [row.tolist() for row in pack_bits(margins > 0)]
+    return [row.tolist() for row in margins]

@@ -1,0 +1,19 @@
+"""The tests of integrations run by ``make integrations``, in an environment that has them all."""
+
+from __future__ import annotations
+
+import importlib.util
+
+# The framework of each test file; without it the file is not collected.
+NEEDS = {
+    "test_langchain.py": "langchain_tests",
+    "test_haystack.py": "haystack",
+    "test_llama_index.py": "llama_index",
+    "test_mcp.py": "mcp",
+    "test_openai.py": "openai",
+    "test_onnx.py": "onnxruntime",
+    "test_hub.py": "huggingface_hub",
+}
+collect_ignore = [
+    name for name, module in NEEDS.items() if importlib.util.find_spec(module) is None
+]

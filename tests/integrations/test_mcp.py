@@ -1,0 +1,96 @@
+"""The official client of the Model Context Protocol, over standard input and over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import StdioServerParameters
+from mcp.client.client import Client
+from mcp.client.stdio import stdio_client
+
+from hummingbit import Collection, SemanticHasher
+
+TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
+LABELS = ["pets", "pets", "money", "money"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    hasher = SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
+    with Collection.create(tmp_path / "data", "notes", encoder=hasher) as collection:
+        collection.add(TEXTS, ids=["a", "b", "c", "d"], labels=LABELS)
+    return tmp_path / "data"
+
+
+def command(data: Path, *more: str) -> list[str]:
+    return ["-m", "hummingbit", "mcp", "notes", "--data-dir", str(data), *more]
+
+
+async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return dict(result.structured_content)
+
+
+async def test_an_agent_finds_stores_and_evaluates(data: Path) -> None:
+    server = StdioServerParameters(command=sys.executable, args=command(data))
+    async with Client(stdio_client(server)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"find", "store", "evaluate"}
+        found = await call(client, "find", query="bond", limit=2)
+        assert found["hits"][0]["id"] == "d"
+        assert found["hits"][0]["metadata"] == {"label": "money"}
+        kept = await call(client, "store", text="a bond with a cat", id="e", metadata={"year": 3})
+        assert kept == {"id": "e", "documents": 5}
+        only = {"field": "year", "eq": 3}
+        found = await call(client, "find", query="cat", filter=only)
+        assert [hit["id"] for hit in found["hits"]] == ["e"]
+        figures = await call(client, "evaluate", queries=[{"text": "cats", "label": "pets"}] * 2)
+        assert figures["queries"] == 2
+        assert 0 < figures["metrics"]["mAP@100"] <= 1
+        wrong = await client.call_tool("find", {"query": "cat", "ranking": "magic"})
+        assert wrong.is_error
+        assert "ranking" in wrong.content[0].text
+    with Collection.open(data, "notes", read_only=True) as collection:
+        assert len(collection) == 5
+
+
+@pytest.fixture
+def address(data: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = [sys.executable, *command(data, "--read-only", "--http", str(port))]
+    with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for(port)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail("the server does not listen")
+
+
+async def test_over_http_a_reader_may_not_store(address: str) -> None:
+    async with Client(address) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"find", "evaluate"}
+        found = await call(client, "find", query="cats", limit=1)
+        assert found["hits"][0]["id"] == "b"

@@ -1,0 +1,60 @@
+"""The unmodified client of OpenAI, against a service."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import numpy as np
+import openai
+import pytest
+
+from encoder.encoder import Encoder
+from hummingbit import SemanticHasher
+from index.data_folder import DataFolder
+from tests.support.service import served
+
+TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> SemanticHasher:
+    return SemanticHasher(n_bits=64, method="lsh").fit(TEXTS * 5)
+
+
+@pytest.fixture(scope="module")
+def client(
+    tmp_path_factory: pytest.TempPathFactory, encoder: SemanticHasher
+) -> Iterator[openai.OpenAI]:
+    data = tmp_path_factory.mktemp("data")
+    encoder.save(data / "encoders" / "notes")
+    with DataFolder(data, writable=True) as folder, served(folder) as http:
+        address = str(http.base_url).rstrip("/")
+        yield openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+
+
+def margins(encoder: Encoder) -> np.ndarray:
+    return encoder.logits(TEXTS) - encoder.thresholds
+
+
+@pytest.mark.parametrize("form", ["float", "base64", None])
+def test_embeddings_come_as_the_client_asks(
+    client: openai.OpenAI, encoder: SemanticHasher, form: str | None
+) -> None:
+    asked = {} if form is None else {"encoding_format": form}
+    found = client.embeddings.create(model="notes", input=TEXTS, dimensions=64, **asked)
+    given = [one.embedding for one in found.data]
+    if form == "base64":
+        given = [np.frombuffer(base64.b64decode(one), dtype="<f4") for one in given]
+    np.testing.assert_array_equal(np.array(given, dtype=np.float32), margins(encoder.encoder_))
+    bits = np.packbits(np.array(given) > 0, axis=1)
+    np.testing.assert_array_equal(bits, encoder.transform(TEXTS))
+
+
+def test_an_error_is_the_client_s_own(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as missing:
+        client.embeddings.create(model="gpt", input="a cat")
+    assert "there is no encoder 'gpt'" in missing.value.response.json()["detail"]
+    with pytest.raises(openai.UnprocessableEntityError) as wrong:
+        client.embeddings.create(model="notes", input="a cat", dimensions=12)
+    assert wrong.value.response.json()["errors"][0]["pointer"] == "/dimensions"

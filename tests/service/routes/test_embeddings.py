@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import check_problem
+
+
+def embed(client: httpx.Client, **body: Any) -> dict[str, Any]:
+    response = client.post("/v1/embeddings", json={"model": "words", **body})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    assert [one["index"] for one in found["data"]] == list(range(len(found["data"])))
+    return found
+
+
+def test_the_signs_of_an_embedding_are_the_code(client: httpx.Client) -> None:
+    texts = random_texts(20, seed=4)
+    encoder = text_encoder()
+    found = embed(client, input=texts)
+    floats = np.array([one["embedding"] for one in found["data"]], dtype=np.float32)
+    np.testing.assert_array_equal(floats, encoder.logits(texts) - encoder.thresholds)
+    np.testing.assert_array_equal(np.packbits(floats > 0, axis=1), encoder.encode(texts))
+    assert found["usage"]["total_tokens"] == sum(len(text.split()) for text in texts)
+
+
+def test_every_format_holds_the_same(client: httpx.Client) -> None:
+    texts = random_texts(5, seed=5)
+    floats = [one["embedding"] for one in embed(client, input=texts)["data"]]
+    packed = [
+        one["embedding"] for one in embed(client, input=texts, encoding_format="ubinary")["data"]
+    ]
+    coded = [
+        one["embedding"] for one in embed(client, input=texts, encoding_format="base64")["data"]
+    ]
+    read = [np.frombuffer(base64.b64decode(one), dtype="<f4") for one in coded]
+    np.testing.assert_array_equal(np.array(floats, dtype=np.float32), np.array(read))
+    np.testing.assert_array_equal(np.array(packed, dtype=np.uint8), text_encoder().encode(texts))
+
+
+def test_one_text_may_stand_alone(client: httpx.Client) -> None:
+    alone = embed(client, input="w1 w2", dimensions=32)
+    assert alone["data"] == embed(client, input=["w1 w2"])["data"]
+    assert alone["model"] == "words"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        ({"model": "none"}, 404, None),
+        ({"model": "numbers"}, 422, "/model"),
+        ({"dimensions": 31}, 422, "/dimensions"),
+        ({"encoding_format": "int8"}, 422, "/encoding_format"),
+        ({"input": [["a"]]}, 422, None),
+        ({"input": ""}, 422, None),
+        ({"input": []}, 422, None),
+        ({"other": 1}, 422, "/other"),
+    ],
+)
+def test_what_cannot_be_is_named(
+    client: httpx.Client, body: dict[str, Any], status: int, pointer: str | None
+) -> None:
+    response = client.post("/v1/embeddings", json={"model": "words", "input": ["a"], **body})
+    code = "unknown_encoder" if status == 404 else "invalid_request"
+    problem = check_problem(response, status, code)
+    if pointer is not None:
+        assert [one["pointer"] for one in problem["errors"]] == [pointer]
