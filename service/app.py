@@ -35,6 +35,7 @@ from service.logs import log_problems
 from service.routes import (
     access,
     aliases,
+    codes,
     collections,
     console,
     docs,
@@ -46,6 +47,7 @@ from service.routes import (
     jobs,
     labels,
     maintenance,
+    maps,
     retraining,
     search,
     snapshots,
@@ -71,6 +73,8 @@ ROUTERS = (
     aliases.router,
     snapshots.router,
     maintenance.router,
+    maps.router,
+    codes.router,
     docs.router,
     console.router,
 )
@@ -158,6 +162,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         for _ in range(2)
     )
     app.state.write_gate = WriteGate()
+    app.state.profiles = codes.Profiles()
     app.state.places = PlacesCache()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.compute_turns = ComputeTurns(COMPUTING)

@@ -21,6 +21,7 @@ from encoder.codes import Codes, hamming_distance
 from index.backend import CollectionBackend
 from index.engines.self_join import Integers, pairs_within
 from index.errors import InputError
+from index.slices import checkpoint
 
 MAX_SHINGLE = 100
 # Bounds the memory of the edges that are brought together at once.
@@ -61,6 +62,7 @@ def find_duplicates(collection: CollectionBackend, likeness: Likeness) -> Iterat
     likeness.check(collection.n_bits)
     ids, codes = _read(collection)
     for cluster in near_codes(codes, likeness.radius):
+        checkpoint()
         for members in _confirmed(collection, cluster, codes, ids, likeness):
             yield [ids[place] for place in members.tolist()]
 
@@ -75,6 +77,7 @@ def near_codes(codes: Codes, radius: int) -> list[Integers]:
     edges: list[tuple[Integers, Integers]] = []
     waiting = 0
     for pairs in pairs_within(distinct, radius):
+        checkpoint()
         edges.append((pairs.first, pairs.second))
         waiting += len(pairs.first)
         if waiting >= EDGES_AT_ONCE:
@@ -93,6 +96,7 @@ def near_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> list[I
     transposed = shingles.T.tocsr()
     labels = np.arange(len(texts))
     for start in range(0, len(texts), ROWS_AT_ONCE):
+        checkpoint()
         shared = (shingles[start : start + ROWS_AT_ONCE] @ transposed).tocoo()
         one, other, both = shared.coords[0] + start, shared.coords[1], shared.data
         alike = both / (sizes[one] + sizes[other] - both) >= least
@@ -115,6 +119,7 @@ def _read(collection: CollectionBackend) -> tuple[list[str], Codes]:
     codes: list[str] = []
     row = 0
     while page := collection.following(row, PAGE):
+        checkpoint()
         ids += [document.id for document in page]
         codes += [document.code for document in page]
         row = page[-1].row

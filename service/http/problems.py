@@ -38,6 +38,7 @@ TITLES = {
     "unknown_evaluation": "Unknown evaluation",
     "evaluation_running": "The evaluation is still running",
     "evaluation_failed": "The evaluation failed",
+    "not_finished": "The job is not finished",
     "not_acceptable": "Unknown format",
     "format_unavailable": "The format is not available",
     "document_exists": "The document already exists",

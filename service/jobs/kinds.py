@@ -25,7 +25,9 @@ from index.errors import (
 from index.snapshots.snapshots import Snapshot
 from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
-from service.jobs.evaluation import REPORT_FILE, RUN_FILE, evaluate
+from service.jobs.duplicates import CLUSTERS_FILE, list_duplicates
+from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, evaluate
+from service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from service.jobs.reindex import reindex
 from service.jobs.retrain import TRIAL_FILE, retrain
 from service.jobs.work import Kind, Progress
@@ -75,7 +77,17 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "evaluation": Kind(
             lambda progress: evaluate(folder, limits, progress),
             short_bytes=ALL_SHORT,
-            kept=frozenset({REPORT_FILE, RUN_FILE}),
+            kept=frozenset({REPORT_FILE, REQUEST_FILE, RUN_FILE}),
+            in_slices=True,
+        ),
+        "map": Kind(
+            lambda progress: draw_map(folder, progress),
+            kept=frozenset({MAP_FILE, POINTS_FILE}),
+            in_slices=True,
+        ),
+        "duplicates": Kind(
+            lambda progress: list_duplicates(folder, progress),
+            kept=frozenset({CLUSTERS_FILE}),
             in_slices=True,
         ),
         "reindex": Kind(lambda progress: reindex(folder, gate, progress)),

@@ -79,6 +79,8 @@ EXAMPLES: dict[str, Any] = {
         "inputs": [{"text": "eigenvalues of a symmetric matrix"}],
         "format": "bits",
     },
+    "DrawMap": {"method": "pca", "label_field": "label"},
+    "FindDuplicates": {"radius": 4, "confirm": 0.5},
     "EvaluateRequest": {
         "queries": [{"id": "q1", "text": "eigenvalues", "label": "numpy.linalg"}],
         "metrics": ["P@100", "mAP@100", "nDCG@10"],

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from tests.support.browser import chromium
 from tests.support.chromium import CHROMIUM
 from tests.support.encoders import WORDS, random_texts
-from tests.support.service import make_data_folder, served
+from tests.support.service import finished, make_data_folder, served
 
 SCRIPT = '<img src=x onerror="ran=1"><script>ran=1</script>\'"><svg onload=ran=1>&lt;b&gt;{{7*7}}'
 LABELS = ("bread", "algebra", SCRIPT)
@@ -31,6 +31,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with served(folder) as client:
         fill(client, "plain", [f"document {place}" for place in range(120)])
         fill(client, "hostile", [f"{SCRIPT} {place}" for place in range(60)])
+        fill(client, "fresh", [f"fresh {place}" for place in range(40)])
+        for name in ("plain", "hostile"):
+            finished(client, client.post(f"/v1/collections/{name}/map", json={"method": "pca"}))
         client.put("/v1/collections/empty", json={"n_bits": 16}).raise_for_status()
         yield client
 

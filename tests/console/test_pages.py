@@ -14,6 +14,8 @@ pytestmark = pytest.mark.xdist_group("console")
 PAGES = {
     "overview": "overview",
     "search": "search?collection={name}&q=bread+matrix+flour",
+    "map": "map?collection={name}",
+    "codes": "codes?collection={name}",
 }
 
 
@@ -113,4 +115,49 @@ def test_the_keyboard_reaches_a_search(browser: Browser, address: str) -> None:
         page.keyboard.type("bread")
         page.keyboard.press("Enter")
         expect(page.locator(".hit").first).to_be_visible()
+        shown.check()
+
+
+def test_a_map_is_drawn_by_a_job_and_a_region_is_selected(browser: Browser, address: str) -> None:
+    with seen(browser, address) as shown:
+        page = shown.page
+        shown.open("map?collection=fresh")
+        page.get_by_label("Layout").select_option("pca")
+        page.get_by_role("button", name="Draw the map").click()
+        expect(page.locator("canvas")).to_be_visible(timeout=60_000)
+        page.get_by_role("button", name="Select what is in view").click()
+        expect(page.get_by_role("heading", name="Selected", exact=True)).to_be_visible()
+        expect(page.get_by_text("40 documents of")).to_be_visible()
+        expect(page.locator(".documents .id").first).to_be_visible()
+        page.get_by_role("button", name="Clear").click()
+        page.get_by_role("button", name="Lasso").click()
+        box = page.locator("canvas").bounding_box()
+        assert box is not None
+        left, top = box["x"] + 4, box["y"] + 60
+        right, low = box["x"] + box["width"] - 4, box["y"] + box["height"] - 4
+        page.mouse.move(left, top)
+        page.mouse.down()
+        for x, y in ((right, top), (right, low), (left, low)):
+            page.mouse.move(x, y, steps=3)
+        page.mouse.up()
+        expect(page.get_by_text("40 documents of")).to_be_visible()
+        page.get_by_label("Query to draw in the map").fill("bread flour")
+        page.get_by_role("button", name="Show", exact=True).click()
+        expect(page.get_by_text("ringed")).to_be_visible()
+        shown.check()
+
+
+def test_the_map_is_moved_by_keys(browser: Browser, address: str) -> None:
+    with seen(browser, address) as shown:
+        shown.open("map?collection=plain")
+        canvas = shown.page.locator("canvas")
+        canvas.focus()
+        before = canvas.screenshot()
+        for key in ("+", "ArrowLeft", "ArrowUp"):
+            shown.page.keyboard.press(key)
+        shown.page.wait_for_timeout(200)
+        assert canvas.screenshot() != before
+        shown.page.keyboard.press("0")
+        shown.page.wait_for_timeout(200)
+        assert canvas.screenshot() == before
         shown.check()

@@ -21,9 +21,11 @@ from service.schemas import (
     collections,
     common,
     documents,
+    duplicates,
     encoders,
     evaluations,
     jobs,
+    maps,
     search,
     snapshots,
 )
@@ -92,7 +94,7 @@ def test_the_description_is_complete(client: httpx.Client) -> None:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
-    assert len(operations) == 49
+    assert len(operations) == 59
     for method, path, operation in operations:
         assert operation["summary"]
         assert "application/problem+json" in operation["responses"]["default"]["content"]
@@ -106,9 +108,11 @@ def test_the_examples_are_requests_that_could_be() -> None:
         collections,
         common,
         documents,
+        duplicates,
         encoders,
         evaluations,
         jobs,
+        maps,
         search,
         snapshots,
     )

@@ -2,12 +2,16 @@
 import { html, render, useCallback, useEffect, useState } from "./lib.js";
 import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
 import { Button, Failure, Field, Segments, Waiting } from "./parts.js";
+import { Codes } from "./pages/codes.js";
+import { MapPage } from "./pages/map.js";
 import { Overview } from "./pages/overview.js";
 import { SearchPage } from "./pages/search.js";
 
 const PAGES = [
   ["overview", "Overview", Overview],
   ["search", "Search", SearchPage],
+  ["map", "Map", MapPage],
+  ["codes", "Codes", Codes],
 ];
 const ROLES = ["read", "write", "admin"];
 

@@ -98,7 +98,7 @@ export function Table({ label, columns, rows, keyOf, empty = "Nothing here yet."
   if (!rows.length) return html`<p class="nothing">${empty}</p>`;
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
     <table>
-      <thead><tr>${columns.map((one) => html`<th scope="col" class=${one.number && "number"}>${one.title}</th>`)}</tr></thead>
+      <thead><tr>${columns.map((one) => (one.title ? html`<th scope="col" class=${one.number && "number"}>${one.title}</th>` : html`<td></td>`))}</tr></thead>
       <tbody>
         ${rows.map(
           (row, at) => html`<tr

@@ -1,0 +1,128 @@
+"""The distinct codes of a collection, and what the documents of each have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+from index.backend import CollectionBackend
+from index.slices import checkpoint
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+UNLABELLED = -1
+ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTable:
+    """The D distinct codes of N documents, in ascending order of their bytes.
+
+    A document with several labels counts for each of them.
+    """
+
+    generation: int
+    codes: Codes
+    """``uint8[D, C]``."""
+    documents: Integers
+    """``int64[D]``: how many documents hold each code."""
+    age: Numbers
+    """``float64[D]``: the mean place of the code's documents in the order of insertion, 0 to 1."""
+    labels: tuple[str, ...]
+    """All labels, the most frequent first; of equally frequent ones the first by name."""
+    label: Integers
+    """``int64[D]``: the label that most documents of the code have, as a place in `labels`."""
+    labelled: Integers
+    """``int64[D]``: how many of the code's documents have a label."""
+    purity: Numbers
+    """``float64[D]``: the share of these that has `label`; NaN where there are none."""
+    label_documents: Integers
+    """``int64[L]``: how many documents have each label."""
+
+
+def code_table(collection: CollectionBackend, label_field: str = "label") -> CodeTable:
+    """Read a collection and group its documents by their codes.
+
+    Raises:
+        InputError: if the field holds something that is no label in some document.
+    """
+    generation = collection.generation
+    codes, labels = collection.labelled_codes(label_field)
+    return table_of(codes, labels, generation)
+
+
+def table_of(codes: Codes, labels: Sequence[Sequence[str]], generation: int = 0) -> CodeTable:
+    """Group documents with `codes`, ``uint8[N, C]``, and their labels by their codes."""
+    n, code_size = codes.shape
+    checkpoint()
+    if not n:
+        nothing = np.empty(0, dtype=np.int64)
+        none = np.empty(0)
+        return CodeTable(generation, codes, nothing, none, (), nothing, nothing, none, nothing)
+    whole = np.ascontiguousarray(codes).view(np.dtype((np.void, code_size))).ravel()
+    distinct, code_of = np.unique(whole, return_inverse=True)
+    checkpoint()
+    documents = np.bincount(code_of, minlength=len(distinct)).astype(np.int64)
+    age = np.bincount(code_of, np.arange(n) / max(n - 1, 1), len(distinct)) / documents
+    names, pairs = _pairs(labels, code_of)
+    checkpoint()
+    label, most, labelled, label_documents = _majorities(pairs, len(names), len(distinct))
+    order = sorted(range(len(names)), key=lambda place: (-label_documents[place], names[place]))
+    places = np.empty(len(names) + 1, dtype=np.int64)
+    places[order] = np.arange(len(names))
+    places[UNLABELLED] = UNLABELLED
+    with np.errstate(invalid="ignore"):
+        purity = most / np.where(labelled > 0, labelled, np.nan)
+    return CodeTable(
+        generation=generation,
+        codes=np.frombuffer(distinct.tobytes(), dtype=np.uint8).reshape(-1, code_size),
+        documents=documents,
+        age=age,
+        labels=tuple(names[place] for place in order),
+        label=places[label],
+        labelled=labelled,
+        purity=purity,
+        label_documents=label_documents[order],
+    )
+
+
+def _pairs(
+    labels: Sequence[Sequence[str]], code_of: npt.NDArray[np.intp]
+) -> tuple[list[str], tuple[Integers, Integers, Integers]]:
+    """Return the names of labels; and code, label and document of each (document, label)."""
+    numbers: dict[str, int] = {}
+    rows: list[int] = []
+    found: list[int] = []
+    for row, of_one in enumerate(labels):
+        if not row % ROWS_AT_ONCE:
+            checkpoint()
+        for name in dict.fromkeys(of_one):
+            rows.append(row)
+            found.append(numbers.setdefault(name, len(numbers)))
+    documents = np.array(rows, dtype=np.int64)
+    pairs = code_of[documents].astype(np.int64), np.array(found, dtype=np.int64), documents
+    return list(numbers), pairs
+
+
+def _majorities(
+    pairs: tuple[Integers, Integers, Integers], n_labels: int, n_codes: int
+) -> tuple[Any, Any, Any, Any]:
+    """Return the majority label of each code, how many documents have it, and how many any."""
+    codes, labels, documents = pairs
+    label = np.full(n_codes, UNLABELLED, dtype=np.int64)
+    most = np.zeros(n_codes, dtype=np.int64)
+    first = np.flatnonzero(np.diff(documents, prepend=-1))
+    labelled = np.bincount(codes[first], minlength=n_codes)
+    keys, counts = np.unique(codes * max(n_labels, 1) + labels, return_counts=True)
+    code, name = np.divmod(keys, max(n_labels, 1))
+    # The last assignment stays: the greatest count, and of equal ones the label seen first.
+    order = np.lexsort((-name, counts))
+    label[code[order]] = name[order]
+    most[code[order]] = counts[order]
+    return label, most, labelled, np.bincount(labels, minlength=n_labels)

@@ -1,0 +1,156 @@
+"""Codes in the plane, such that codes at small Hamming distances lie near each other.
+
+Two methods. `pca` is classical scaling: the squared Euclidean distance of bits is their Hamming
+distance, so the first two principal components of the bits are the plane that keeps the distances
+best in the sense of Torgerson (1952). It is fast and shows the coarse shape only. `tsne` begins
+there and moves each code towards its nearest neighbours and away from all others (van der Maaten
+and Hinton 2008, with the interpolation of Linderman et al. 2019), by openTSNE, an optional package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Literal
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes, unpack_codes
+
+Places = npt.NDArray[np.float32]
+Method = Literal["pca", "tsne"]
+Tell = Callable[[str, int, int], object]
+"""Is told a step, how much of it is done, and how much there is."""
+
+PERPLEXITY = 15
+NEIGHBOURS = 3 * PERPLEXITY
+EXAGGERATED_ITERATIONS = 125
+ITERATIONS = 300
+ITERATIONS_AT_ONCE = 25
+EXAGGERATION = 12
+# So few codes have no neighbourhoods to show.
+MIN_CODES = 4 * NEIGHBOURS
+# More codes are searched for neighbours in cells; that misses a few far ones.
+SEARCHED_WHOLE = 40_000
+QUERIES_AT_ONCE = 4096
+SPREAD_AT_FIRST = 1e-4
+ROWS_AT_ONCE = 1 << 14
+
+
+def best_method() -> Method:
+    """Return `tsne` where openTSNE is installed, else `pca`."""
+    return "pca" if importlib.util.find_spec("openTSNE") is None else "tsne"
+
+
+def lay_out(
+    codes: Codes, method: Method, *, seed: int = 0, jobs: int = 1, tell: Tell | None = None
+) -> Places:
+    """Return a place for each of the distinct `codes`, ``uint8[D, C]``: ``float32[D, 2]``.
+
+    The same codes, method and seed give the same places on the same machine, up to the rounding of
+    sums in parallel where `jobs`, the number of threads, is above 1. The places are centred, and
+    the largest coordinate is 1.
+    """
+    told = tell or (lambda *_: None)
+    told("principal components", 0, 1)
+    places = principal_plane(codes)
+    if method == "tsne" and len(codes) > MIN_CODES:
+        places = _neighbourhoods(codes, places, seed, jobs, told)
+    largest = float(np.abs(places).max(initial=0.0))
+    return np.ascontiguousarray(places / (largest or 1.0), dtype=np.float32)
+
+
+def principal_plane(codes: Codes) -> npt.NDArray[np.float64]:
+    """Return the two first principal components of the bits, ``float64[D, 2]``, centred."""
+    n_bits = codes.shape[1] * 8
+    if not len(codes):
+        return np.zeros((0, 2))
+    mean = np.zeros(n_bits)
+    squares = np.zeros((n_bits, n_bits))
+    for start in range(0, len(codes), ROWS_AT_ONCE):
+        bits = unpack_codes(codes[start : start + ROWS_AT_ONCE]).astype(np.float32)
+        mean += bits.sum(axis=0, dtype=np.float64)
+        squares += bits.T @ bits
+    mean /= len(codes)
+    _, vectors = np.linalg.eigh(squares / len(codes) - np.outer(mean, mean))
+    axes = vectors[:, :-3:-1]
+    # The sign of an eigenvector is arbitrary; the largest entry is made positive.
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
+    return np.concatenate(
+        [
+            (unpack_codes(codes[start : start + ROWS_AT_ONCE]) - mean) @ axes
+            for start in range(0, len(codes), ROWS_AT_ONCE)
+        ]
+    )
+
+
+def _neighbourhoods(
+    codes: Codes, places: npt.NDArray[np.float64], seed: int, jobs: int, tell: Tell
+) -> npt.NDArray[np.float64]:
+    from openTSNE import TSNEEmbedding  # noqa: PLC0415 - an optional package
+    from openTSNE.affinity import PerplexityBasedNN  # noqa: PLC0415
+    from openTSNE.nearest_neighbors import PrecomputedNeighbors  # noqa: PLC0415
+
+    found, distances = _nearest(codes, jobs, tell)
+    known = PrecomputedNeighbors(found, distances)
+    affinities = PerplexityBasedNN(knn_index=known, perplexity=PERPLEXITY, n_jobs=jobs)
+    # Codes of one principal place would never be told apart.
+    rng = np.random.default_rng(seed)
+    start = places / (places[:, 0].std() or 1.0) * SPREAD_AT_FIRST
+    start = start + rng.normal(scale=SPREAD_AT_FIRST / 100, size=start.shape)
+    plane = TSNEEmbedding(
+        start, affinities, negative_gradient_method="fft", n_jobs=jobs, random_state=seed
+    )
+    total = EXAGGERATED_ITERATIONS + ITERATIONS
+    for done in range(0, total, ITERATIONS_AT_ONCE):
+        tell("arranging", done, total)
+        early = done < EXAGGERATED_ITERATIONS
+        plane = plane.optimize(
+            ITERATIONS_AT_ONCE,
+            exaggeration=EXAGGERATION if early else None,
+            momentum=0.5 if early else 0.8,
+        )
+    arranged = np.asarray(plane, dtype=np.float64)
+    centred: npt.NDArray[np.float64] = arranged - arranged.mean(axis=0)
+    return centred
+
+
+def _nearest(
+    codes: Codes, jobs: int, tell: Tell
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the nearest other codes of each, and how far they are, both of shape [D, k]."""
+    n_bits = codes.shape[1] * 8
+    faiss.omp_set_num_threads(jobs)
+    if len(codes) <= SEARCHED_WHOLE:
+        index: Any = faiss.IndexBinaryFlat(n_bits)
+    else:
+        cells = round(len(codes) ** 0.5)
+        quantizer = faiss.IndexBinaryFlat(n_bits)
+        index = faiss.IndexBinaryIVF(quantizer, n_bits, cells)
+        index.cp.niter = 5
+        index.nprobe = max(8, cells // 10)
+        index.train(codes[:: max(1, len(codes) // (64 * cells))])
+    index.add(codes)
+    found = np.empty((len(codes), NEIGHBOURS + 1), dtype=np.int64)
+    distances = np.empty((len(codes), NEIGHBOURS + 1), dtype=np.float64)
+    for start in range(0, len(codes), QUERIES_AT_ONCE):
+        tell("finding neighbours", start, len(codes))
+        some = slice(start, start + QUERIES_AT_ONCE)
+        distances[some], found[some] = index.search(codes[some], NEIGHBOURS + 1)
+    return _without_itself(found, distances)
+
+
+def _without_itself(
+    found: npt.NDArray[np.int64], distances: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Leave out of each list the code itself, the only one at distance 0."""
+    # Cells may have held fewer codes than were asked for; the nearest found stands in for them.
+    missing = found < 0
+    nearest = np.maximum(found[:, [1]], 0)
+    found = np.where(missing, nearest, found)
+    distances = np.where(
+        missing, distances.max(axis=1, where=~missing, initial=0)[:, None], distances
+    )
+    return found[:, 1:], distances[:, 1:]

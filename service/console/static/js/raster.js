@@ -1,0 +1,161 @@
+// A hundred thousand points on a canvas: each is a stamp of pixels, written into one image. No part
+// of it asks for WebGL, so it draws the same on every machine.
+const MAX_PIXELS = 4_200_000;
+const SIZES = 14;
+
+/** Discs by radius, as lists of [dx, dy, coverage]. */
+function stamps(radiusOf) {
+  return Array.from({ length: SIZES }, (_, step) => {
+    const radius = radiusOf(step);
+    const reach = Math.ceil(radius);
+    const found = [];
+    for (let dy = -reach; dy <= reach; dy += 1)
+      for (let dx = -reach; dx <= reach; dx += 1) {
+        const cover = Math.min(1, radius + 0.5 - Math.hypot(dx, dy));
+        if (cover > 0.08) found.push([dx, dy, Math.round(cover * 256)]);
+      }
+    return found;
+  });
+}
+
+/** The size of a point by the documents of its code: its area grows with their logarithm. */
+export const sizeOf = (documents) => Math.min(SIZES - 1, Math.floor(1.5 * Math.log2(documents)));
+
+export class Raster {
+  constructor(canvas, points) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d", { alpha: false });
+    this.points = points;
+    this.view = { x: 0, y: 0, scale: 1 };
+    this.sizes = Uint8Array.from(points.documents, sizeOf);
+    // Small points are drawn last: what is rare must not be hidden by what is frequent.
+    this.order = Uint32Array.from({ length: points.count }, (_, at) => at).sort((a, b) => this.sizes[b] - this.sizes[a]);
+    this.colours = new Uint32Array(points.count).fill(0xff888888);
+    this.ground = 0xffffffff;
+    this.owner = null;
+  }
+
+  /** The radius of a size: fewer points have more room. */
+  radius(size) {
+    return Math.min(2.6, Math.max(0.9, 90 / Math.sqrt(this.points.count))) + size * 0.62;
+  }
+
+  resize() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (!width || !height) return;
+    const ratio = Math.min(devicePixelRatio || 1, Math.sqrt(MAX_PIXELS / (width * height)));
+    this.ratio = ratio;
+    this.width = this.canvas.width = Math.round(width * ratio);
+    this.height = this.canvas.height = Math.round(height * ratio);
+    this.image = this.context.createImageData(this.width, this.height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+    this.stamps = stamps((step) => this.radius(step) * ratio);
+  }
+
+  /** Pixels of the canvas for a place, -1 to 1. */
+  project(x, y) {
+    const { view, width, height } = this;
+    const unit = (Math.min(width, height) / 2) * 0.94 * view.scale;
+    return [width / 2 + (x - view.x) * unit, height / 2 - (y - view.y) * unit];
+  }
+
+  /** The place under a point of the page's own pixels within the canvas. */
+  place(left, top) {
+    const unit = (Math.min(this.width, this.height) / 2) * 0.94 * this.view.scale;
+    return [
+      this.view.x + (left * this.ratio - this.width / 2) / unit,
+      this.view.y - (top * this.ratio - this.height / 2) / unit,
+    ];
+  }
+
+  draw() {
+    if (!this.pixels) this.resize();
+    if (!this.pixels) return;
+    const { pixels, width, height, points, order, colours, sizes, view } = this;
+    pixels.fill(this.ground);
+    const unit = (Math.min(width, height) / 2) * 0.94 * view.scale;
+    const left = width / 2 - view.x * unit;
+    const top = height / 2 + view.y * unit;
+    for (const at of order) {
+      const x = Math.round(left + points.x[at] * unit);
+      const y = Math.round(top - points.y[at] * unit);
+      if (x < -9 || y < -9 || x > width + 9 || y > height + 9) continue;
+      this.stamp(this.stamps[sizes[at]], x, y, colours[at]);
+    }
+    this.context.putImageData(this.image, 0, 0);
+    this.owner = null;
+  }
+
+  stamp(stamp, x, y, colour) {
+    const { pixels, width, height } = this;
+    const blue = (colour >> 16) & 255;
+    const green = (colour >> 8) & 255;
+    const red = colour & 255;
+    for (const [dx, dy, cover] of stamp) {
+      const column = x + dx;
+      const row = y + dy;
+      if (column < 0 || row < 0 || column >= width || row >= height) continue;
+      const at = row * width + column;
+      if (cover >= 256) {
+        pixels[at] = colour;
+        continue;
+      }
+      const under = pixels[at];
+      const rest = 256 - cover;
+      const mixed = (part, by) => (part * cover + ((under >> by) & 255) * rest) >> 8;
+      pixels[at] = (255 << 24) | (mixed(blue, 16) << 16) | (mixed(green, 8) << 8) | mixed(red, 0);
+    }
+  }
+
+  /** The point under a place of the canvas, or -1: that of the picture, so the one on top. */
+  pick(left, top) {
+    if (!this.owner) this.fillOwners();
+    const x = Math.round(left * this.ratio);
+    const y = Math.round(top * this.ratio);
+    for (let reach = 0; reach <= 5; reach += 1)
+      for (let dy = -reach; dy <= reach; dy += 1)
+        for (let dx = -reach; dx <= reach; dx += 1) {
+          if (Math.max(Math.abs(dx), Math.abs(dy)) !== reach) continue;
+          const column = x + dx;
+          const row = y + dy;
+          if (column < 0 || row < 0 || column >= this.width || row >= this.height) continue;
+          const found = this.owner[row * this.width + column];
+          if (found >= 0) return found;
+        }
+    return -1;
+  }
+
+  fillOwners() {
+    this.owner = new Int32Array(this.width * this.height).fill(-1);
+    for (const at of this.order) {
+      const [px, py] = this.project(this.points.x[at], this.points.y[at]);
+      const x = Math.round(px);
+      const y = Math.round(py);
+      if (x < 0 || y < 0 || x >= this.width || y >= this.height) continue;
+      const reach = Math.ceil(this.radius(this.sizes[at]) * this.ratio);
+      for (let row = Math.max(0, y - reach); row <= Math.min(this.height - 1, y + reach); row += 1)
+        this.owner.fill(at, row * this.width + Math.max(0, x - reach), row * this.width + Math.min(this.width, x + reach + 1));
+    }
+  }
+}
+
+/** Which points lie within a polygon of places: those that a ray leaves an odd number of times. */
+export function within(points, polygon) {
+  const found = [];
+  const xs = polygon.map(([x]) => x);
+  const ys = polygon.map(([, y]) => y);
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  for (let at = 0; at < points.count; at += 1) {
+    const x = points.x[at];
+    const y = points.y[at];
+    if (x < left || x > right || y < low || y > high) continue;
+    let inside = false;
+    for (let one = 0, other = polygon.length - 1; one < polygon.length; other = one, one += 1) {
+      const [ax, ay] = polygon[one];
+      const [bx, by] = polygon[other];
+      if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
+    }
+    if (inside) found.push(at);
+  }
+  return found;
+}

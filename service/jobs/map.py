@@ -1,0 +1,140 @@
+"""The job that lays out the distinct codes of a collection in the plane.
+
+The layout runs in a process of its own with a low priority: it computes for a minute or more, and
+requests must not wait for it. What is written is read by ``GET /v1/maps/{id}``.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from encoder.files import replace_file
+from index.backend import CollectionBackend
+from index.bulk.code_table import CodeTable, code_table
+from index.bulk.layout import Method, Places, best_method, lay_out
+from index.data_folder import DataFolder
+from index.errors import InputError
+from index.slices import stepping_aside
+from service.jobs.work import Progress
+
+MAP_FILE = "map.json"
+POINTS_FILE = "points.bin"
+MAX_POINTS = 250_000
+MAX_LABELS = 200
+OTHER_LABEL = 65_534
+NO_LABEL = 65_535
+UNKNOWN_PURITY = 255
+NICENESS = 10
+SECONDS_BETWEEN_LOOKS = 0.2
+POINTS_OF_STEPS = {"principal components": (0, 2), "finding neighbours": (2, 30)}
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """What a map is made of; `method` is None where the best one that is installed is meant."""
+
+    label_field: str = "label"
+    method: Method | None = None
+    seed: int = 0
+
+
+def draw_map(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    """Lay out the codes of the job's collection and write the map into the job's folder.
+
+    Raises:
+        InputError: if the collection has no documents, or the label field holds no labels.
+    """
+    options = MapOptions(**progress.job.spec)
+    collection = folder.collection(progress.job.collection)
+    progress.step = "reading"
+    progress.advance(total=100)
+    table = code_table(collection, options.label_field)
+    if not len(table.codes):
+        raise InputError("collection", f"{collection.name!a} has no documents to lay out")
+    kept = np.sort(np.argsort(-table.documents, kind="stable")[:MAX_POINTS])
+    method = options.method or best_method()
+    with stepping_aside():
+        places = _lay_out_beside(table.codes[kept], method, options.seed, progress)
+    progress.step = "writing"
+    replace_file(progress.folder / POINTS_FILE, _points(table, kept, places))
+    described = _description(collection, table, kept, method, options)
+    replace_file(progress.folder / MAP_FILE, json.dumps(described, ensure_ascii=False))
+    progress.advance(100 - progress.done)
+    return {"map": f"/v1/maps/{progress.job.id}", "points": len(kept), "method": method}
+
+
+def _lay_out_beside(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
+    """Have another process compute the layout; it ends with the job."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    worker = context.Process(target=_work, args=(there, codes, method, seed), daemon=True)
+    worker.start()
+    there.close()
+    try:
+        while True:
+            if not here.poll(SECONDS_BETWEEN_LOOKS):
+                progress.advance()
+                continue
+            message = here.recv()
+            if not isinstance(message, tuple):
+                places: Places = message
+                return places
+            step, done, total = message
+            begin, end = POINTS_OF_STEPS.get(step, (30, 98))
+            progress.step = step
+            reached = begin + (end - begin) * done // max(total, 1)
+            progress.advance(max(0, reached - progress.done))
+    except EOFError:
+        raise RuntimeError("the process that computes the layout has ended") from None
+    finally:
+        worker.kill()
+        worker.join()
+        here.close()
+
+
+def _work(told: Connection, codes: Any, method: Method, seed: int) -> None:
+    os.nice(NICENESS)
+    jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    told.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: told.send(step)))
+
+
+def _points(table: CodeTable, kept: Any, places: Places) -> bytes:
+    """Write the points column by column, little-endian; the description names the columns."""
+    label = table.label[kept]
+    label = np.where(label >= MAX_LABELS, OTHER_LABEL, np.where(label < 0, NO_LABEL, label))
+    purity = np.nan_to_num(table.purity[kept] * 254, nan=UNKNOWN_PURITY)
+    columns = (
+        places[:, 0].astype("<f4"),
+        places[:, 1].astype("<f4"),
+        table.age[kept].astype("<f4"),
+        table.documents[kept].astype("<u4"),
+        label.astype("<u2"),
+        np.round(purity).astype("u1"),
+        table.codes[kept],
+    )
+    return b"".join(column.tobytes() for column in columns)
+
+
+def _description(
+    collection: CollectionBackend, table: CodeTable, kept: Any, method: Method, options: MapOptions
+) -> dict[str, Any]:
+    return {
+        "collection": collection.name,
+        "generation": table.generation,
+        "n_bits": collection.n_bits,
+        "method": method,
+        "label_field": options.label_field,
+        "seed": options.seed,
+        "documents": int(table.documents.sum()),
+        "distinct_codes": len(table.codes),
+        "points": len(kept),
+        "labels": list(table.labels[:MAX_LABELS]),
+        "label_documents": table.label_documents[:MAX_LABELS].tolist(),
+    }
