@@ -17,7 +17,6 @@ from evaluation.evaluate import evaluate_codes, query_labels
 from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, check_labels
 from evaluation.result import Evaluation, EvaluationError
-from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import StoredDocument
 
@@ -80,13 +79,13 @@ def classifier_baseline(
 
 
 def classifier_of_collection(
-    collection: CollectionBackend,
+    stored: Sequence[StoredDocument],
     shown: Shown,
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     label_field: str = "label",
 ) -> Evaluation:
-    """Run the classifier baseline on the stored documents of `collection`.
+    """Run the classifier baseline on the stored documents of a collection.
 
     Where the encoder has no classifier beside it, those stored documents whose labels it was shown
     are fitted. Labels are as in :func:`evaluation.evaluate.evaluate_collection`.
@@ -96,7 +95,6 @@ def classifier_of_collection(
         EvaluationError: if a document or a query is neither a text nor a vector like the others.
         InputError: if `label_field` holds something else than labels in some document.
     """
-    stored = collection.contents()
     labels = [labels_of(document.payload, label_field) for document in stored]
     known = frozenset(shown.ids)
     fitted = [row for row, one in enumerate(stored) if one.id in known and labels[row]]

@@ -1,8 +1,8 @@
-"""The queries of an evaluation with what they found, for what a report tells beyond figures."""
+"""A collection and its queries, read once for all that a report tells of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -12,8 +12,10 @@ import numpy.typing as npt
 from corpus.document import Document
 from encoder.codes import Codes
 from evaluation.evaluate import Stored, query_labels, relevance_in, stored_of
+from evaluation.hamming import evaluate_ranking
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
+from evaluation.result import Evaluation
 from evaluation.trec import format_run
 from index.backend import CollectionBackend
 from index.engines.distinct import DistinctIndex
@@ -54,13 +56,13 @@ class RelevanceSettings:
         """Whether documents are relevant by plain labels, the query itself included."""
         return self.qrels is None and not self.hierarchy and not self.exclude_self
 
-    def apply(self, stored: Stored, queries: Sequence[Document]) -> Relevance:
-        """Return what is relevant among `stored`.
+    def apply(self, stored: Stored, queries: Sequence[Document]) -> tuple[Relevance, list[str]]:
+        """Return what is relevant among `stored`, and a sentence for each oddity.
 
         Raises:
             EvaluationError, InputError: as :func:`evaluation.evaluate.relevance_in`.
         """
-        relevance, _ = relevance_in(
+        return relevance_in(
             stored,
             queries,
             self.label_field,
@@ -68,7 +70,6 @@ class RelevanceSettings:
             hierarchy=self.hierarchy,
             relevant_from=self.relevant_from,
         )
-        return relevance
 
     def describe(self) -> str:
         """Say in a few words which documents count as relevant."""
@@ -81,12 +82,12 @@ class RelevanceSettings:
         return f"{kind}, the query itself left out" if self.exclude_self else kind
 
 
-class Asked:
-    """The stored documents and the queries of an evaluation that has succeeded, with their hits.
+class EvaluationInput:
+    """The stored documents and the queries of an evaluation, read and encoded once.
 
-    `codes` (uint8[N, C]), `labels` and `documents` are by row of the collection, `query_codes`
-    (uint8[Q, C]), `query_labels`, `query_ids` and `texts` by query. `self_rows` is as in
-    :func:`evaluation.hamming.evaluate_ranking`. `notes` says why there is no TREC run, if so.
+    `codes` (uint8[N, C]), `labels` and `documents` are by row of the collection, `query_labels`,
+    `query_ids` and `texts` by query; `encoded` are the encoded queries. `self_rows` is as in
+    :func:`evaluation.hamming.evaluate_ranking`. `notes` has a sentence for each oddity.
     """
 
     def __init__(
@@ -94,9 +95,12 @@ class Asked:
         collection: CollectionBackend,
         queries: Sequence[Document],
         settings: RelevanceSettings,
-        depth: int,
     ) -> None:
-        """Read the documents and search with the queries, for the `depth` first hits of each."""
+        """Read the documents and encode the queries.
+
+        Raises:
+            EvaluationError, InputError: as :func:`evaluation.evaluate.evaluate_collection`.
+        """
         self.documents = collection.contents()
         stored = stored_of(self.documents, collection.n_bits, settings.label_field)
         self.codes: Codes = stored.codes
@@ -104,22 +108,46 @@ class Asked:
         self.query_labels = query_labels(queries, settings.label_field)
         self.query_ids = [query.id for query in queries]
         self.texts = [query.text for query in queries]
-        self.query_codes = collection.encode_queries(
+        self.relevance, self.notes = settings.apply(stored, queries)
+        self.encoded = collection.encode_queries(
             [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-        ).codes
-        self.relevance = settings.apply(stored, queries)
+        )
         self.self_rows: Ids | None = None
         if settings.exclude_self:
             place = {id_: row for row, id_ in enumerate(stored.ids)}
             self.self_rows = np.array([place.get(one, -1) for one in self.query_ids], np.int64)
-        self._rows, self._distances = self._search(depth)
-        self.notes = self._check_trec()
 
-    def hits(self, query: int, count: int) -> list[tuple[int, int, bool]]:
+    def evaluate(self, metrics: Iterable[str]) -> Evaluation:
+        """Measure the ranking by Hamming distance.
+
+        Raises:
+            MetricError: if a name in `metrics` is not that of a metric.
+            EvaluationError: if there are no documents.
+        """
+        return evaluate_ranking(
+            self.encoded.codes,
+            self.codes,
+            self.relevance,
+            metrics,
+            self_rows=self.self_rows,
+            query_ids=self.query_ids,
+            notes=self.notes,
+        )
+
+
+class Hits:
+    """The first hits of every query of an evaluation, nearest first."""
+
+    def __init__(self, data: EvaluationInput, depth: int) -> None:
+        """Search for the `depth` first hits of each query."""
+        self._data = data
+        self._rows, self._distances = self._search(depth)
+
+    def first(self, query: int, count: int) -> list[tuple[int, int, bool]]:
         """Return row, distance and relevance of the first hits of a query."""
         rows = self._rows[query][:count].astype(np.int64)
-        sets = self.relevance.query_sets[[query]]
-        relevant = self.relevance.relevant(sets, rows[None, :])[0]
+        sets = self._data.relevance.query_sets[[query]]
+        relevant = self._data.relevance.relevant(sets, rows[None, :])[0]
         found = zip(rows, self._distances[query], relevant, strict=False)
         return [(int(row), int(distance), bool(hit)) for row, distance, hit in found]
 
@@ -128,8 +156,10 @@ class Asked:
 
         The score is minus the distance.
         """
-        query_ids, found_rows, found_distances = self.query_ids, self._rows, self._distances
-        ids = {int(row): self.documents[row].id for row in np.unique(np.concatenate(found_rows))}
+        query_ids, found_rows, found_distances = self._data.query_ids, self._rows, self._distances
+        ids = {
+            int(row): self._data.documents[row].id for row in np.unique(np.concatenate(found_rows))
+        }
 
         def write() -> str:
             results = {
@@ -148,9 +178,9 @@ class Asked:
     def _search(
         self, depth: int
     ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int16]]]:
-        index = DistinctIndex(self.codes, np.arange(len(self.codes), dtype=np.int64))
-        found = index.search(self.query_codes, depth + (self.self_rows is not None))
-        own = self.self_rows if self.self_rows is not None else np.full(len(found), -1)
+        index = DistinctIndex(self._data.codes, np.arange(len(self._data.codes), dtype=np.int64))
+        found = index.search(self._data.encoded.codes, depth + (self._data.self_rows is not None))
+        own = self._data.self_rows if self._data.self_rows is not None else np.full(len(found), -1)
         kept = [one.rows != row for one, row in zip(found, own, strict=True)]
         return (
             [
@@ -163,10 +193,11 @@ class Asked:
             ],
         )
 
-    def _check_trec(self) -> list[str]:
-        ids = (*self.query_ids, *(one.id for one in self.documents))
+    def trec_problems(self) -> list[str]:
+        """Return a sentence that says why there is no TREC run, or nothing."""
+        ids = (*self._data.query_ids, *(one.id for one in self._data.documents))
         spaced = [id_ for id_ in ids if id_.split() != [id_]]
-        if not spaced and len(set(self.query_ids)) == len(self.query_ids):
+        if not spaced and len(set(self._data.query_ids)) == len(self._data.query_ids):
             return []
         reason = f"ids have white space in them: {name_some(spaced)}"
         return [f"there is no TREC run: {reason if spaced else 'query ids come more than once'}"]

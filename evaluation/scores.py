@@ -42,6 +42,7 @@ def evaluate_by_score(
     relevance: Relevance,
     metrics: Iterable[str] = DEFAULT_METRICS,
     *,
+    self_rows: Ids | None = None,
     query_ids: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Evaluation:
@@ -49,7 +50,9 @@ def evaluate_by_score(
 
     `score_blocks` gives the scores of consecutive queries for the whole database, float[q, N] a
     block, however many queries to a block; so the whole table need not exist. Documents of exactly
-    equal score are tied.
+    equal score are tied. A document of score −∞ is not found: it is in no list, and counts among
+    the relevant documents all the same. `self_rows`, int64[Q], is the row of the document that is
+    the query itself, -1 where there is none: it is neither ranked nor counted.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
@@ -65,11 +68,16 @@ def evaluate_by_score(
         block = slice(start, start + len(scores))
         _check_block(scores, block, n_queries, n_documents)
         sets = relevance.query_sets[block]
-        rankings = [_rank(row, depth) for row in scores]
-        ties = _count_ties(scores, rankings, sets, relevance)
-        rows = np.stack([ranking[:depth] for ranking in rankings])
-        grades = relevance.grade_lists(sets, rows)
-        lists = RankedLists(grades, ties.totals, ties.levels, ties.relevant_from)
+        own = np.full(len(scores), -1) if self_rows is None else self_rows[block]
+        found = np.where(own[:, None] == np.arange(n_documents), -np.inf, scores)
+        rankings = [_rank(row, depth) for row in found]
+        ties = _count_ties(found, rankings, sets, relevance, own)
+        lists = RankedLists(
+            _grade_lists(rankings, depth, sets, relevance),
+            ties.totals,
+            ties.levels,
+            ties.relevant_from,
+        )
         lost += int((ties.n_relevant == 0).sum())
         for metric in chosen:
             values["served"][metric.name][block] = measure(metric, lists)
@@ -103,25 +111,39 @@ def _parse(metrics: Iterable[str]) -> list[Metric]:
 
 
 def _rank(scores: Scores, depth: int) -> Ids:
-    """Return the best documents in order: at least `depth`, and all that are tied with the last."""
+    """Return the best documents found, in order: `depth`, and all that are tied with the last."""
     n = len(scores)
     worst = np.partition(scores, n - depth)[n - depth]
-    candidates = np.flatnonzero(scores >= worst)
+    candidates = np.flatnonzero((scores >= worst) & (scores > -np.inf))
     # The sort is stable and the candidates ascend, so ties end up by row.
     return candidates[np.argsort(-scores[candidates], kind="stable")]
 
 
+def _grade_lists(rankings: list[Ids], depth: int, query_sets: Ids, relevance: Relevance) -> Counts:
+    """Return the grades of the first `depth` of each ranking, int64[q, depth], 0 behind its end."""
+    rows = np.zeros((len(rankings), depth), dtype=np.int64)
+    lengths = np.array([min(depth, len(ranking)) for ranking in rankings])
+    for line, ranking, length in zip(rows, rankings, lengths, strict=True):
+        line[:length] = ranking[:length]
+    grades: Counts = relevance.grade_lists(query_sets, rows)
+    return np.where(np.arange(depth) < lengths[:, None], grades, 0)
+
+
 def _count_ties(
-    scores: Scores, rankings: list[Ids], query_sets: Ids, relevance: Relevance
+    scores: Scores, rankings: list[Ids], query_sets: Ids, relevance: Relevance, own: Ids
 ) -> TieGroups:
     """Count the documents, and those of each grade, in each group of ties, best group first.
 
-    Every ranking ends with a whole group.
+    Every ranking ends with a whole group. `own` is the row of the query itself, or -1.
     """
     counts, graded = [], []
+    totals = relevance.totals(query_sets).copy()
     table = relevance.grades(query_sets).toarray()
+    for place in np.flatnonzero(own >= 0):
+        grade = table[place, relevance.document_sets[own[place]]]
+        totals[place] -= relevance.levels == grade
     for row, ranking, grades_of_sets in zip(scores, rankings, table, strict=True):
-        group = np.cumsum(np.diff(row[ranking], prepend=row[ranking[0]]) != 0)
+        group = np.cumsum(np.diff(row[ranking], prepend=row[ranking[:1]]) != 0)
         grades = grades_of_sets[relevance.document_sets[ranking]]
         counts.append(np.bincount(group))
         graded.append(
@@ -137,7 +159,7 @@ def _count_ties(
         n=_stack(counts),
         by_grade=_stack(graded),
         levels=relevance.levels,
-        totals=relevance.totals(query_sets),
+        totals=totals,
         relevant_from=relevance.relevant_from,
     )
 

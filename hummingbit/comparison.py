@@ -15,7 +15,7 @@ import numpy as np
 from corpus.document import Document
 from encoder.analyzers import is_spaceless
 from evaluation.collection import RelevanceSettings
-from evaluation.searches import evaluate_searches
+from evaluation.rankings import evaluate_rankings
 from index.backend import CollectionBackend
 from index.labels import labels_of
 from index.records import Query
@@ -91,7 +91,8 @@ def known_items(
     """Return Success@10 and MRR@10 of `queries`, texts by the id of the one right document."""
     asked = [Document(id=id_, text=text) for id_, text in queries.items()]
     settings = RelevanceSettings(qrels={id_: {id_: 1} for id_ in queries})
-    found = evaluate_searches(collection, asked, KNOWN_ITEMS, ranking, settings).metrics
+    figures = evaluate_rankings(collection, asked, [ranking], KNOWN_ITEMS, settings)
+    found = figures[ranking].metrics
     return found["Success@10"], found["MRR@10"]
 
 

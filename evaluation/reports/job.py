@@ -16,8 +16,7 @@ from evaluation.classifier_baseline import (
     behind_classifier,
     classifier_of_collection,
 )
-from evaluation.collection import Asked, RelevanceSettings
-from evaluation.evaluate import evaluate_collection
+from evaluation.collection import EvaluationInput, Hits, RelevanceSettings
 from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
 from evaluation.reports.diagnostics import (
     bit_balance,
@@ -111,14 +110,14 @@ def _run(
         [100, *(metric.k or 0 for metric in parse_metrics(metrics) if not metric.needs_codes)]
     )
     curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
-    found = evaluate_collection(
-        collection, queries, [*metrics, *curve], settings.label_field, **settings.relevance
-    )
-    asked = Asked(collection, queries, settings, depth=deepest)
+    data = EvaluationInput(collection, queries, settings)
+    found = data.evaluate([*metrics, *curve])
+    hits = Hits(data, deepest)
+    no_run = hits.trec_problems()
     baseline = None
     if shown is not None and settings.is_plain:
         baseline = classifier_of_collection(
-            collection, shown, queries, metrics, settings.label_field
+            data.documents, shown, queries, metrics, settings.label_field
         )
     beside = None if baseline is None else baseline.expected
     expected = {name: found.expected_per_query[name] for name in metrics}
@@ -131,11 +130,11 @@ def _run(
         confidence=CONFIDENCE,
         metrics=_figures(found, metrics),
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
-        classes=class_figures(asked.query_labels, asked.labels, expected),
-        worst_queries=_worst(asked, found, metrics[0]),
-        shape=_shape(asked, found, curve),
-        notes=[*found.notes, *asked.notes, *behind_classifier(found.expected, beside)],
-        has_run=not asked.notes,
+        classes=class_figures(data.query_labels, data.labels, expected),
+        worst_queries=_worst(data, hits, found, metrics[0]),
+        shape=_shape(data, found, curve),
+        notes=[*found.notes, *no_run, *behind_classifier(found.expected, beside)],
+        has_run=not no_run,
         query_ids=[query.id for query in queries],
         per_query={
             name: QueryFigures(
@@ -144,7 +143,7 @@ def _run(
             for name in metrics
         },
     )
-    return Job(report, asked.run_writer() if report.has_run else None)
+    return Job(report, hits.run_writer() if report.has_run else None)
 
 
 def _subject(collection: CollectionBackend, generation: int, found: Evaluation) -> Subject:
@@ -176,9 +175,9 @@ def _figures(found: Evaluation, metrics: list[str]) -> list[MetricFigures]:
     ]
 
 
-def _shape(asked: Asked, found: Evaluation, curve: Mapping[str, int]) -> Shape:
+def _shape(data: EvaluationInput, found: Evaluation, curve: Mapping[str, int]) -> Shape:
     relevant, others = pairs_by_distance(
-        asked.codes, asked.query_codes, asked.relevance, asked.self_rows
+        data.codes, data.encoded.codes, data.relevance, data.self_rows
     )
     served, expected, worst, best = found.metrics, found.expected, found.worst, found.best
     return Shape(
@@ -191,28 +190,28 @@ def _shape(asked: Asked, found: Evaluation, curve: Mapping[str, int]) -> Shape:
             worst=[worst[name] for name in curve],
             best=[best[name] for name in curve],
         ),
-        buckets=bucket_occupancy(asked.codes),
-        bit_balance=bit_balance(asked.codes),
+        buckets=bucket_occupancy(data.codes),
+        bit_balance=bit_balance(data.codes),
     )
 
 
-def _worst(asked: Asked, found: Evaluation, metric: str) -> list[WorstQuery]:
+def _worst(data: EvaluationInput, hits: Hits, found: Evaluation, metric: str) -> list[WorstQuery]:
     values = found.expected_per_query[metric]
     return [
         WorstQuery(
-            id=asked.query_ids[place],
-            labels=list(asked.query_labels[place]),
-            text=shorten(asked.texts[place]),
+            id=data.query_ids[place],
+            labels=list(data.query_labels[place]),
+            text=shorten(data.texts[place]),
             value=float(values[place]),
             hits=[
                 ReportedHit(
-                    id=asked.documents[row].id,
+                    id=data.documents[row].id,
                     distance=distance,
                     relevant=relevant,
-                    labels=list(asked.labels[row]),
-                    text=shorten(asked.documents[row].text),
+                    labels=list(data.labels[row]),
+                    text=shorten(data.documents[row].text),
                 )
-                for row, distance, relevant in asked.hits(place, HITS_OF_WORST)
+                for row, distance, relevant in hits.first(place, HITS_OF_WORST)
             ],
         )
         for place in worst_queries(values, WORST_QUERIES)

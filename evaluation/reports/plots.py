@@ -122,7 +122,7 @@ def _precision_recall(axes: Any, report: Report, baseline: Report | None) -> Non
             marked.append(point)
     axes.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.05), ylim=(0, 1.08))
     if baseline is not None:
-        axes.legend(loc="lower left")
+        axes.legend(loc="best")
 
 
 def _within_radius(report: Report) -> tuple[Any, Any]:
@@ -152,7 +152,7 @@ def _precision_at_k(axes: Any, report: Report, baseline: Report | None) -> None:
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set(xlabel="k", ylabel="P@k", ylim=(0, 1.05))
-    axes.legend(loc="lower left", fontsize=8.5)
+    axes.legend(loc="best", fontsize=8.5)
 
 
 def _distances(axes: Any, report: Report) -> None:

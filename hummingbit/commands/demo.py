@@ -20,9 +20,9 @@ from evaluation.collection import RelevanceSettings
 from evaluation.evaluate import evaluate_collection
 from evaluation.metrics.names import DEFAULT_METRICS
 from evaluation.qrels import relevance_by_qrels
+from evaluation.rankings import evaluate_rankings
 from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
-from evaluation.searches import evaluate_searches
 from hummingbit.commands.tables import timed_stage
 from index.backend import CollectionBackend
 from index.bulk.ingest import ingest
@@ -111,12 +111,10 @@ def _find_topics(
     reference = ClassifierReference(trained.encoder, trained.classifier)
     shown = data.labelled(data.rows_of(trained.labelled_ids))
     database, labelled = data.labelled(), asked.labelled()
+    searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
     return {
         METHODS[HAMMING]: evaluate_collection(collection, queries),
-        **{
-            METHODS[ranking]: evaluate_searches(collection, queries, DEFAULT_METRICS, ranking)
-            for ranking in (ASYMMETRIC, HYBRID, BM25)
-        },
+        **{METHODS[ranking]: found for ranking, found in searched.items()},
         "TF-IDF cosine": tfidf_cosine(database, labelled),
         "classifier baseline": classifier_baseline(reference, shown, database, labelled),
     }
@@ -128,10 +126,8 @@ def _find_known_items(
     """Search with everyday questions, of which it is known what answers them."""
     questions, qrels = list(read_documents(f"{NAME}:queries")), load_qrels(NAME) or {}
     settings = RelevanceSettings(qrels=qrels)
-    found = {
-        method: evaluate_searches(collection, questions, KNOWN_ITEMS, ranking, settings)
-        for ranking, method in METHODS.items()
-    }
+    searched = evaluate_rankings(collection, questions, METHODS, KNOWN_ITEMS, settings)
+    found = {METHODS[ranking]: one for ranking, one in searched.items()}
     ids = [document.id for document in documents]
     relevance, _ = relevance_by_qrels(qrels, [question.id for question in questions], ids)
     scores = tfidf_scores(
