@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from corpus.document import Document
+from evaluation.collection import RelevanceSettings
+from evaluation.evaluate import Stored
+from evaluation.rankings import DEPTH, QUERIES_AT_ONCE
 from evaluation.reports.job import Job
 from evaluation.reports.report import ReportError, parse_report
+from evaluation.result import Evaluation, EvaluationError
+from evaluation.scores import evaluate_by_score
+from hummingbit.answers import Ranking, StoredDocument
 from hummingbit.calls import ServiceError
 from hummingbit.client import Client
+from index.labels import labels_of
 
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 3600.0
@@ -42,3 +53,81 @@ def evaluate_remotely(url: str, collection: str, body: Mapping[str, Any]) -> Job
             raise ServiceError(f"{url}: {error}") from None
         run = client.trec_run(id_) if report.has_run else None
     return Job(report, None if run is None else lambda: run)
+
+
+def evaluate_rankings_remotely(
+    url: str,
+    collection: str,
+    queries: Sequence[Document],
+    rankings: Iterable[str],
+    *,
+    metrics: Sequence[str],
+    settings: RelevanceSettings,
+) -> dict[str, Evaluation]:
+    """Measure rankings as :func:`evaluation.rankings.evaluate_rankings` does, at a service.
+
+    Of every ranking the first :data:`DEPTH` hits are looked at. So a group of ties that goes on
+    behind them is averaged in part only.
+
+    Raises:
+        ServiceError: as :func:`evaluate_remotely`.
+        MetricError, EvaluationError: as :func:`evaluation.rankings.evaluate_rankings`.
+    """
+    with Client(url) as client:
+        documents = _read_documents(client, collection)
+        labels = [labels_of(one["payload"], settings.label_field) for one in documents]
+        stored = Stored(
+            np.empty((len(documents), 0), np.uint8), labels, [d["id"] for d in documents]
+        )
+        relevance, _ = settings.apply(stored, queries)
+        place = {id_: row for row, id_ in enumerate(stored.ids)}
+        own = np.array([place.get(one.id, -1) for one in queries], dtype=np.int64)
+        return {
+            ranking: evaluate_by_score(
+                _scores(client, collection, queries, ranking, place),
+                relevance,
+                metrics,
+                self_rows=own if settings.exclude_self else None,
+                query_ids=[one.id for one in queries],
+            )
+            for ranking in dict.fromkeys(rankings)
+        }
+
+
+def _read_documents(client: Client, collection: str) -> list[StoredDocument]:
+    documents: list[StoredDocument] = []
+    cursor: str | None = None
+    while True:
+        page = client.scroll(collection, limit=DEPTH, cursor=cursor)
+        documents += page["documents"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return documents
+
+
+def _scores(
+    client: Client,
+    collection: str,
+    queries: Sequence[Document],
+    ranking: str,
+    place: Mapping[str, int],
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the scores of all documents, ``float64[q, N]``, −∞ behind the hits of a search."""
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        block = queries[start : start + QUERIES_AT_ONCE]
+        searches = [{**_input(one), "limit": DEPTH} for one in block]
+        found = client.search_batch(collection, searches, ranking=cast("Ranking", ranking))
+        table = np.full((len(block), len(place)), -np.inf)
+        for line, answer in zip(table, found, strict=True):
+            for hit in answer["hits"]:
+                if hit["id"] not in place:
+                    message = f"collection {collection!a} was written to while it was evaluated"
+                    raise EvaluationError(f"{message}; try again")
+                line[place[hit["id"]]] = hit["score"]
+        yield table
+
+
+def _input(query: Document) -> dict[str, Any]:
+    vector = None if query.vector is None else query.vector.tolist()
+    given = {"text": query.text, "vector": vector, "code": query.code}
+    return {name: value for name, value in given.items() if value is not None}

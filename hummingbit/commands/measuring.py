@@ -17,7 +17,7 @@ from evaluation.result import Evaluation
 from evaluation.trec import Qrels, read_qrels
 from hummingbit.commands.opening import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
-from hummingbit.remote import evaluate_remotely
+from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
 
 
 def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
@@ -99,12 +99,17 @@ class Measuring:
             }
 
     def measure_rankings(self, name: str, rankings: Sequence[str]) -> dict[str, Evaluation]:
-        """Evaluate rankings of one collection of the data folder and return what was found."""
-        if self._args.url is not None:
-            raise OptionError("--rankings: is for a data folder; leave --url out")
-        if self._args.exclude_self:
-            raise OptionError("--rankings: goes without --exclude-self")
+        """Evaluate rankings of one collection and return what was found by ranking."""
         settings = RelevanceSettings(qrels=self._qrels, **self._choices())
+        if self._args.url is not None:
+            return evaluate_rankings_remotely(
+                self._args.url,
+                name,
+                self._queries,
+                rankings,
+                metrics=self._metrics,
+                settings=settings,
+            )
         with open_folder(self._args, writable=False) as folder:
             collection = folder.collection(name)
             return evaluate_rankings(collection, self._queries, rankings, self._metrics, settings)

@@ -229,6 +229,19 @@ def test_a_service_gives_the_same_report(
     assert hummingbit(*asked, *gate) == 1
 
 
+@pytest.mark.parametrize("more", [[], ["--exclude-self"]])
+def test_a_service_gives_the_same_figures_of_rankings(
+    data: Path, service: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["evaluate", "good", "--queries", data / "queries.jsonl", "--rankings", "hamming"]
+    asked += ["--metrics", "P@10", "mAP@20", "--json", *more]
+    found = []
+    for place in (["--data-dir", data], ["--url", service]):
+        assert hummingbit(*asked, *place) == 0
+        found.append(json.loads(capsys.readouterr().out)["systems"]["hamming"])
+    assert found[0] == found[1] | {"distinct_codes": found[0]["distinct_codes"]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
