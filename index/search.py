@@ -192,6 +192,11 @@ class Search:
         return reranked(hits, codes, self.queries.weights[place].astype(np.float64))
 
 
+# So often a search is made anew, each time in the generation published by then, before it waits for
+# the writers.
+ATTEMPTS = 3
+
+
 class SearchedCollection(CollectionBase, ABC):
     """A collection as far as it is searched, wherever its documents lie."""
 
@@ -235,13 +240,21 @@ class IndexedCollection(SearchedCollection, ABC):
 
     def _answer(self, search: Search) -> SearchResult:
         filter_, lexical = search.wanted.filter, search.needs_words
-        published, allowed = self._publication.published, None
-        if published is None or filter_ is not None or lexical:
-            published, allowed = self._publication.searched(filter_, lexical=lexical)
-        result = self._found(search, published, allowed)
-        if result is None:
-            with self._publication.one_moment(filter_, lexical=lexical) as moment:
-                result = self._found(search, *moment)
+        tried: Published | None = None
+        for _ in range(ATTEMPTS):
+            published, allowed = self._publication.published, None
+            if published is None or filter_ is not None or lexical:
+                published, allowed = self._publication.searched(filter_, lexical=lexical)
+            if published is tried:
+                break
+            result = self._found(search, published, allowed)
+            if result is not None:
+                return result
+            # A hit was removed since. What the writer made has mostly been published by now, and
+            # to take the lock might be to wait until the next write is on disk.
+            tried = published
+        with self._publication.one_moment(filter_, lexical=lexical) as moment:
+            result = self._found(search, *moment)
         if result is None:
             raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
         return result

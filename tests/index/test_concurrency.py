@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,3 +114,24 @@ def test_an_index_that_is_built_during_a_write_holds_it(tmp_path: Path) -> None:
             result = collection.search([Query(code=codes[0])], 10_000)
             assert result.generation == written.generation
             assert len(result.hits[0]) == 300 * (turn + 1)
+
+
+def test_a_search_whose_hit_was_replaced_does_not_wait_for_the_writers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(code_collection(tmp_path)) as collection:
+        collection.upsert(code_documents(["0000", "ffff"]))
+        read_rows, publication = collection.store.read_rows, collection._publication
+
+        def read_after_a_write(*args: Any, **kwargs: Any) -> Any:
+            monkeypatch.setattr(collection.store, "read_rows", read_rows)
+            collection.upsert(code_documents(["0001"]))
+            # As while the next write is being put on disk.
+            publication.lock.acquire()
+            return read_rows(*args, **kwargs)
+
+        monkeypatch.setattr(collection.store, "read_rows", read_after_a_write)
+        found = collection.search([Query(code="0000")], 1)
+        publication.lock.release()
+        assert found.generation == collection.generation == 2
+        assert [hit.distance for hit in found.hits[0]] == [1]
