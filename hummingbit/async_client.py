@@ -12,11 +12,12 @@ from hummingbit import answers, calls, document_calls
 from hummingbit.answers import CodeFormat, Ranking
 from hummingbit.async_operations import AsyncOperations
 from hummingbit.calls import Call
+from hummingbit.label_operations import AsyncLabelOperations
 
 Answer = TypeVar("Answer")
 
 
-class AsyncClient(AsyncOperations):
+class AsyncClient(AsyncOperations, AsyncLabelOperations):
     """The methods of :class:`hummingbit.Client`, to be awaited."""
 
     def __init__(

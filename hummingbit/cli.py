@@ -22,6 +22,7 @@ COMMANDS = {
     "train": "train an encoder on documents, with few labels or none",
     "distill": "train a small encoder to imitate a large model, without labels",
     "index": "build and maintain collections of documents",
+    "label": "label and judge documents, ask what to label next, and retrain on it",
     "reindex": "re-encode a collection with another encoder",
     "alias": "give collections a second name, and switch it in one step",
     "snapshot": "back up collections to single files, and restore them",

@@ -11,12 +11,13 @@ import httpx
 from hummingbit import answers, calls, document_calls
 from hummingbit.answers import CodeFormat, Ranking
 from hummingbit.calls import Call
+from hummingbit.label_operations import LabelOperations
 from hummingbit.operations import Operations
 
 Answer = TypeVar("Answer")
 
 
-class Client(Operations):
+class Client(Operations, LabelOperations):
     """A service at `url`, by default ``HUMMINGBIT_URL`` or this machine's port 8000.
 
     `key` is by default ``HUMMINGBIT_KEY``. Calls that a service is too busy for, and those without

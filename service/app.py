@@ -35,6 +35,7 @@ from service.logs import log_problems
 from service.routes import (
     access,
     aliases,
+    annotation_files,
     codes,
     collections,
     console,
@@ -45,6 +46,7 @@ from service.routes import (
     evaluations,
     health,
     jobs,
+    judgements,
     labels,
     maintenance,
     maps,
@@ -68,6 +70,8 @@ ROUTERS = (
     documents.router,
     evaluations.router,
     labels.router,
+    judgements.router,
+    annotation_files.router,
     retraining.router,
     jobs.router,
     aliases.router,
@@ -79,7 +83,7 @@ ROUTERS = (
     console.router,
 )
 UPLOAD_PATH = "/v1/snapshots:upload"
-BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate")
+BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate", "/labels/import")
 
 
 def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -> FastAPI:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from index.records import Query, StoredDocument
 
 MOST_GUESSES = 3
 SECOND_OPINION = "second-opinion"
+SUGGESTION_METHODS = (*METHODS, SECOND_OPINION)
 POOLED_RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
 
 
@@ -104,8 +106,8 @@ def suggest_documents(
         InputError: if there is no such method, or as :func:`known_labels`.
         StoreError: if the collection cannot be read.
     """
-    if method not in (*METHODS, SECOND_OPINION):
-        known = ", ".join([*METHODS, SECOND_OPINION])
+    if method not in SUGGESTION_METHODS:
+        known = ", ".join(SUGGESTION_METHODS)
         raise InputError("method", f"is {method[:40]!a}; it must be one of {known}")
     if not len(collection):
         return [], LabelledPool(_NOTHING, _EMPTY, ())
@@ -137,6 +139,29 @@ def suggest_documents(
         bucket = int(sizes[labelled.found.buckets[row]])
         suggestions.append(Suggestion(documents[row], guesses, bucket))
     return suggestions, labelled
+
+
+def suggestions_to_json(
+    method: str, suggestions: Sequence[Suggestion], labelled: LabelledPool
+) -> dict[str, Any]:
+    """Return what :class:`service.schemas.labels.SuggestedLabels` describes."""
+    documents = [
+        {
+            "id": one.document.id,
+            "text": one.document.text,
+            "payload": dict(one.document.payload),
+            "code": one.document.code,
+            "guesses": [{"label": label, "probability": p} for label, p in one.guesses],
+            "bucket": one.bucket,
+        }
+        for one in suggestions
+    ]
+    return {
+        "method": method,
+        "documents": documents,
+        "labelled": len(labelled.pool.labelled),
+        "classes": list(labelled.classes),
+    }
 
 
 def pool_answers(

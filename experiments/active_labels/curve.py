@@ -83,13 +83,17 @@ def budgets(args: argparse.Namespace, dataset: str) -> tuple[int, int]:
 
 
 def _runs(args: argparse.Namespace) -> Iterator[Run]:
+    """Yield the runs that the answer hangs on first."""
+    matched = [(dataset, budget) for dataset in args.dataset for budget in budgets(args, dataset)]
+    for share in SHARES_OF_BUDGET:
+        for seed in range(args.seeds):
+            for dataset, budget in matched:
+                if share == SHARES_OF_BUDGET[0]:
+                    yield Run(dataset, RANDOM, budget, seed)
+                yield Run(dataset, args.method, round(share * budget), seed)
     for seed in range(args.seeds):
-        for dataset in args.dataset:
-            for budget in budgets(args, dataset):
-                yield Run(dataset, RANDOM, budget, seed)
-                for share in SHARES_OF_BUDGET:
-                    yield Run(dataset, args.method, round(share * budget), seed)
-                yield Run(dataset, RANDOM, round(SHARES_OF_BUDGET[0] * budget), seed)
+        for dataset, budget in matched:
+            yield Run(dataset, RANDOM, round(SHARES_OF_BUDGET[0] * budget), seed)
 
 
 def _measured(args: argparse.Namespace, one: Run) -> Record:

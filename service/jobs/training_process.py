@@ -108,6 +108,11 @@ def is_trained(encoder: Path) -> bool:
     return True
 
 
+def is_finished(folder: Path) -> bool:
+    """Tell whether the training that a folder asks for ended, well or not."""
+    return (folder / FAILED_FILE).exists() or is_trained(folder / ENCODER_FOLDER)
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[int | None]:
     """Lend the descriptor of the lock of a folder; None where a trainer holds it."""

@@ -58,6 +58,16 @@ class AnnotationsWritten(ResponseModel):
     generation: int
 
 
+class Imported(ResponseModel):
+    """What was read, what changed, and how many records were of documents that are not there."""
+
+    labels: int
+    judgements: int
+    changed: int
+    unknown: int
+    generation: int
+
+
 class LabelRecord(ResponseModel):
     """What a person said of a document; `when` is in UTC."""
 

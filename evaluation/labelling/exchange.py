@@ -1,0 +1,150 @@
+"""Labels and judgements as text: JSON lines, and TREC's qrels.
+
+A line of JSON is a record; one with a ``query`` is a judgement, any other a label. In qrels a query
+is named by its own text, in which white space and ``%`` are percent-encoded, so that a judgement
+can be read back, and tools that read qrels see ids without spaces. Ids of documents are written so,
+too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from evaluation.trec import TrecError, parse_qrels
+from index.annotations.records import (
+    DocumentLabel,
+    Judgement,
+    judgement_to_json,
+    label_to_json,
+    now,
+    parse_judgement,
+    parse_label,
+)
+from index.collection import Collection
+from index.errors import InputError
+
+JSONL, QRELS, QUERIES = "jsonl", "qrels", "queries"
+FORMATS = (JSONL, QRELS, QUERIES)
+
+
+def write_records(records: Iterable[DocumentLabel | Judgement]) -> Iterator[str]:
+    """Yield a line of JSON for each record, without its end."""
+    for one in records:
+        record = label_to_json(one) if isinstance(one, DocumentLabel) else judgement_to_json(one)
+        yield json.dumps(record, ensure_ascii=False)
+
+
+def read_records(
+    lines: Iterable[str], source: str, who: str | None = None
+) -> tuple[list[DocumentLabel], list[Judgement]]:
+    """Read what :func:`write_records` wrote; `who` is who said what no line says of.
+
+    Blank lines are skipped.
+
+    Raises:
+        InputError: naming the line and what is wrong with it.
+    """
+    labels: list[DocumentLabel] = []
+    judgements: list[Judgement] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            if isinstance(record, dict) and who is not None and record.get("who") is None:
+                record["who"] = who
+            if isinstance(record, dict) and "query" in record:
+                judgements.append(parse_judgement(record))
+            else:
+                labels.append(parse_label(record))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError("line", f"{source}:{number}: is not valid JSON: {error}") from None
+        except InputError as error:
+            raise InputError("line", f"{source}:{number}: {error}") from None
+    return labels, judgements
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """How many records were read, how many changed something, and how many were passed over."""
+
+    labels: int
+    judgements: int
+    changed: int
+    unknown: int
+    generation: int
+
+
+def import_records(
+    collection: Collection, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
+) -> ImportReport:
+    """Write records to a collection; those of documents that are not there are passed over.
+
+    Raises:
+        StoreError: if the store cannot be written.
+    """
+    ids = [*(one.id for one in labels), *(one.id for one in judgements)]
+    there = collection.existing(ids)
+    notes = collection.annotations
+    written = [
+        notes.set_labels([one for one in labels if one.id in there]),
+        notes.set_judgements([one for one in judgements if one.id in there]),
+    ]
+    return ImportReport(
+        labels=len(labels),
+        judgements=len(judgements),
+        changed=sum(one.changed for one in written),
+        unknown=sum(id_ not in there for id_ in ids),
+        generation=written[-1].generation,
+    )
+
+
+def agreed_grades(judgements: Iterable[Judgement]) -> dict[tuple[str, str], int]:
+    """Return, by query and document, the grade that most people gave; the latest of several."""
+    given: dict[tuple[str, str], list[Judgement]] = {}
+    for one in judgements:
+        given.setdefault((one.query, one.id), []).append(one)
+    agreed = {}
+    for pair, answers in given.items():
+        votes = Counter(one.grade for one in answers)
+        agreed[pair] = max(answers, key=lambda one: (votes[one.grade], one.when, one.who)).grade
+    return agreed
+
+
+def write_qrels(judgements: Iterable[Judgement]) -> Iterator[str]:
+    """Yield ``query 0 document grade`` for each pair, by query and document; who is not in it."""
+    for (query, id_), grade in sorted(agreed_grades(judgements).items()):
+        yield f"{to_trec_id(query)} 0 {to_trec_id(id_)} {grade}"
+
+
+def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> list[Judgement]:
+    """Read judgements; the name of a query is taken for its text.
+
+    Raises:
+        InputError: if a line is not one of qrels, or holds what no judgement can.
+    """
+    moment = now()
+    try:
+        qrels = parse_qrels(lines, source)
+    except TrecError as error:
+        raise InputError("line", str(error)) from None
+    return [
+        Judgement(unquote(query), unquote(id_), grade, who or "qrels", moment)
+        for query, graded in qrels.items()
+        for id_, grade in graded.items()
+    ]
+
+
+def write_queries(judgements: Iterable[Judgement]) -> Iterator[str]:
+    """Yield a JSON line of ``id`` and ``text`` for each query, with the ids of the qrels."""
+    for query in sorted({one.query for one in judgements}):
+        yield json.dumps({"id": to_trec_id(query), "text": query}, ensure_ascii=False)
+
+
+def to_trec_id(text: str) -> str:
+    """Percent-encode white space and ``%``, and nothing else."""
+    return "".join(quote(c, safe="") if c.isspace() or c == "%" else c for c in text)

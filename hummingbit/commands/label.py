@@ -1,0 +1,205 @@
+"""``hummingbit label ACTION``: labels and judgements, what to label next, and retraining."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
+from evaluation.labelling.sampling import DEFAULT_METHOD
+from evaluation.labelling.suggesting import SUGGESTION_METHODS
+from hummingbit.commands.label_files import run_export, run_import
+from hummingbit.commands.label_source import label_source
+from hummingbit.commands.opening import Actions, add_action, add_url, service_at
+from hummingbit.commands.options import OptionError, add_data_dir
+from service.jobs.training_process import (
+    TRAINING_FILE,
+    can_train,
+    is_finished,
+    locked,
+    run_training,
+)
+
+SHOWN_CHARACTERS = 100
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _configure_labels(actions)
+    _configure_files(actions)
+    retrain = actions.add_parser("retrain", help="make a better encoder of the labels, as a job")
+    retrain.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
+    retrain.add_argument("--into", metavar="NAME", help="the collection to make")
+    retrain.add_argument("--alias", metavar="NAME", help="what moves to it (default: COLLECTION)")
+    retrain.add_argument("--auto", action="store_true", help="go on where the gate passes")
+    retrain.add_argument("--label-field", metavar="NAME", help=_FIELD)
+    retrain.add_argument("--min-gain", type=float, metavar="X", help="what mAP@100 must gain")
+    retrain.add_argument("--epochs", type=int, metavar="N")
+    retrain.add_argument("--bits", dest="n_bits", type=int, metavar="N")
+    retrain.set_defaults(run=run_retrain)
+    confirm = actions.add_parser("confirm", help="let the encoder of a retraining take over")
+    confirm.set_defaults(run=run_confirm)
+    back = actions.add_parser("take-back", help="let the alias mean the old collection again")
+    back.set_defaults(run=run_take_back)
+    for action in (confirm, back):
+        action.add_argument("job", metavar="JOB", help="the id of the retraining")
+    for action in (retrain, confirm, back):
+        action.add_argument(
+            "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
+        )
+    train = actions.add_parser("train", help="train for retraining jobs of a service elsewhere")
+    add_data_dir(train)
+    train.add_argument("--once", action="store_true", help="end when no job waits")
+    train.set_defaults(run=run_train)
+
+
+_FIELD = "a payload field whose labels count where nobody has labelled a document"
+
+
+def _configure_labels(actions: Actions) -> None:
+    suggest = add_action(actions, "suggest", run_suggest, "print the documents to label next")
+    suggest.add_argument("-n", type=int, default=10, metavar="N", help="(default: %(default)s)")
+    suggest.add_argument(
+        "--method",
+        default=DEFAULT_METHOD,
+        choices=SUGGESTION_METHODS,
+        help="how to choose them (default: %(default)s)",
+    )
+    suggest.add_argument("--json", action="store_true", help="print whole documents as JSON lines")
+    set_ = add_action(actions, "set", run_set, "label a document")
+    set_.add_argument("id", metavar="ID", help="the document")
+    set_.add_argument("labels", nargs="*", metavar="LABEL", help="none: no class fits")
+    set_.add_argument("--grade", type=int, default=1, metavar="N", help="how well they fit")
+    set_.add_argument("--remove", action="store_true", help="take your label of it back")
+    stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
+    for action in (suggest, stats):
+        action.add_argument("--label-field", metavar="NAME", help=_FIELD)
+    for action in (suggest, set_):
+        action.add_argument("--who", metavar="NAME", help="(default: anonymous, or the key's name)")
+    for action in (suggest, set_, stats):
+        add_url(action)
+
+
+def _configure_files(actions: Actions) -> None:
+    into = add_action(actions, "import", run_import, "read labels and judgements from a file")
+    export = add_action(actions, "export", run_export, "write labels and judgements to a file")
+    for action, forms, other in ((into, (JSONL, QRELS), "input"), (export, FORMATS, "output")):
+        action.add_argument(
+            "file", nargs="?", default="-", metavar="FILE", help=f"(default: standard {other})"
+        )
+        action.add_argument(
+            "--format",
+            choices=forms,
+            default=JSONL,
+            help="JSON lines of all, or judgements as TREC's qrels (default: %(default)s)",
+        )
+        add_url(action)
+    into.add_argument("--who", metavar="NAME", help="who said what no line says of")
+
+
+def run_suggest(args: argparse.Namespace) -> int:
+    """Print a document a line: its id, what it is taken for, and the beginning of its text."""
+    with label_source(args) as source:
+        found = source.suggest(args.n, args.method, label_field=args.label_field, who=args.who)
+    for document in found["documents"]:
+        if args.json:
+            print(json.dumps(document, ensure_ascii=False))
+            continue
+        taken = " ".join(f"{one['label']} {one['probability']:.2f}" for one in document["guesses"])
+        text = " ".join((document["text"] or document["code"]).split())
+        print(f"{document['id']}\t{taken or '-'}\t{text[:SHOWN_CHARACTERS]}")
+    return 0
+
+
+def run_set(args: argparse.Namespace) -> int:
+    """Set or take back a person's label of a document."""
+    if args.remove and args.labels:
+        raise OptionError("--remove: takes the label back, so no LABEL can be given beside it")
+    labels = None if args.remove else args.labels
+    one = {"id": args.id, "labels": labels, "grade": args.grade, "who": args.who}
+    with label_source(args, writable=True) as source:
+        changed = source.set(one)
+    print(f"{args.id}: {'changed' if changed else 'unchanged'}")
+    return 0
+
+
+def run_stats(args: argparse.Namespace) -> int:
+    """Print counts, agreement and what a next label is expected to gain."""
+    with label_source(args) as source:
+        found = source.stats(args.label_field)
+    print(f"{found['labelled']:,} of {found['documents']:,} documents are labelled")
+    for one in found["labels"]:
+        print(f"  {one['label']}\t{one['documents']:,}")
+    print(f"{found['judgements']:,} judgements of {found['queries']:,} queries")
+    for one in found["people"]:
+        print(f"  {one['who']}\t{one['labels']:,} labels\t{one['judgements']:,} judgements")
+    for one in found["agreement"]:
+        kappa = "no value" if one["kappa"] is None else f"{one['kappa']:.2f}"
+        who = " and ".join(one["who"])
+        shared = f"{one['items']:,} {one['on']}, {one['observed']:.0%} alike"
+        print(f"agreement of {who}: {shared}, kappa {kappa}")
+    gain = found["expected_gain"]
+    if gain is not None:
+        wanted = gain["labels_to_one_percent"]
+        more = "" if wanted is None else f"; about {wanted:,} more labels for one point more"
+        print(f"a classifier of the labels is right on {gain['accuracy']:.1%}{more}")
+    return 0
+
+
+def run_retrain(args: argparse.Namespace) -> int:
+    """Wait for a retraining, and print what the gate said."""
+    names = ("into", "alias", "label_field", "min_gain", "epochs", "n_bits")
+    options = {name: getattr(args, name) for name in names}
+    with service_at(args) as client:
+        job = client.wait_for(client.retrain(args.collection, auto=args.auto, **options))
+    result = job["result"] or {}
+    trial = result["trial"]
+    for name, now in trial["candidate"].items():
+        print(f"{name}\t{trial['current'][name]:.3f} -> {now:.3f}")
+    print(f"{trial['queries']:,} held-out documents, p = {trial['p_value']:.2g}")
+    if result["state"] == "refused":
+        print(f"the gate refuses: mAP@100 gains {trial['gain']:+.3f}, not {trial['min_gain']:+.3f}")
+        return 1
+    if result["state"] == "live":
+        print(f"{result['into']} is live; to take it back: hummingbit label take-back {job['id']}")
+    else:
+        print(f"the gate passes; to go live: hummingbit label confirm {job['id']}")
+    return 0
+
+
+def run_confirm(args: argparse.Namespace) -> int:
+    """Wait until the new encoder is live."""
+    with service_at(args) as client:
+        result = client.wait_for(client.confirm(args.job))["result"] or {}
+    meant = "" if result["alias"] is None else f", meant by {result['alias']} from now on"
+    print(f"{result['collection']}: {result['documents']:,} documents{meant}")
+    return 0
+
+
+def run_take_back(args: argparse.Namespace) -> int:
+    """Let the alias mean the old collection again."""
+    with service_at(args) as client:
+        found = client.take_back(args.job)
+    print(f"{found['alias']}\t{found['collection']}")
+    return 0
+
+
+def run_train(args: argparse.Namespace) -> int:
+    """Train what retraining jobs of a service on the same data folder wait for."""
+    if not can_train():
+        raise OptionError("training needs torch: pip install 'hummingbit[train]'")
+    jobs: Path = args.data_dir / "jobs"
+    while True:
+        for request in sorted(jobs.glob(f"*/{TRAINING_FILE}")):
+            folder = request.parent
+            with locked(folder) as lock:
+                if lock is not None and not is_finished(folder):
+                    print(f"training for job {folder.name}", flush=True)
+                    run_training(folder, lock)
+        if args.once:
+            return 0
+        time.sleep(SECONDS_BETWEEN_LOOKS)

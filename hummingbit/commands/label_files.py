@@ -1,0 +1,59 @@
+"""``hummingbit label import|export``: labels and judgements from and to files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from encoder.files import replace_file
+from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
+from hummingbit.commands.label_source import label_source
+from hummingbit.commands.options import OptionError
+
+STANDARD = "-"
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write every label and judgement, or the judgements as qrels or their queries."""
+    with label_source(args) as source:
+        labels, judgements = source.records()
+    lines: Iterable[str]
+    if args.format == JSONL:
+        lines = write_records([*labels, *judgements])
+    else:
+        lines = (write_qrels if args.format == QRELS else write_queries)(judgements)
+    text = "".join(f"{line}\n" for line in lines)
+    if args.file == STANDARD:
+        sys.stdout.write(text)
+    else:
+        try:
+            replace_file(Path(args.file), text)
+        except OSError as error:
+            raise OptionError(f"{args.file}: {error.strerror or error}") from error
+    counted = f"{len(labels):,} labels and {len(judgements):,} judgements"
+    if args.format != JSONL:
+        counted = f"{len(judgements):,} judgements"
+    print(f"{args.collection}: {counted} exported", file=sys.stderr)
+    return 0
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Read records, each in place of what the person said before."""
+    try:
+        standard = args.file == STANDARD
+        content = sys.stdin.buffer.read() if standard else Path(args.file).read_bytes()
+    except OSError as error:
+        raise OptionError(f"{args.file}: {error.strerror or error}") from error
+    named = "standard input" if standard else args.file
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{named}: is not UTF-8 text ({error.reason})") from None
+    with label_source(args, writable=True) as source:
+        found = source.read(content, args.format, named, args.who)
+    unknown = found["unknown"]
+    left_out = f"; {unknown:,} records are of documents that are not there" if unknown else ""
+    print(f"{args.collection}: {found['changed']:,} records changed{left_out}")
+    return 0

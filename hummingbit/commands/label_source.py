@@ -1,0 +1,145 @@
+"""Labels of a collection in a data folder or behind a service, as commands need them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from evaluation.labelling.exchange import QRELS, import_records, read_qrels, read_records
+from evaluation.labelling.places import PlacesCache
+from evaluation.labelling.statistics import label_statistics
+from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
+from hummingbit.client import Client
+from hummingbit.commands.opening import open_folder, service_at
+from index.annotations.records import (
+    ANONYMOUS,
+    DocumentLabel,
+    Judgement,
+    now,
+    parse_judgement,
+    parse_label,
+)
+from index.collection import Collection
+from index.errors import InputError
+
+PAGE = 1000
+
+
+class LabelSource(Protocol):
+    """What can be done with the labels of one collection."""
+
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        """Return what the service's ``labels/suggest`` does."""
+
+    def set(self, one: dict[str, Any]) -> bool:
+        """Set a label, or take it back where its labels are None; tell whether that changed it."""
+
+    def stats(self, label_field: str | None) -> dict[str, Any]:
+        """Return what the service's ``labels/stats`` does."""
+
+    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        """Return all labels and judgements."""
+
+    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
+        """Import records and return what the service's ``labels/import`` does."""
+
+
+@contextmanager
+def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterator[LabelSource]:
+    """Lend the labels of the collection that the options name."""
+    if args.url is not None:
+        with service_at(args) as client:
+            yield _Remote(client, args.collection)
+        return
+    with open_folder(args, writable=writable) as folder:
+        collection = folder.collection(args.collection)
+        if not isinstance(collection, Collection):
+            message = f"{collection.name!a} is on Milvus, which keeps no labels"
+            raise InputError("collection", message)
+        yield _Local(collection)
+
+
+class _Local:
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        found = suggest_documents(
+            self._collection,
+            PlacesCache(),
+            n,
+            method,
+            label_field=label_field,
+            who=who or ANONYMOUS,
+        )
+        return suggestions_to_json(method, *found)
+
+    def set(self, one: dict[str, Any]) -> bool:
+        who = one["who"] or ANONYMOUS
+        if one["labels"] is None:
+            return bool(self._collection.annotations.set_labels([], [(one["id"], who)]).changed)
+        label = DocumentLabel(one["id"], tuple(one["labels"]), who, one["grade"], now())
+        return bool(self._collection.annotations.set_labels([label]).changed)
+
+    def stats(self, label_field: str | None) -> dict[str, Any]:
+        return label_statistics(self._collection, PlacesCache(), label_field)
+
+    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        notes = self._collection.annotations
+        return notes.labels(), notes.judgements()
+
+    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
+        lines = content.decode("utf-8-sig").split("\n")
+        labels: list[DocumentLabel] = []
+        if form == QRELS:
+            judgements = read_qrels(lines, source, who)
+        else:
+            labels, judgements = read_records(lines, source, who)
+        report = import_records(self._collection, labels, judgements)
+        return {"changed": report.changed, "unknown": report.unknown}
+
+
+class _Remote:
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        return dict(
+            self._client.suggest_labels(
+                self._name, n, method=method, label_field=label_field, who=who
+            )
+        )
+
+    def set(self, one: dict[str, Any]) -> bool:
+        given = {name: value for name, value in one.items() if name != "who" or value is not None}
+        return bool(self._client.set_labels(self._name, [given])["changed"])
+
+    def stats(self, label_field: str | None) -> dict[str, Any]:
+        return dict(self._client.label_stats(self._name, label_field))
+
+    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        labels: list[DocumentLabel] = []
+        judgements: list[Judgement] = []
+        cursor = None
+        while True:
+            page = self._client.labels(self._name, limit=PAGE, cursor=cursor)
+            labels += map(parse_label, page["labels"])
+            if (cursor := page["next_cursor"]) is None:
+                break
+        while True:
+            judged = self._client.judgements(self._name, limit=PAGE, cursor=cursor)
+            judgements += map(parse_judgement, judged["judgements"])
+            if (cursor := judged["next_cursor"]) is None:
+                return labels, judgements
+
+    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:  # noqa: ARG002
+        return dict(self._client.import_labels(self._name, content, form, who))

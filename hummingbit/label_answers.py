@@ -1,0 +1,117 @@
+"""What a service answers about labels and judgements; see :mod:`hummingbit.answers`."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class AnnotationsWritten(TypedDict):
+    """How many records changed; they are on disk."""
+
+    changed: int
+    generation: int
+
+
+class Imported(TypedDict):
+    """What was read, what changed, and how many records were of documents that are not there."""
+
+    labels: int
+    judgements: int
+    changed: int
+    unknown: int
+    generation: int
+
+
+class LabelRecord(TypedDict):
+    """What a person said of a document."""
+
+    id: str
+    labels: list[str]
+    grade: int
+    who: str
+    when: str
+
+
+class LabelPage(TypedDict):
+    """Labels by (id, who)."""
+
+    labels: list[LabelRecord]
+    next_cursor: str | None
+
+
+class JudgementRecord(TypedDict):
+    """What a person said of an answer to a query."""
+
+    query: str
+    id: str
+    grade: int
+    who: str
+    when: str
+
+
+class JudgementPage(TypedDict):
+    """Judgements by (query, id, who)."""
+
+    judgements: list[JudgementRecord]
+    next_cursor: str | None
+
+
+class Guess(TypedDict):
+    """A label, and how probable it is."""
+
+    label: str
+    probability: float
+
+
+class SuggestedDocument(TypedDict):
+    """A document to label."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+    guesses: list[Guess]
+    bucket: int
+
+
+class SuggestedLabels(TypedDict):
+    """Documents to label next, the most useful first."""
+
+    method: str
+    documents: list[SuggestedDocument]
+    labelled: int
+    classes: list[str]
+
+
+class LabelStats(TypedDict):
+    """Counts, agreement, and what a next label is expected to gain."""
+
+    documents: int
+    labelled: int
+    labels: list[dict[str, Any]]
+    judgements: int
+    queries: int
+    people: list[dict[str, Any]]
+    agreement: list[dict[str, Any]]
+    expected_gain: dict[str, Any] | None
+
+
+class PooledDocument(TypedDict):
+    """A document to judge."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+    weight: float
+    ranks: dict[str, int]
+
+
+class JudgementPool(TypedDict):
+    """Answers to judge, the most informative first."""
+
+    query: str
+    method: str
+    documents: list[PooledDocument]
+    rankings: dict[str, int]
+    judged: int

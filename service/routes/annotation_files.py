@@ -1,0 +1,134 @@
+"""Labels and judgements over REST as text: JSON lines and TREC's qrels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import PlainTextResponse
+
+from evaluation.labelling.exchange import (
+    FORMATS,
+    JSONL,
+    QRELS,
+    QUERIES,
+    import_records,
+    read_qrels,
+    read_records,
+    write_qrels,
+    write_queries,
+    write_records,
+)
+from index.annotations.records import DocumentLabel
+from index.collection import Collection
+from index.errors import InputError
+from service.http.body import check_media_type
+from service.http.problems import invalid_field
+from service.http.roles import READ
+from service.http.roles import WRITE as WRITE_ROLE
+from service.http.routing import JSONRoute
+from service.routes.annotations import LocalCollection, WhoAsks
+from service.routes.dependencies import LONG_READ, WRITE, render
+from service.schemas.labels import Imported
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+NDJSON = ("application/x-ndjson", "application/jsonl")
+_TEXT_BODY = {
+    "required": True,
+    "content": {
+        NDJSON[0]: {"schema": {"type": "string"}, "example": '{"id": "a", "label": "one"}\n'},
+        "text/plain": {"schema": {"type": "string"}, "example": "eigenvalues 0 a 1\n"},
+    },
+}
+
+
+@router.get(
+    "/labels/export",
+    response_class=PlainTextResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Export labels",
+)
+def get_exported_labels(collection: LocalCollection) -> Response:
+    """Return every label as JSON lines, one record a line."""
+    return _lines(write_records(collection.annotations.labels()), NDJSON[0])
+
+
+@router.get(
+    "/judgements/export",
+    response_class=PlainTextResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Export judgements",
+)
+def get_exported_judgements(
+    collection: LocalCollection,
+    format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,  # noqa: A002
+) -> Response:
+    """Return every judgement: `jsonl`, one record a line; `qrels`, TREC's format.
+
+    In qrels a query is named by its text, percent-encoded where it has white space, and people are
+    left out: the grade is the one that most gave. `queries` are the texts of these ids, as
+    `hummingbit evaluate` takes them.
+    """
+    judgements = collection.annotations.judgements()
+    if format == JSONL:
+        return _lines(write_records(judgements), NDJSON[0])
+    if format == QRELS:
+        return _lines(write_qrels(judgements), "text/plain")
+    if format == QUERIES:
+        return _lines(write_queries(judgements), NDJSON[0])
+    raise invalid_field(f"is {format[:40]!a}; it must be one of {', '.join(FORMATS)}", "format")
+
+
+@router.post(
+    "/labels/import",
+    response_model=Imported,
+    openapi_extra={**WRITE_ROLE, "requestBody": _TEXT_BODY},
+    dependencies=WRITE,
+    summary="Import labels and judgements",
+)
+async def post_import(
+    request: Request,
+    collection: LocalCollection,
+    asking: WhoAsks,
+    format: Annotated[str, Query(description="`jsonl` or `qrels`.")] = JSONL,  # noqa: A002
+    who: Annotated[
+        str | None,
+        Query(min_length=1, max_length=64, description="Who said what no record says of."),
+    ] = None,
+) -> Response:
+    """Read labels and judgements as they are exported, each in place of what the person said.
+
+    Records of documents that are not in the collection are passed over and counted. All the others
+    are written, or none on an error.
+    """
+    check_media_type(request, (*NDJSON, "text/plain"))
+    raw = await request.body()
+    return await run_in_threadpool(_import, collection, raw, who or asking, format)
+
+
+def _import(collection: Collection, raw: bytes, asking: str, form: str) -> Response:
+    try:
+        lines = raw.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise invalid_field(f"is not UTF-8 text ({error.reason})") from None
+    if form not in (JSONL, QRELS):
+        raise invalid_field(f"is {form[:40]!a}; it must be {JSONL} or {QRELS}", "format")
+    labels: list[DocumentLabel] = []
+    try:
+        if form == QRELS:
+            judgements = read_qrels(lines, "body", asking)
+        else:
+            labels, judgements = read_records(lines, "body", asking)
+    except InputError as error:
+        raise invalid_field(str(error).removeprefix("line: ")) from None
+    return render(Imported(**asdict(import_records(collection, labels, judgements))))
+
+
+def _lines(lines: Iterable[str], media_type: str) -> Response:
+    return Response("".join(f"{line}\n" for line in lines), media_type=media_type)

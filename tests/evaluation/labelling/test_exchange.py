@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.labelling.exchange import (
+    agreed_grades,
+    import_records,
+    read_qrels,
+    read_records,
+    to_trec_id,
+    write_qrels,
+    write_queries,
+    write_records,
+)
+from evaluation.trec import parse_qrels
+from index.annotations.records import DocumentLabel, Judgement
+from index.errors import InputError
+from tests.support.collections import code_collection, code_documents
+
+WHEN = "2026-01-01T00:00:00.000+00:00"
+storable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+names = storable.map(lambda text: text[:64])
+
+
+@given(st.lists(st.tuples(names, names, st.integers(0, 9)), unique_by=lambda one: one[:2]))
+def test_judgements_survive_both_formats(pairs: list[tuple[str, str, int]]) -> None:
+    given = [Judgement(query, id_, grade, "ann", WHEN) for query, id_, grade in pairs]
+    lines = "".join(f"{line}\n" for line in write_records(given)).split("\n")
+    assert read_records(lines, "file") == ([], given)
+    if given:
+        found = read_qrels(list(write_qrels(given)), "file")
+        assert {(one.query, one.id): one.grade for one in found} == agreed_grades(given)
+
+
+@given(storable)
+def test_ids_in_qrels_have_no_white_space(text: str) -> None:
+    assert to_trec_id(text).split() == [to_trec_id(text)]
+
+
+def test_qrels_hold_what_most_people_said() -> None:
+    said = {"ann": 2, "bob": 1, "cas": 1}
+    judgements = [Judgement("a query", "d 1", grade, who, WHEN) for who, grade in said.items()]
+    assert list(write_qrels(judgements)) == ["a%20query 0 d%201 1"]
+    assert parse_qrels(write_qrels(judgements)) == {"a%20query": {"d%201": 1}}
+    assert list(write_queries(judgements)) == ['{"id": "a%20query", "text": "a query"}']
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("{", "file:2: is not valid JSON"),
+        ('{"id": "a", "label": 3}', "file:2: labels: is 3"),
+        ('{"query": "q", "id": "a", "grade": 1.5}', "file:2: grade: is 1.5"),
+        ("[]", "file:2: record: is []"),
+    ],
+)
+def test_a_wrong_line_is_named(line: str, wrong: str) -> None:
+    with pytest.raises(InputError, match="file:2") as refused:
+        read_records(["", line], "file")
+    assert wrong in str(refused.value)
+
+
+def test_records_of_documents_that_are_not_there_are_passed_over(tmp_path: Path) -> None:
+    collection = code_collection(tmp_path)
+    collection.upsert(code_documents(["0000"]))
+    labels = [DocumentLabel("d0", ("a",)), DocumentLabel("gone", ("a",))]
+    report = import_records(collection, labels, [Judgement("q", "gone", 1)])
+    assert (report.labels, report.judgements, report.changed, report.unknown) == (2, 1, 1, 2)
+    assert [one.id for one in collection.annotations.labels()] == ["d0"]

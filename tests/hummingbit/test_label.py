@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corpus.document import Document
+from hummingbit import Client
+from hummingbit.cli import main
+from index.collection import Collection
+from index.data_folder import DataFolder
+from service.settings import Settings
+from tests.support.encoders import random_texts, text_encoder
+from tests.support.service import make_data_folder, served
+from tests.support.trainers import trainer_elsewhere
+
+N = 40
+TEXTS = random_texts(N, seed=5)
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    path = make_data_folder(tmp_path / "data")
+    with DataFolder(path, writable=True) as folder:
+        books = folder.create_collection("books", encoder="words")
+        books.upsert([Document(f"d{at}", text) for at, text in enumerate(TEXTS)])
+    return path
+
+
+@pytest.fixture(params=["folder", "service"])
+def where(request: pytest.FixtureRequest, data_dir: Path) -> Iterator[list[str]]:
+    """The options that name a data folder, or a service on it."""
+    if request.param == "folder":
+        yield ["--data-dir", str(data_dir)]
+        return
+    with served(data_dir) as client:
+        yield ["--url", str(client.base_url)]
+
+
+def test_labels_are_set_counted_and_moved(
+    where: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(action: str, *arguments: str) -> str:
+        assert main(["label", action, "books", *arguments, *where]) == 0
+        return capsys.readouterr().out
+
+    first = run("suggest", "-n", "3").splitlines()
+    assert len(first) == 3
+    id_, taken, text = first[0].split("\t")
+    assert (taken, text) == ("-", TEXTS[int(id_[1:])])
+    assert json.loads(run("suggest", "-n", "1", "--json"))["id"] == id_
+    assert run("set", "d0", "a", "--who", "ann") == "d0: changed\n"
+    assert run("set", "d0", "a", "--who", "ann") == "d0: unchanged\n"
+    assert run("set", "d0", "b", "--who", "bob", "--grade", "2") == "d0: changed\n"
+    assert run("set", "d0", "--remove", "--who", "bob") == "d0: changed\n"
+    lines = tmp_path / "labels.jsonl"
+    records = [{"id": f"d{at}", "label": "ab"[at % 2]} for at in range(1, 30)]
+    records += [{"id": "absent", "label": "a"}, {"query": "a tensor", "id": "d1", "grade": 1}]
+    lines.write_text("\n".join(map(json.dumps, records)))
+    out = run("import", str(lines), "--who", "ann")
+    assert out == "books: 30 records changed; 1 records are of documents that are not there\n"
+    stats = run("stats")
+    assert "30 of 40 documents are labelled" in stats
+    assert "1 judgements of 1 queries" in stats
+    assert "a classifier of the labels is right on" in stats
+    exported = [json.loads(line) for line in run("export").splitlines()]
+    assert len(exported) == 31
+    assert {one["who"] for one in exported} == {"ann"}
+    qrels = tmp_path / "qrels.txt"
+    run("export", str(qrels), "--format", "qrels")
+    assert qrels.read_text() == "a%20tensor 0 d1 1\n"
+    assert run("import", str(qrels), "--format", "qrels", "--who", "bob").startswith("books: 1 ")
+
+
+def test_wrong_files_and_labels_are_named(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text('{"id": "d0"}\n')
+    folder = ["--data-dir", str(data_dir)]
+    assert main(["label", "import", "books", str(wrong), *folder]) == 2
+    assert f"{wrong}:1: label: exactly one of label and labels" in capsys.readouterr().err
+    assert main(["label", "set", "books", "absent", "a", *folder]) == 2
+    assert "there is no document 'absent'" in capsys.readouterr().err
+    assert main(["label", "set", "books", "d0", "a", "--remove", *folder]) == 2
+    assert "--remove" in capsys.readouterr().err
+
+
+def test_an_export_of_the_collection_carries_labels(data_dir: Path, tmp_path: Path) -> None:
+    folder = ["--data-dir", str(data_dir)]
+    assert main(["label", "set", "books", "d0", "a", "--who", "ann", *folder]) == 0
+    for where in (folder, None):
+        out = tmp_path / "export.jsonl"
+        if where is None:
+            with served(data_dir) as client:
+                url = ["--url", str(client.base_url)]
+                assert main(["index", "export", "books", str(out), *url]) == 0
+                assert main(["index", "import", "over-rest", str(out), *url]) == 0
+        else:
+            assert main(["index", "export", "books", str(out), *where]) == 0
+            assert main(["index", "import", "again", str(out), *where]) == 0
+    with DataFolder(data_dir, writable=False) as opened:
+        for name in ("again", "over-rest"):
+            found = opened.collection(name)
+            assert isinstance(found, Collection)
+            assert [(one.id, one.labels, one.who) for one in found.annotations.labels()] == [
+                ("d0", ("a",), "ann")
+            ]
+            assert len(found) == N
+
+
+def test_a_service_retrains_and_takes_back(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        served(data_dir, Settings(training="elsewhere")) as http,
+        trainer_elsewhere(data_dir, text_encoder(64, seed=1)),
+        Client(str(http.base_url)) as client,
+    ):
+        url = ["--url", str(http.base_url)]
+        client.set_labels("books", [{"id": f"d{at}", "label": "ab"[at % 2]} for at in range(30)])
+        client.set_alias("shelf", "books")
+        command = ["label", "retrain", "shelf", *url]
+        assert main([*command, "--min-gain", "1"]) == 1
+        assert "the gate refuses" in capsys.readouterr().out
+        assert main([*command, "--min-gain", "-1"]) == 0
+        out = capsys.readouterr().out
+        assert "mAP@100" in out
+        job = out.split()[-1]
+        assert main(["label", "confirm", job, *url]) == 0
+        assert capsys.readouterr().out == f"shelf-2: {N} documents, meant by shelf from now on\n"
+        assert main(["label", "take-back", job, *url]) == 0
+        assert client.aliases() == {"shelf": "books"}
