@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,15 @@ from encoder.codes import Codes, code_to_hex
 from hummingbit import answers
 from hummingbit.answers import Ranking
 from hummingbit.calls import ServiceError
-from index.bulk.export_format import Header
+from index.annotations.records import (
+    DocumentLabel,
+    Judgement,
+    judgement_to_json,
+    label_to_json,
+    parse_judgement,
+    parse_label,
+)
+from index.bulk.export_format import Export, Header
 from index.bulk.transfer import check_same_encoder, encoder_of_export
 from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
@@ -22,6 +31,8 @@ if TYPE_CHECKING:
 
 # Documents may be large, and a page of them is one answer.
 PAGE = 200
+# Labels are small.
+RECORDS = 1000
 
 
 def header_of(client: Client, name: str) -> Header:
@@ -66,6 +77,42 @@ def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
     while (cursor := page["next_cursor"]) is not None:
         page = client.scroll(header.name, limit=PAGE, cursor=cursor)
         yield [*map(_stored, page["documents"])]
+
+
+def annotations_of(client: Client, name: str) -> Iterator[DocumentLabel | Judgement]:
+    """Yield what people said of the documents of a collection; a service on Milvus has none."""
+    try:
+        page = client.labels(name, limit=RECORDS)
+    except ServiceError as error:
+        if error.code == "invalid_request":
+            return
+        raise
+    while True:
+        yield from map(parse_label, page["labels"])
+        if page["next_cursor"] is None:
+            break
+        page = client.labels(name, limit=RECORDS, cursor=page["next_cursor"])
+    judged = client.judgements(name, limit=RECORDS)
+    while True:
+        yield from map(parse_judgement, judged["judgements"])
+        if judged["next_cursor"] is None:
+            return
+        judged = client.judgements(name, limit=RECORDS, cursor=judged["next_cursor"])
+
+
+def send_annotations(client: Client, name: str, export: Export) -> None:
+    """Write the labels and judgements of an export whose documents were all read.
+
+    Raises:
+        ServiceError: if the service refuses.
+    """
+    lines = [
+        *(json.dumps(label_to_json(one)) for one in export.labels),
+        *(json.dumps(judgement_to_json(one)) for one in export.judgements),
+    ]
+    for start in range(0, len(lines), RECORDS):
+        content = "\n".join(lines[start : start + RECORDS]).encode()
+        client.import_labels(name, content)
 
 
 def make_collection_for(client: Client, name: str, header: Header) -> bool:

@@ -83,16 +83,22 @@ def run_import(args: argparse.Namespace) -> int:
 
 
 def _export_remotely(args: argparse.Namespace) -> int:
-    from hummingbit.transfer import header_of, pages_of  # noqa: PLC0415 - only a service needs it
+    # Only a service needs these.
+    from hummingbit.transfer import annotations_of, header_of, pages_of  # noqa: PLC0415
 
     with service_at(args) as client:
         header = header_of(client, args.collection)
         with _exporting(args.file, header.documents) as (stream, progress):
-            return write_export(header, pages_of(client, header), stream, progress)
+            pages, said = pages_of(client, header), annotations_of(client, header.name)
+            return write_export(header, pages, stream, progress, said)
 
 
 def _import_remotely(args: argparse.Namespace, export: Export) -> int:
-    from hummingbit.transfer import exported_record, make_collection_for  # noqa: PLC0415
+    from hummingbit.transfer import (  # noqa: PLC0415
+        exported_record,
+        make_collection_for,
+        send_annotations,
+    )
 
     header, name = export.header, args.collection
     with service_at(args) as client:
@@ -100,7 +106,9 @@ def _import_remotely(args: argparse.Namespace, export: Export) -> int:
         records = (exported_record(*one) for one in export.documents())
 
         def send_all() -> int:
-            return send(client, name, records, header.documents, header.encoder_fingerprint)
+            status = send(client, name, records, header.documents, header.encoder_fingerprint)
+            send_annotations(client, name, export)
+            return status
 
         return fill(client, name, send_all) if made else send_all()
 

@@ -13,18 +13,15 @@ from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from hummingbit.client import Client
 from hummingbit.commands.opening import open_folder, service_at
+from hummingbit.transfer import annotations_of
 from index.annotations.records import (
     ANONYMOUS,
     DocumentLabel,
     Judgement,
     now,
-    parse_judgement,
-    parse_label,
 )
 from index.collection import Collection
 from index.errors import InputError
-
-PAGE = 1000
 
 
 class LabelSource(Protocol):
@@ -127,19 +124,9 @@ class _Remote:
         return dict(self._client.label_stats(self._name, label_field))
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        labels: list[DocumentLabel] = []
-        judgements: list[Judgement] = []
-        cursor = None
-        while True:
-            page = self._client.labels(self._name, limit=PAGE, cursor=cursor)
-            labels += map(parse_label, page["labels"])
-            if (cursor := page["next_cursor"]) is None:
-                break
-        while True:
-            judged = self._client.judgements(self._name, limit=PAGE, cursor=cursor)
-            judgements += map(parse_judgement, judged["judgements"])
-            if (cursor := judged["next_cursor"]) is None:
-                return labels, judgements
+        records = list(annotations_of(self._client, self._name))
+        labels = [one for one in records if isinstance(one, DocumentLabel)]
+        return labels, [one for one in records if isinstance(one, Judgement)]
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:  # noqa: ARG002
         return dict(self._client.import_labels(self._name, content, form, who))

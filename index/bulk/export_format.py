@@ -6,11 +6,15 @@
      "encoder_fingerprint": ..., "engine": ..., "documents": ...}
     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
     ...
+    {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
+    {"judged": {"query": ..., "id": ..., "grade": 1, "who": ..., "when": ...}}
+    ...
     {"end": true, "documents": ...}
 
 A document has a text, a vector or neither beside its code, and keeps its place in the order of
-rows. Nothing is encoded again on the way back, so the codes are the same to the bit. The last line
-tells a whole export from one that was cut short.
+rows. What people said of documents follows them, where there is any. Nothing is encoded again on
+the way back, so the codes are the same to the bit. The last line tells a whole export from one that
+was cut short.
 """
 
 from __future__ import annotations
@@ -24,13 +28,23 @@ from corpus.document import Document, DocumentError, parse_document
 from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
+from index.annotations.records import (
+    DocumentLabel,
+    Judgement,
+    judgement_to_json,
+    label_to_json,
+    parse_judgement,
+    parse_label,
+)
 from index.engines.choice import ENGINES
+from index.errors import InputError
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument
 from index.schema import AUTO
 
 FORMAT = "hummingbit export"
 VERSION = 1
+LABELLED, JUDGED = "labelled", "judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +67,11 @@ def write_export(
     pages: Iterable[Sequence[StoredDocument]],
     stream: BinaryIO,
     progress: Callable[[int], object] | None = None,
+    annotations: Iterable[DocumentLabel | Judgement] = (),
 ) -> int:
     """Write the documents of `pages` to `stream` and return how many there were.
+
+    `annotations` are read after the pages.
 
     Raises:
         OSError: if the stream cannot be written.
@@ -68,12 +85,20 @@ def write_export(
         written += len(page)
         if progress is not None:
             progress(len(page))
+    for one in annotations:
+        if isinstance(one, DocumentLabel):
+            _write_line(stream, {LABELLED: label_to_json(one)})
+        else:
+            _write_line(stream, {JUDGED: judgement_to_json(one)})
     _write_line(stream, {"end": True, "documents": written})
     return written
 
 
 class Export:
-    """An export that is read: its header at once, its documents one by one."""
+    """An export that is read: its header at once, its documents one by one.
+
+    `labels` and `judgements` are there once all documents were read.
+    """
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         """Read the header of `stream`; `source` is its name in errors.
@@ -84,6 +109,8 @@ class Export:
         self._rows = read_json_lines(stream, source)
         self._source = source
         self.header = self._read_header()
+        self.labels: list[DocumentLabel] = []
+        self.judgements: list[Judgement] = []
 
     def documents(self) -> Iterator[tuple[Document, Codes]]:
         """Yield each document and its code, ``uint8[n_bits / 8]``.
@@ -99,6 +126,8 @@ class Export:
                     reason = f"says that {record.get('documents')} documents precede; {count} do"
                     raise self._bad(row, reason)
                 return
+            if self._is_annotation(row, record):
+                continue
             count += 1
             yield self._document(row, record)
         raise ReadError(f"{self._source}: is cut short after {count:,} documents")
@@ -137,6 +166,19 @@ class Export:
             return parse_document(record), packed
         except ValueError as error:
             raise self._bad(row, str(error)) from None
+
+    def _is_annotation(self, row: Row, record: dict[str, Any]) -> bool:
+        """Read a line of what a person said, if it is one."""
+        try:
+            if LABELLED in record:
+                self.labels.append(parse_label(record[LABELLED]))
+            elif JUDGED in record:
+                self.judgements.append(parse_judgement(record[JUDGED]))
+            else:
+                return False
+        except InputError as error:
+            raise self._bad(row, str(error)) from None
+        return True
 
     def _bad(self, row: Row, reason: str) -> ReadError:
         return ReadError(str(BadLine(self._source, row.line, reason)))

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from index.annotations.records import DocumentLabel, Judgement
 from index.backend import CollectionBackend
 from index.bulk.export_format import Export, Header, write_export
 from index.bulk.ingest import COMMIT_SIZE, IngestReport
@@ -29,6 +30,8 @@ def export_collection(
 ) -> int:
     """Write every document to `stream`, page by page, and return how many there were.
 
+    What people said of them follows.
+
     It is as of one moment where the collection lies in this folder.
 
     Raises:
@@ -45,7 +48,7 @@ def export_collection(
             documents=len(collection),
             ranking=collection.ranking,
         )
-        return write_export(header, _pages(collection), stream, progress)
+        return write_export(header, _pages(collection), stream, progress, _annotations(collection))
 
 
 def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
@@ -108,12 +111,15 @@ def import_documents(
 ) -> IngestReport:
     """Write the documents of an export to `collection`, in batches, with the codes they have.
 
+    Labels and judgements follow, once all documents are there.
+
     Documents that are there just as they are given are passed over, so that an import that was
     interrupted goes on where it was.
 
     Raises:
         ReadError: if the export cannot be read. The batches before stay.
         StoreError: if the collection cannot be written.
+        InputError: if the export holds labels and the collection can keep none. The documents stay.
     """
     began = time.perf_counter()
     read = written = 0
@@ -127,8 +133,32 @@ def import_documents(
         read += len(batch)
         if progress is not None:
             progress(len(batch))
+    import_annotations(collection, export)
     seconds = time.perf_counter() - began
     return IngestReport(read, read - written, seconds, collection.generation)
+
+
+def import_annotations(collection: CollectionBackend, export: Export) -> None:
+    """Write the labels and judgements of an export whose documents were all read.
+
+    Raises:
+        StoreError: if the collection cannot be written.
+        InputError: if there are some and the collection is on Milvus.
+    """
+    if not export.labels and not export.judgements:
+        return
+    if not isinstance(collection, Collection):
+        held = f"{len(export.labels):,} labels and {len(export.judgements):,} judgements"
+        message = f"{collection.name!a} is on Milvus and cannot keep the export's {held}"
+        raise InputError("collection", f"{message}; its documents were imported")
+    collection.annotations.set_labels(export.labels)
+    collection.annotations.set_judgements(export.judgements)
+
+
+def _annotations(collection: CollectionBackend) -> Iterator[DocumentLabel | Judgement]:
+    if isinstance(collection, Collection):
+        yield from collection.annotations.labels()
+        yield from collection.annotations.judgements()
 
 
 def _encoder_for(folder: Folder, header: Header) -> str | None:

@@ -108,7 +108,7 @@ async def post_import(
     are written, or none on an error.
     """
     check_media_type(request, (*NDJSON, "text/plain"))
-    raw = await request.body()
+    raw = b"".join([chunk async for chunk in request.stream()])
     return await run_in_threadpool(_import, collection, raw, who or asking, format)
 
 

@@ -56,7 +56,9 @@ def test_labels_are_set_counted_and_moved(
     assert run("set", "d0", "b", "--who", "bob", "--grade", "2") == "d0: changed\n"
     assert run("set", "d0", "--remove", "--who", "bob") == "d0: changed\n"
     lines = tmp_path / "labels.jsonl"
-    records = [{"id": f"d{at}", "label": "ab"[at % 2]} for at in range(1, 30)]
+    records: list[dict[str, object]] = [
+        {"id": f"d{at}", "label": "ab"[at % 2]} for at in range(1, 30)
+    ]
     records += [{"id": "absent", "label": "a"}, {"query": "a tensor", "id": "d1", "grade": 1}]
     lines.write_text("\n".join(map(json.dumps, records)))
     out = run("import", str(lines), "--who", "ann")
