@@ -53,7 +53,7 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: integrations
-integrations: $(FRAMEWORKS)/.installed ## Run the official suites of LangChain, OpenAI's client and MCP
+integrations: $(FRAMEWORKS)/.installed ## Run the frameworks' own suites: LangChain, LlamaIndex, Haystack, OpenAI, MCP
 	$(FRAMEWORKS)/bin/python -m pytest -c tests/integrations/pytest.ini tests/integrations
 
 .PHONY: eval-gate

@@ -51,7 +51,8 @@ class Collection:
     def __init__(self, key: FolderKey, folder: DataFolder, name: str) -> None:
         self._key = key
         self._folder = folder
-        self._collection: CollectionBackend = folder.collection(name)
+        self.backend: CollectionBackend = folder.collection(name)
+        """The collection as the index has it."""
         self._is_open = True
 
     @classmethod
@@ -108,28 +109,28 @@ class Collection:
     @property
     def name(self) -> str:
         """The collection's name."""
-        return self._collection.name
+        return self.backend.name
 
     @property
     def n_bits(self) -> int:
         """Bits in a code."""
-        return self._collection.n_bits
+        return self.backend.n_bits
 
     @property
     def generation(self) -> int:
         """The number of writes so far that changed anything."""
-        return self._collection.generation
+        return self.backend.generation
 
     @property
     def encoder(self) -> Encoder | None:
         """What makes the codes; None where documents bring them."""
-        return self._collection.encoder
+        return self.backend.encoder
 
     def __len__(self) -> int:
-        return len(self._collection)
+        return len(self.backend)
 
     def __repr__(self) -> str:
-        made = self._collection.encoder_name
+        made = self.backend.encoder_name
         encoder = "codes" if made is None else f"encoder {made!r}"
         return f"<Collection {self.name!r}: {len(self):,} documents, {self.n_bits} bits, {encoder}>"
 
@@ -147,11 +148,10 @@ class Collection:
     ) -> int:
         """Add documents, and replace those whose id is there: all of them, or none on an error.
 
-        `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (``id``,
-        ``text``, ``vector`` or ``code``, ``label`` or ``labels``, ``payload``), or the rows of a
-        pandas DataFrame. The names of fields are as in ``hummingbit index build``; other columns
-        join the payload. Documents without an id are numbered, from the
-        number of documents on. Returns how many documents were written.
+        `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
+        :func:`corpus.document.parse_document`), or the rows of a pandas DataFrame, whose columns
+        are named as in ``hummingbit index build``; others join the payload. Documents without an id
+        are numbered, from the number of documents on. Returns how many were written.
 
         Raises:
             DocumentError: if a document is not right; it names the field.
@@ -164,23 +164,23 @@ class Collection:
             documents, layout, ids=ids, labels=labels, payloads=payloads, first=len(self)
         )
         numbered = [document.id for document, was_given in given if not was_given]
-        taken = sorted(self._collection.existing(numbered))
+        taken = sorted(self.backend.existing(numbered))
         if taken:
             found = f"document {taken[0]!a} exists already"
             raise InputError("ids", f"are not given, and {found}; name the documents' own ids")
-        return self._collection.upsert([document for document, _ in given]).upserted
+        return self.backend.upsert([document for document, _ in given]).upserted
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids, and return how many there were."""
-        return self._collection.delete(list(ids)).deleted
+        return self.backend.delete(list(ids)).deleted
 
     def get(self, id: str) -> StoredDocument | None:  # noqa: A002
         """Return a document by its id, None if there is none."""
-        return self._collection.get(id)
+        return self.backend.get(id)
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return for how many documents the payload matches `filter`."""
-        return self._collection.count(_filter(filter))
+        return self.backend.count(_filter(filter))
 
     def search(
         self,
@@ -237,7 +237,7 @@ class Collection:
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
         asked = [one if isinstance(one, Query) else query_of(one) for one in queries]
-        found = self._collection.search(
+        found = self.backend.search(
             asked,
             limit,
             radius,
@@ -274,13 +274,13 @@ class Collection:
             InputError: if the encoder does not take such queries.
         """
         given = [one for one, _ in documents_of(queries, Layout(), ids=ids, labels=labels)]
-        shown = read_shown(self._folder, self._collection)
+        shown = read_shown(self._folder, self.backend)
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
-        return run_job(self._collection, given, metrics, settings, shown).report
+        return run_job(self.backend, given, metrics, settings, shown).report
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the documents by row: id, text, code, and a column for each payload field."""
-        stored = self._collection.contents()
+        stored = self.backend.contents()
         rows = [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
         return frame(rows, ["id", "text", "code"])
 

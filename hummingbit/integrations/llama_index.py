@@ -1,0 +1,232 @@
+"""LlamaIndex: a collection as a vector store.
+
+Source of the interface: https://developers.llamaindex.ai/python/framework/module_guides/storing/vector_stores
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+
+from hummingbit.embedded import Collection
+from index.errors import InputError
+from index.filter_parser import parse_filter
+from index.records import StoredDocument
+
+PAGE = 1000
+NODE = "node"
+"""Where the payload has the node, with its metadata as the fields that filters see."""
+
+RANKINGS = {
+    VectorStoreQueryMode.DEFAULT: "asymmetric",
+    VectorStoreQueryMode.TEXT_SEARCH: "bm25",
+    VectorStoreQueryMode.SPARSE: "bm25",
+    VectorStoreQueryMode.HYBRID: "hybrid",
+    VectorStoreQueryMode.SEMANTIC_HYBRID: "hybrid",
+}
+RANGES = {
+    FilterOperator.GT: "gt",
+    FilterOperator.GTE: "gte",
+    FilterOperator.LT: "lt",
+    FilterOperator.LTE: "lte",
+}
+
+
+class HummingbitVectorStore(BasePydanticVectorStore):
+    """A collection as LlamaIndex's vector store.
+
+    A collection whose encoder takes vectors holds codes of the nodes' embeddings; one whose encoder
+    takes texts encodes the nodes' texts itself and is queried by text.
+    """
+
+    stores_text: bool = True
+    is_embedding_query: bool = True
+    flat_metadata: bool = False
+    _collection: Collection = PrivateAttr()
+
+    def __init__(self, collection: Collection) -> None:
+        """Take an open collection that has an encoder.
+
+        Raises:
+            ValueError: if it has none.
+        """
+        if collection.encoder is None:
+            raise ValueError(f"collection {collection.name!r} has no encoder")
+        super().__init__(is_embedding_query=collection.encoder.kind == "vector")
+        self._collection = collection
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name by which LlamaIndex knows the class."""
+        return "HummingbitVectorStore"
+
+    @property
+    def client(self) -> Collection:
+        """The collection."""
+        return self._collection
+
+    def add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
+        """Add nodes, and replace those whose id is there; return their ids."""
+        records = [self._record(node) for node in nodes]
+        if records:
+            self._collection.add(records)
+        return [node.node_id for node in nodes]
+
+    def get_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Return the nodes with these ids, and of these, or of all, those that match."""
+        return [_node(stored.payload) for stored in self._matching(node_ids, filters)]
+
+    def delete(self, ref_doc_id: str, **_: Any) -> None:
+        """Delete the nodes of a document."""
+        condition = {"field": f"{NODE}.ref_doc_id", "eq": ref_doc_id}
+        self._collection.backend.delete_where(parse_filter(condition))
+
+    def delete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **_: Any,
+    ) -> None:
+        """Delete the nodes with these ids, or of these, or of all, those that match."""
+        self._collection.delete([stored.id for stored in self._matching(node_ids, filters)])
+
+    def clear(self) -> None:
+        """Delete every node; the collection stays."""
+        self._collection.delete([stored.id for stored in self._matching(None, None)])
+
+    def query(self, query: VectorStoreQuery, **_: Any) -> VectorStoreQueryResult:
+        """Return the nodes that answer a query, best first.
+
+        The mode chooses the ranking: by codes with the query's real values, by words (BM25), or
+        both (hybrid), where `alpha` is the weight of the codes against the words.
+
+        Raises:
+            ValueError: if the mode is another, or the query has not what the collection needs.
+        """
+        ranking = RANKINGS.get(query.mode)
+        if ranking is None:
+            known = ", ".join(mode.value for mode in RANKINGS)
+            raise ValueError(f"mode is {query.mode.value!r}; it must be one of {known}")
+        given: Any = query.query_str
+        if self.is_embedding_query:
+            embedding = query.query_embedding
+            given = None if embedding is None else np.array(embedding, dtype=np.float32)
+        if given is None:
+            needed = "query_embedding" if self.is_embedding_query else "query_str"
+            raise ValueError(f"{needed} is None; the collection needs it")
+        weight = None
+        if ranking == "hybrid" and query.alpha is not None:
+            weight = query.alpha / max(1 - query.alpha, 1e-9)
+        hits = self._collection.search(
+            given,
+            limit=query.similarity_top_k,
+            ranking=ranking,
+            filter=_joined([_any_of(query.doc_ids, query.node_ids), _condition(query.filters)]),
+            codes_weight=weight,
+        )
+        return VectorStoreQueryResult(
+            nodes=[_node(hit.payload or {}) for hit in hits],
+            similarities=[hit.score for hit in hits],
+            ids=hits.ids,
+        )
+
+    def _record(self, node: BaseNode) -> dict[str, Any]:
+        held = node_to_metadata_dict(node, flat_metadata=self.flat_metadata)
+        payload = {NODE: {**held, "node_id": node.node_id}}
+        if not self.is_embedding_query:
+            text = node.get_content(metadata_mode=MetadataMode.NONE)
+            return {"id": node.node_id, "text": text, "payload": payload}
+        return {"id": node.node_id, "vector": node.get_embedding(), "payload": payload}
+
+    def _matching(
+        self, node_ids: list[str] | None, filters: MetadataFilters | None
+    ) -> Iterator[StoredDocument]:
+        condition = _joined([_any_of(None, node_ids), _condition(filters)])
+        parsed = None if condition is None else parse_filter(condition)
+        cursor = None
+        while True:
+            page = self._collection.backend.scroll(PAGE, cursor, parsed)
+            yield from page.documents
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+
+def _node(payload: Mapping[str, Any]) -> BaseNode:
+    held = payload.get(NODE)
+    if not isinstance(held, Mapping):
+        raise InputError("payload", "is not that of a node; the collection has other documents")
+    return metadata_dict_to_node(dict(held))
+
+
+def _any_of(doc_ids: list[str] | None, node_ids: list[str] | None) -> dict[str, Any] | None:
+    """Return the condition that a node is of certain documents, or is certain nodes."""
+    parts = [
+        {"field": f"{NODE}.{field}", "in": list(ids)}
+        for field, ids in (("ref_doc_id", doc_ids), ("node_id", node_ids))
+        if ids
+    ]
+    return {"or": parts} if parts else None
+
+
+def _joined(parts: list[dict[str, Any] | None]) -> dict[str, Any] | None:
+    given = [one for one in parts if one is not None]
+    return {"and": given} if given else None
+
+
+def _condition(filters: MetadataFilters | None) -> dict[str, Any] | None:
+    """Return LlamaIndex's filters as a condition on payloads.
+
+    Raises:
+        ValueError: if a comparison is one that payloads have not.
+    """
+    if filters is None or not filters.filters:
+        return None
+    parts = [
+        _condition(one) if isinstance(one, MetadataFilters) else _comparison(one)
+        for one in filters.filters
+    ]
+    given = [one for one in parts if one is not None]
+    if filters.condition == FilterCondition.NOT:
+        return {"not": {"or": given}}
+    return {"or" if filters.condition == FilterCondition.OR else "and": given}
+
+
+def _comparison(one: MetadataFilter) -> dict[str, Any]:
+    field, operator, value = f"{NODE}.{one.key}", one.operator, one.value
+    if operator in RANGES:
+        return {"field": field, RANGES[operator]: value}
+    every = value if isinstance(value, list) else [value]
+    # A condition on a list holds when it does for one of its elements.
+    conditions: dict[FilterOperator, dict[str, Any]] = {
+        FilterOperator.EQ: {"field": field, "eq": value},
+        FilterOperator.NE: {"not": {"field": field, "eq": value}},
+        FilterOperator.CONTAINS: {"field": field, "eq": value},
+        FilterOperator.IN: {"field": field, "in": every},
+        FilterOperator.ANY: {"field": field, "in": every},
+        FilterOperator.NIN: {"not": {"field": field, "in": every}},
+        FilterOperator.ALL: {"and": [{"field": field, "eq": part} for part in every]},
+        FilterOperator.IS_EMPTY: {"field": field, "exists": False},
+    }
+    if operator not in conditions:
+        raise ValueError(
+            f"filters: {operator.value!r} is not supported; search by the ranking bm25"
+        )
+    return conditions[operator]
