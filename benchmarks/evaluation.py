@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.search_codes import clustered
 from encoder.codes import Codes, hamming_distance
-from evaluation.evaluate import evaluate_codes
+from evaluation.retrieval import evaluate_codes
 
 CUT = ["P@100", "Recall@100", "Success@1", "MRR@100", "nDCG@100", "mAP@100", "mAP-trec@100"]
 

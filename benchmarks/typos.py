@@ -14,7 +14,7 @@ import numpy as np
 from corpus.readers import read_documents
 from encoder.codes import pack_bits
 from encoder.encoder import Encoder, Layer
-from evaluation.evaluate import evaluate_codes
+from evaluation.retrieval import evaluate_codes
 from training.data import gather
 from training.linear_codes import fit_itq
 from training.text_features import fit_text_features

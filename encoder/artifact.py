@@ -9,21 +9,16 @@
 ======================  ============================================================
 
 Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the ids
-of the documents whose labels training was shown, and ``classifier.safetensors``
-(:mod:`encoder.classifier`), which searches do without. The
-fingerprint is the sha256 of ``encoder.json`` and so of everything. Nothing is unpickled and no
-code is run; a folder is written beside its place and renamed, so that none is ever seen half
-written.
+of the documents whose labels training was shown, and ``classifier.safetensors``, which searches do
+not need. The fingerprint is the sha256 of ``encoder.json`` and so of everything. Nothing is
+unpickled and no code is run. A folder appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +26,14 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from encoder.analyzers import Analyzer
+from encoder.artifact_contents import artifact_contents, as_inputs
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Features, Inputs, Layer
 from encoder.features import Floats, TextFeatures, VectorFeatures
-from encoder.files import sync_folder, write_file
+from encoder.files import read_regular_file, replace_folder
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
@@ -46,18 +41,16 @@ from encoder.manifest import (
     METRICS,
     VOCABULARY,
     WEIGHTS,
-    LayerSpec,
     Manifest,
     SpdSpec,
-    TextSpec,
     VectorSpec,
     first_error,
+    other_stemmer,
 )
 from encoder.spd_features import SpdFeatures
 
 MAX_FILE_BYTES = 4 << 30
 MAX_MANIFEST_BYTES = 16 << 20
-GOLDEN_INPUTS = 8
 
 
 class ArtifactError(ValueError):
@@ -81,16 +74,7 @@ def write_artifact(
         ArtifactError: if `folder` exists and `overwrite` is false, or it cannot be written.
     """
     check_place(folder, overwrite=overwrite)
-    contents = {
-        name: extra.encode() if isinstance(extra, str) else extra
-        for name, extra in (extra_files or {}).items()
-    }
-    contents[WEIGHTS] = save_tensors(_tensors(encoder))
-    contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
-    if isinstance(encoder.features, TextFeatures):
-        contents[VOCABULARY] = "".join(f"{term}\n" for term in encoder.features.vocabulary).encode()
-    contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
-    _replace_folder(folder, contents)
+    _replace_folder(folder, artifact_contents(encoder, examples, extra_files or {}))
     return load_encoder(folder)
 
 
@@ -137,7 +121,7 @@ def load_encoder(folder: Path) -> Encoder:
         metadata=manifest.metadata,
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
     )
-    _check_golden(encoder, files[GOLDEN], folder, _other_stemmer(manifest))
+    _check_golden(encoder, files[GOLDEN], folder, other_stemmer(manifest))
     return encoder
 
 
@@ -239,85 +223,16 @@ def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
         raise ArtifactError(f"{folder / name}: cannot be read: {error}") from error
 
 
-def _tensors(encoder: Encoder) -> dict[str, Floats]:
-    tensors = {"thresholds": encoder.thresholds}
-    for i, layer in enumerate(encoder.layers):
-        tensors[f"layers.{i}.weight"] = layer.weight
-        tensors[f"layers.{i}.bias"] = layer.bias
-    if isinstance(encoder.features, TextFeatures) and encoder.features.idf is not None:
-        tensors["idf"] = encoder.features.idf
-    if isinstance(encoder.features, SpdFeatures):
-        for i, weight in enumerate(encoder.features.weights):
-            tensors[f"spd.{i}.weight"] = weight
-    return {
-        name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
-    }
-
-
-def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
-    shapes = [(*layer.weight.shape, layer.activation) for layer in encoder.layers]
-    return Manifest(
-        n_bits=encoder.n_bits,
-        features=_features_spec(encoder.features),
-        layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
-        metadata=dict(encoder.metadata),
-        files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
-    )
-
-
-def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
-    if isinstance(features, SpdFeatures):
-        orders = (features.order, *(weight.shape[1] for weight in features.weights))
-        return SpdSpec(orders=orders, floor=features.floor)
-    if isinstance(features, VectorFeatures):
-        return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
-    return TextSpec(
-        weighting=features.weighting,
-        max_words=features.max_words,
-        idf=features.idf is not None,
-        l2_normalize=features.l2_normalize,
-        analyzer=features.analyzer.name,
-        stemmer_version=features.analyzer.stemmer_version,
-    )
-
-
-def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
-    margins = np.abs(encoder.logits(examples) - encoder.thresholds).min(axis=1)
-    surest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
-    inputs: Sequence[Any] = (
-        [examples[i] for i in surest]
-        if encoder.kind == "text"
-        else np.asarray(examples, dtype=np.float32)[surest].astype(float).tolist()
-    )
-    codes = [code_to_hex(code) for code in encoder.encode(_as_inputs(encoder, inputs))]
-    return {"inputs": list(inputs), "codes": codes}
-
-
-def _other_stemmer(manifest: Manifest) -> str:
-    """Say so if this machine stems with another version than `manifest` was written with."""
-    spec = manifest.features
-    if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
-        return ""
-    ours = Analyzer.named(spec.analyzer).stemmer_version
-    if ours == spec.stemmer_version:
-        return ""
-    return f"; its words were stemmed by PyStemmer {spec.stemmer_version}, and this one is {ours}"
-
-
 def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None:
     try:
         golden = json.loads(raw)
         inputs, expected = golden["inputs"], golden["codes"]
-        found = [code_to_hex(code) for code in encoder.encode(_as_inputs(encoder, inputs))]
+        found = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
     if not found or found != expected:
         message = "the golden inputs give other codes than the encoder was written with"
         raise ArtifactError(f"{folder / GOLDEN}: {message}{hint}")
-
-
-def _as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
-    return inputs if encoder.kind == "text" else np.asarray(inputs, dtype=np.float32)
 
 
 def _features(
@@ -371,38 +286,15 @@ def _read_checked(folder: Path, name: str, digest: str) -> bytes:
 
 def _read_file(path: Path, max_bytes: int) -> bytes:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ArtifactError(f"{path}: is not a regular file")
-            if status.st_size > max_bytes:
-                limit = f"at most {max_bytes:,} are read"
-                raise ArtifactError(f"{path}: has {status.st_size:,} bytes; {limit}")
-            return file.read()
+        return read_regular_file(path, max_bytes)
     except OSError as error:
         raise ArtifactError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ArtifactError(f"{path}: {error}") from None
 
 
 def _replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     try:
-        _write_and_rename(folder, contents)
+        replace_folder(folder, contents)
     except OSError as error:
         raise ArtifactError(f"{folder}: cannot be written: {error.strerror or error}") from error
-
-
-def _write_and_rename(folder: Path, contents: Mapping[str, bytes]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as scratch:
-        written = Path(scratch) / "written"
-        written.mkdir()
-        for name, raw in contents.items():
-            write_file(written / name, raw)
-        sync_folder(written)
-        if folder.exists():
-            folder.rename(Path(scratch) / "replaced")
-        written.rename(folder)
-        sync_folder(folder.parent)
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode()

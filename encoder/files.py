@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,6 +35,22 @@ def replace_file(path: Path, content: str | bytes) -> None:
         write_file(partial, content)
 
 
+def read_regular_file(path: Path, max_bytes: int) -> bytes:
+    """Return what a file holds; a link is not followed, and a pipe is not waited for.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is not a regular file, or larger than `max_bytes`.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("is not a regular file")
+        if status.st_size > max_bytes:
+            raise ValueError(f"has {status.st_size:,} bytes; at most {max_bytes:,} are read")
+        return file.read()
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Lend a path to write to; what is there at the end of the block takes the place of `path`.
@@ -50,6 +68,25 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Put a folder of files in the place of what is at `folder`; it appears whole or not at all.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as scratch:
+        written = Path(scratch) / "written"
+        written.mkdir()
+        for name, raw in contents.items():
+            write_file(written / name, raw)
+        sync_folder(written)
+        if folder.exists():
+            folder.rename(Path(scratch) / "replaced")
+        written.rename(folder)
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -129,3 +129,14 @@ def first_error(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
+def other_stemmer(manifest: Manifest) -> str:
+    """Say so if this machine stems with another version than `manifest` was written with."""
+    spec = manifest.features
+    if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
+        return ""
+    ours = Analyzer.named(spec.analyzer).stemmer_version
+    if ours == spec.stemmer_version:
+        return ""
+    return f"; its words were stemmed by PyStemmer {spec.stemmer_version}, and this one is {ours}"

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from encoder.analyzers import UNICODE
 from encoder.codes import MAX_BITS, Codes, pack_bits
 from encoder.encoder import Inputs
-from evaluation.blocks import row_blocks
-from evaluation.evaluate import evaluate_codes
-from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
+from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, LabelSet, check_labels
 from evaluation.result import Evaluation, EvaluationError
+from evaluation.retrieval import evaluate_codes
+from evaluation.row_blocks import row_blocks
 from evaluation.scores import evaluate_scores
 
 MAX_FEATURES = 10_000
@@ -90,7 +90,7 @@ def logistic_baseline(
     Read its expectation over ties: as served, a query gets the first 100 documents of its class.
 
     Raises:
-        MetricError, EvaluationError: as :func:`evaluation.evaluate.evaluate_codes`.
+        MetricError, EvaluationError: as :func:`evaluation.retrieval.evaluate_codes`.
         EvaluationError: if one of `shown` has no label, if they have fewer than two distinct tags
             or more than 1024, if texts and vectors or vectors of several lengths are mixed, or if
             no text of the database has a word.

@@ -13,10 +13,10 @@ from encoder.classifier import Classifier
 from encoder.codes import MAX_BITS
 from encoder.encoder import Encoder, Inputs
 from evaluation.baselines import logistic_baseline, pack_class_bits
-from evaluation.evaluate import evaluate_codes, query_labels
-from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
+from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, check_labels
 from evaluation.result import Evaluation, EvaluationError
+from evaluation.retrieval import evaluate_codes, query_labels
 from index.labels import labels_of
 from index.records import StoredDocument
 
@@ -58,7 +58,7 @@ def classifier_baseline(
     :func:`logistic_baseline`, fitted to `shown`.
 
     Raises:
-        MetricError, EvaluationError: as :func:`evaluation.evaluate.evaluate_codes`.
+        MetricError, EvaluationError: as :func:`evaluation.retrieval.evaluate_codes`.
         EvaluationError: if there are more than 1024 classes, or as :func:`logistic_baseline`.
         InputError: if the encoder does not take such inputs.
     """
@@ -88,7 +88,7 @@ def classifier_of_collection(
     """Run the classifier baseline on the stored documents of a collection.
 
     Where the encoder has no classifier beside it, those stored documents whose labels it was shown
-    are fitted. Labels are as in :func:`evaluation.evaluate.evaluate_collection`.
+    are fitted. Labels are as in :func:`evaluation.retrieval.evaluate_collection`.
 
     Raises:
         MetricError, EvaluationError: as :func:`classifier_baseline`.

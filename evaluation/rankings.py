@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from encoder.codes import hamming_distance
-from evaluation.collection import EvaluationInput, RelevanceSettings
-from evaluation.metrics.names import DEFAULT_METRICS
+from evaluation.evaluation_input import EvaluationInput, RelevanceSettings
+from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.scores import evaluate_by_score
 from index.backend import CollectionBackend
@@ -38,12 +38,12 @@ def evaluate_rankings(
     *As served* is the list that a search returns: a document that the search does not find, having
     no word of the query, is not in it. Documents of equal score are tied. By ``hamming`` and
     ``asymmetric`` every document is found; of the other rankings the first :data:`DEPTH` hits are
-    looked at. What is relevant is as in :func:`evaluation.evaluate.evaluate_collection`.
+    looked at. What is relevant is as in :func:`evaluation.retrieval.evaluate_collection`.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
         EvaluationError: if the collection was written to meanwhile; or as
-            :func:`evaluation.evaluate.evaluate_collection`.
+            :func:`evaluation.retrieval.evaluate_collection`.
         InputError: if there is no such ranking, or a query is nothing that it takes.
     """
     names = list(dict.fromkeys(rankings))

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from encoder.encoder import Inputs
-from evaluation.blocks import row_blocks
 from evaluation.result import EvaluationError
+from evaluation.row_blocks import row_blocks
 
 LabelSet = tuple[str, ...]
 """The tags of one query or document; one for a single-label corpus, none where it has no label."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.metrics.lists import RankedLists, measure
-from evaluation.metrics.names import DEFAULT_METRICS, MetricError, parse_metrics
+from evaluation.metrics.metric_names import DEFAULT_METRICS, MetricError, parse_metrics
 from evaluation.qrels import name_some
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.ties.expectation import TieGroups, best, expect, worst

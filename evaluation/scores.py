@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.metrics.lists import RankedLists, measure
-from evaluation.metrics.names import DEFAULT_METRICS, Metric, MetricError, parse_metrics
+from evaluation.metrics.metric_names import DEFAULT_METRICS, Metric, MetricError, parse_metrics
 from evaluation.relevance import Ids, LabelSet, Relevance, check_labels, relevance_by_label
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.ties.expectation import Counts, TieGroups, best, expect, worst

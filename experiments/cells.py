@@ -16,9 +16,9 @@ from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from evaluation.baselines import tfidf_cosine
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
-from evaluation.evaluate import evaluate_encoder
 from evaluation.result import Evaluation
-from experiments.records import Record
+from evaluation.retrieval import evaluate_encoder
+from experiments.result_tables import Record
 from training.data import TrainingData, gather
 from training.linear_codes import train_linear
 from training.pipeline import is_trained_on

@@ -16,7 +16,7 @@ import httpx
 
 from hummingbit import answers
 from hummingbit.answers import CodeFormat
-from hummingbit.files import async_chunks_of, chunks_of
+from hummingbit.file_chunks import async_chunks_of, chunks_of
 
 Answer = TypeVar("Answer")
 

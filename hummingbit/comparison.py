@@ -14,7 +14,7 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.analyzers import is_spaceless
-from evaluation.collection import RelevanceSettings
+from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
 from index.backend import CollectionBackend
 from index.labels import labels_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from corpus.layout import Layout
 from encoder.encoder import Encoder
-from evaluation.collection import RelevanceSettings
-from evaluation.metrics.names import DEFAULT_METRICS
-from evaluation.reports.job import read_shown, run_job
+from evaluation.evaluation_input import RelevanceSettings
+from evaluation.metrics.metric_names import DEFAULT_METRICS
+from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import Report
 from hummingbit.encoders import install_encoder
 from hummingbit.hits import Hits

@@ -21,8 +21,8 @@ from encoder.artifact import install_artifact
 from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
-from evaluation.evaluate import evaluate_codes
 from evaluation.relevance import LabelSet
+from evaluation.retrieval import evaluate_codes
 from hummingbit.inputs import label_sets, texts_of
 from training.data import TrainingData
 from training.linear_codes import LINEAR_METHODS, train_linear

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from hummingbit import answers
 from hummingbit.calls import Call, ServiceError, collection_path, given
-from hummingbit.files import sha256_of
+from hummingbit.file_chunks import sha256_of
 
 IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05

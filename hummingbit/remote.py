@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.document import Document
-from evaluation.collection import RelevanceSettings
-from evaluation.evaluate import Stored
+from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import DEPTH, QUERIES_AT_ONCE
-from evaluation.reports.job import Job
+from evaluation.reports.collection_report import Job
 from evaluation.reports.report import ReportError, parse_report
 from evaluation.result import Evaluation, EvaluationError
+from evaluation.retrieval import Stored
 from evaluation.scores import evaluate_by_score
 from hummingbit.answers import Ranking, StoredDocument
 from hummingbit.calls import ServiceError

@@ -33,8 +33,8 @@ from training.models.export import to_encoder
 from training.models.relaxed_bits import relaxed_bits, relaxed_hamming
 from training.objectives.autoencoder import AutoencoderLoss
 from training.objectives.dissimilarity import cosine_dissimilarity
-from training.objectives.transfer import transfer_objective
 from training.objectives.transfer_baselines import HintLoss
+from training.objectives.transfer_objectives import transfer_objective
 from training.pipeline import (
     Split,
     Trained,

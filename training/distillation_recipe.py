@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from training.recipe import analyzer_setting, check_settings, setting
 
 OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd")
-"""The names that :func:`training.objectives.transfer.transfer_objective` knows."""
+"""The names that :func:`training.objectives.transfer_objectives.transfer_objective` knows."""
 
 
 @dataclass(frozen=True)

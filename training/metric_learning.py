@@ -1,7 +1,7 @@
 """From documents and how alike they are to an encoder: ``hummingbit train metric``.
 
-What is asked of codes is one of :data:`training.objectives.metric.OBJECTIVES`, how alike documents
-are the matter of :mod:`training.similarities.pairs`.
+:data:`training.objectives.metric_objectives.OBJECTIVES` are the objectives, and
+:mod:`training.similarities.pairs` says how alike documents are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from training.metric_recipe import MetricRecipe
 from training.models.autoencoders import EncoderNetwork, Shape
 from training.models.batches import SparseBatch, TrainingInputs
 from training.models.export import to_encoder
-from training.objectives.metric import DISTANCES, OBJECTIVES, MetricBatch
+from training.objectives.metric_objectives import DISTANCES, OBJECTIVES, MetricBatch
 from training.pipeline import (
     Split,
     Trained,

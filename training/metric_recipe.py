@@ -12,7 +12,7 @@ OBJECTIVES: Mapping[str, str] = {
     "generative-similarity": "pairs as near as they are likely to be of one source",
     "riemannian-potato": "classes within so many deviations of their means, others beyond",
 }
-"""What each objective asks of codes, by name; :mod:`training.objectives.metric` has the code."""
+"""What each objective asks of codes, by name (:mod:`training.objectives.metric_objectives`)."""
 
 SIMILARITIES: Mapping[str, str] = {
     "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",

@@ -18,8 +18,8 @@ from encoder.encoder import Encoder, Features
 from encoder.features import Floats, VectorFeatures
 from encoder.manifest import LABELLED_IDS, METRICS
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
-from evaluation.evaluate import evaluate_encoder
 from evaluation.relevance import Labelled
+from evaluation.retrieval import evaluate_encoder
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.soft_labels.fair_classifier import fit_classifier
 from training.text_features import fit_text_features

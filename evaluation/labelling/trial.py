@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoder.encoder import Encoder
-from evaluation.evaluate import evaluate_encoder
 from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
+from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import permutation_test
 
 TRIAL_METRICS = ("P@10", "mAP@100")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.metrics.names import Kind, Metric
+from evaluation.metrics.metric_names import Kind, Metric
 
 Relevant = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]

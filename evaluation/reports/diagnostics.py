@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from encoder.codes import Codes, unpack_codes
-from evaluation.blocks import row_blocks
 from evaluation.relevance import Ids, LabelSet, Relevance
 from evaluation.reports.report import Bucket, ClassFigures
 from evaluation.result import PerQuery
+from evaluation.row_blocks import row_blocks
 from evaluation.ties.distance_counts import DistanceCounts
 
 MAX_TEXT = 200

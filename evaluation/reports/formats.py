@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluation.reports.collection_report import Job
 from evaluation.reports.html import to_html
-from evaluation.reports.job import Job
 from evaluation.reports.junit import to_junit
 from evaluation.reports.markdown import to_markdown
 from evaluation.reports.report import Report, write_report

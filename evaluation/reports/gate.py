@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evaluation.metrics.names import MetricError, parse_metric
+from evaluation.metrics.metric_names import MetricError, parse_metric
 from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.significance.resampling import Comparison, compare
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evaluation.metrics.names import dialects
+from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.plots import ACCENT, INK, LINE, MUTED, SECOND, PlotError, draw_plots
 from evaluation.reports.report import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.metrics.names import dialects
+from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.report import Report
 

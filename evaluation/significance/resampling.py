@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.blocks import row_blocks
 from evaluation.result import EvaluationError, PerQuery
+from evaluation.row_blocks import row_blocks
 
 Floats = npt.NDArray[np.float64]
 Alternative = Literal["two-sided", "less", "greater"]

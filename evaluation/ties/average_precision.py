@@ -36,7 +36,7 @@ class _Groups(NamedTuple):
 def expected_average_precision_at_k(
     n_at_distance: Counts, relevant_at_distance: Counts, k: int
 ) -> npt.NDArray[np.float64]:
-    """Return the expectation of :func:`evaluation.metrics.names.average_precision`, float64[Q].
+    """Return the expectation of :func:`evaluation.metrics.lists.average_precision`, float64[Q].
 
     That metric is a sum over relevant ranks divided by the number h' of relevant documents found.
     Only the group which the list's end cuts through makes h' vary: of its n documents, r relevant,

@@ -7,8 +7,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from encoder.codes import Codes, hamming_distance
-from evaluation.blocks import row_blocks
 from evaluation.relevance import Ids, Relevance, SparseTable
+from evaluation.row_blocks import row_blocks
 from evaluation.ties.expectation import TieGroups
 
 Counts = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.metrics.lists import count_relevant
-from evaluation.metrics.names import Kind, Metric
+from evaluation.metrics.metric_names import Kind, Metric
 from evaluation.ties.average_precision import (
     expected_average_precision_at_k,
     expected_average_precision_trec,

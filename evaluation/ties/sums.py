@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.blocks import row_blocks
 from evaluation.metrics.lists import cumulated_discounts, divide, ideal_gain
+from evaluation.row_blocks import row_blocks
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

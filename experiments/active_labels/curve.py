@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from evaluation.evaluate import evaluate_encoder
 from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS
+from evaluation.retrieval import evaluate_encoder
 from experiments.active_labels.choosing import kept_order
 from experiments.cells import read_split
 from experiments.drawings import new_drawing, save_drawing
-from experiments.records import (
+from experiments.result_tables import (
     Record,
     format_mean,
     group,

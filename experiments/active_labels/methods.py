@@ -17,7 +17,7 @@ from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import METHODS
 from experiments.active_labels.choosing import label_order, places_of
 from experiments.cells import read_split
-from experiments.records import (
+from experiments.result_tables import (
     Record,
     group,
     mean_and_deviation,

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from corpus.readers import read_documents
 from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows, gather
 from training.loop import Schedule, fit
 from training.objectives.continuous_histogram import continuous_histogram_loss, histogram_loss

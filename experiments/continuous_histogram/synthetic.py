@@ -20,7 +20,7 @@ from torch import Tensor
 
 from experiments.drawings import new_drawing, save_drawing
 from experiments.kept import Tensors, kept
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.objectives.continuous_histogram import continuous_histogram_loss, pair_histogram
 
 BINS = 51

@@ -41,7 +41,7 @@ from experiments.generative_similarity.picture_encoders import (
     train_encoder,
 )
 from experiments.kept import Tensors, kept
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.loop import Schedule
 from training.similarities.program_kernel import ProgramKernel
 

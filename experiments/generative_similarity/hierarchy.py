@@ -35,7 +35,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     supervised_contrastive_loss,
 )
 from experiments.kept import Tensors, kept
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.data import Rows, TrainingData
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import kernel_triplet_loss

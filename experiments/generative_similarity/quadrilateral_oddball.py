@@ -51,7 +51,7 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     placed,
 )
 from experiments.kept import Tensors, kept
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.loop import Schedule
 from training.similarities.generative_models import BetaBernoulli
 

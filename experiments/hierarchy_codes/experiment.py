@@ -22,11 +22,11 @@ import numpy as np
 
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
-from evaluation.evaluate import evaluate_encoder
+from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import read_split
 from experiments.parts import add_run_options
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.data import TrainingData
 from training.metric_learning import train_metric
 from training.metric_recipe import MetricRecipe

@@ -25,10 +25,10 @@ from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import trained_encoder
-from experiments.judged_queries import rankings
-from experiments.judged_queries.rankings import STEMS, WORDS, Scores
+from experiments.judged_queries import compared_rankings
+from experiments.judged_queries.compared_rankings import STEMS, WORDS, Scores
 from experiments.parts import add_run_options
-from experiments.records import Record, print_table, write_records
+from experiments.result_tables import Record, print_table, write_records
 from training.data import TrainingData, gather
 from training.linear_codes import LINEAR_METHODS
 from training.recipe import METHODS, LinearRecipe, Recipe
@@ -124,12 +124,12 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
 def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores]]:
     """Yield the name of each ranking and its scores."""
     queries, documents = corpus.queries, corpus.documents
-    lexical = rankings.bm25(queries, documents, STEMS)
-    yield "bm25", rankings.bm25(queries, documents, WORDS)
+    lexical = compared_rankings.bm25(queries, documents, STEMS)
+    yield "bm25", compared_rankings.bm25(queries, documents, WORDS)
     yield BASELINE, lexical
-    yield "tf-idf, stems", rankings.tfidf(queries, documents, STEMS)
+    yield "tf-idf, stems", compared_rankings.tfidf(queries, documents, STEMS)
     for n_bits in args.bits:
-        by_distance, real = rankings.itq_of_lsa(queries, documents, n_bits, seed=0)
+        by_distance, real = compared_rankings.itq_of_lsa(queries, documents, n_bits, seed=0)
         yield from _ways(f"itq of lsa {n_bits}", by_distance, real, lexical, args.weight)
     for method in args.methods:
         for n_bits in args.bits:
@@ -143,7 +143,7 @@ def _of_codes(
     queries, documents = corpus.queries, corpus.documents
     for seed, encoder in enumerate(encoders):
         run = name if len(encoders) == 1 else f"{name}, seed {seed}"
-        by_distance, real = rankings.of_codes(encoder, queries, documents)
+        by_distance, real = compared_rankings.of_codes(encoder, queries, documents)
         yield from _ways(run, by_distance, real, lexical, weight)
 
 
@@ -152,7 +152,7 @@ def _ways(
 ) -> Iterator[tuple[str, Scores]]:
     yield f"{name}, hamming", by_distance
     yield f"{name}, asymmetric", real
-    yield f"{name}, hybrid", rankings.hybrid(lexical, real, weight)
+    yield f"{name}, hybrid", compared_rankings.hybrid(lexical, real, weight)
 
 
 def _encoder(

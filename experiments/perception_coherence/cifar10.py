@@ -38,7 +38,7 @@ from experiments.perception_coherence.image_training import (
     train_teacher,
     transfer,
 )
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.objectives.perception_coherence import global_perception_coherence
 
 COHERENCE = "perception-coherence"

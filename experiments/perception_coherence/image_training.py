@@ -23,8 +23,8 @@ from experiments.perception_coherence.image_networks import (
 )
 from training.checkpoint import Checkpoint
 from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
-from training.objectives.transfer import transfer_objective
 from training.objectives.transfer_baselines import soft_label_loss
+from training.objectives.transfer_objectives import transfer_objective
 
 SOFT_LABELS = "kd"
 _PADDING = 4

@@ -23,7 +23,7 @@ from experiments.perception_coherence.text_students import (
     student_of,
     text_recipe,
 )
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.distillation_recipe import DistillationRecipe
 from training.pipeline import is_trained_on
 from training.recipe import Recipe

@@ -17,7 +17,7 @@ import numpy as np
 
 from encoder.codes import Codes, pack_bits
 from evaluation.baselines import tfidf_cosine
-from evaluation.evaluate import evaluate_codes
+from evaluation.retrieval import evaluate_codes
 from evaluation.scores import evaluate_scores
 from experiments.perception_coherence.text_corpora import (
     TaughtCorpus,
@@ -32,7 +32,7 @@ from experiments.perception_coherence.text_students import (
     student_of,
     text_recipe,
 )
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.distillation_recipe import OBJECTIVES
 from training.linear_codes import LINEAR_METHODS
 from training.teacher_agreement import agreement

@@ -13,7 +13,7 @@ from typing import Any
 
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import student_of
-from experiments.records import Record, print_table, write_records
+from experiments.result_tables import Record, print_table, write_records
 from training.distillation_recipe import OBJECTIVES, DistillationRecipe
 
 START: dict[str, Any] = {

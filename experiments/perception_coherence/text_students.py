@@ -11,10 +11,10 @@ from typing import Any
 
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
-from evaluation.evaluate import evaluate_encoder
 from evaluation.result import Evaluation
+from evaluation.retrieval import evaluate_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus
-from experiments.records import Record
+from experiments.result_tables import Record
 from training.distillation import distill
 from training.distillation_recipe import DistillationRecipe
 from training.pipeline import is_trained_on

@@ -23,7 +23,7 @@ from torch import Tensor
 from experiments.kept import Tensors, kept
 from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.objectives.dissimilarity import euclidean_dissimilarity
 from training.objectives.perception_coherence import (
     global_perception_coherence,

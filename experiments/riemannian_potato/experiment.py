@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.drawings import new_drawing, save_drawing
 from experiments.parts import add_plot_option, add_run_options
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.recipe import RecipeError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.records import format_mean, print_table
+from experiments.result_tables import format_mean, print_table
 from experiments.ssb_vae.held_out import Judge
 from training.recipe import Recipe
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.records import Record, group
+from experiments.result_tables import Record, group
 
 
 def plot_curves(path: Path, records: Sequence[Record], figure: str, title: str) -> None:

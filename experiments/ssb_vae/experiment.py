@@ -29,7 +29,7 @@ from experiments.cells import (
 )
 from experiments.parts import add_run_options
 from experiments.processes import map_runs
-from experiments.records import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.presets import SHIPPED, read_preset

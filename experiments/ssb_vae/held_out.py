@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.cells import kind_of, read_split
 from experiments.processes import map_runs
-from experiments.records import Record, read_records, write_records
+from experiments.result_tables import Record, read_records, write_records
 from training.recipe import Recipe
 from training.semi_supervised import train
 

@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 from experiments.cells import kind_of
-from experiments.records import Record, format_mean, print_table
+from experiments.result_tables import Record, format_mean, print_table
 from experiments.ssb_vae.held_out import Judge
 from experiments.ssb_vae.presets import write_preset
 from training.recipe import METHODS, Recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
+from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
 from index.folder.aliases import AddAlias, AliasAction, RemoveAlias
 
 

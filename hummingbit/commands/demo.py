@@ -16,14 +16,14 @@ from evaluation.classifier_baseline import (
     behind_classifier,
     classifier_baseline,
 )
-from evaluation.collection import RelevanceSettings
-from evaluation.evaluate import evaluate_collection
-from evaluation.metrics.names import DEFAULT_METRICS
+from evaluation.evaluation_input import RelevanceSettings
+from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.qrels import relevance_by_qrels
 from evaluation.rankings import evaluate_rankings
 from evaluation.result import Evaluation
+from evaluation.retrieval import evaluate_collection
 from evaluation.scores import evaluate_by_score
-from hummingbit.commands.tables import timed_stage
+from hummingbit.commands.printing import timed_stage
 from index.backend import CollectionBackend
 from index.bulk.ingest import ingest
 from index.data_folder import DataFolder

@@ -15,7 +15,7 @@ from hummingbit.commands.options import (
     check_out,
     read,
 )
-from hummingbit.commands.tables import print_trained
+from hummingbit.commands.printing import print_trained
 from training.data import gather
 from training.distillation_recipe import DistillationRecipe
 

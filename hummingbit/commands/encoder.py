@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
-from hummingbit.commands.opening import add_url, service_at
+from hummingbit.commands.data_folder_options import add_url, service_at
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.folder.names import NAME, check_name
 

@@ -7,16 +7,16 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from evaluation.evaluate import evaluate_encoder
 from evaluation.reports.compare import to_evaluation
 from evaluation.reports.metric_table import format_probability
 from evaluation.result import Evaluation
+from evaluation.retrieval import evaluate_encoder
 from evaluation.runs import evaluate_run
 from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics, find_qrels
 from hummingbit.commands.options import SOURCE_HELP, OptionError, read, write_text
-from hummingbit.commands.tables import print_figures
+from hummingbit.commands.printing import print_figures
 from index.data_folder import DataFolder
 from training.data import gather
 

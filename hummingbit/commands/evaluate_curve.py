@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
-from evaluation.evaluate import evaluate_encoder
-from evaluation.metrics.names import parse_metric
+from evaluation.metrics.metric_names import parse_metric
 from evaluation.reports.plots import draw_label_curve
+from evaluation.retrieval import evaluate_encoder
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
 from training.data import TrainingData, gather
 from training.recipe import Recipe

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from hummingbit.commands.opening import Actions, add_action, open_folder
+from hummingbit.commands.data_folder_options import Actions, add_action, open_folder
 from index.bulk.duplicates import Likeness, find_duplicates
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hummingbit.commands.opening import service_at
+from hummingbit.commands.data_folder_options import service_at
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.sending import BATCH, send_sources
 from index.errors import UnknownDocument

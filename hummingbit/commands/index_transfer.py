@@ -15,9 +15,15 @@ from tqdm import tqdm
 
 from corpus.lines import open_bytes
 from encoder.files import replacing
+from hummingbit.commands.data_folder_options import (
+    Actions,
+    add_action,
+    add_url,
+    open_folder,
+    service_at,
+)
 from hummingbit.commands.index_remotely import fill
 from hummingbit.commands.index_report import print_ingested
-from hummingbit.commands.opening import Actions, add_action, add_url, open_folder, service_at
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.sending import send
 from index.bulk.export_format import Export, write_export

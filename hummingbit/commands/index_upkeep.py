@@ -7,7 +7,13 @@ import json
 import sys
 
 from hummingbit.commands import index_remotely
-from hummingbit.commands.opening import Actions, add_action, add_folder, add_url, open_folder
+from hummingbit.commands.data_folder_options import (
+    Actions,
+    add_action,
+    add_folder,
+    add_url,
+    open_folder,
+)
 from hummingbit.commands.options import OptionError
 from index.rankings.protocol import RANKINGS
 

@@ -7,7 +7,7 @@ import json
 from typing import get_args
 
 from hummingbit.answers import Job, JobState
-from hummingbit.commands.opening import service_at
+from hummingbit.commands.data_folder_options import service_at
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

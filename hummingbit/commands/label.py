@@ -10,9 +10,9 @@ from pathlib import Path
 from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
+from hummingbit.commands.data_folder_options import Actions, add_action, add_url, service_at
 from hummingbit.commands.label_files import run_export, run_import
 from hummingbit.commands.label_source import label_source
-from hummingbit.commands.opening import Actions, add_action, add_url, service_at
 from hummingbit.commands.options import OptionError, add_data_dir
 from service.jobs.training_process import (
     TRAINING_FILE,

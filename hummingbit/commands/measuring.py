@@ -8,14 +8,14 @@ from typing import Any
 
 from corpus.datasets import is_judged, load_qrels
 from corpus.document import Document
-from evaluation.collection import RelevanceSettings
-from evaluation.evaluate import query_labels
-from evaluation.metrics.names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
+from evaluation.evaluation_input import RelevanceSettings
+from evaluation.metrics.metric_names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
 from evaluation.rankings import evaluate_rankings
-from evaluation.reports.job import Job, read_shown, run_job
+from evaluation.reports.collection_report import Job, read_shown, run_job
 from evaluation.result import Evaluation
+from evaluation.retrieval import query_labels
 from evaluation.trec import Qrels, read_qrels
-from hummingbit.commands.opening import add_folder, open_folder
+from hummingbit.commands.data_folder_options import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
 

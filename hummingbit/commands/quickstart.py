@@ -26,7 +26,7 @@ from hummingbit.commands.options import (
     check_writable,
     layout_of,
 )
-from hummingbit.commands.tables import timed_stage
+from hummingbit.commands.printing import timed_stage
 from hummingbit.comparison import (
     CLASSIFIER,
     Figures,

@@ -6,7 +6,7 @@ import argparse
 
 from tqdm import tqdm
 
-from hummingbit.commands.opening import add_folder, add_url, open_folder, service_at
+from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
 from index.bulk.reindex import carry_annotations, copy_following
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES

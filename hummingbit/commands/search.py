@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hummingbit.commands.opening import (
+from hummingbit.commands.data_folder_options import (
     add_filter,
     add_folder,
     add_url,

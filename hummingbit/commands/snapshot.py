@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from encoder.files import replacing
-from hummingbit.commands.opening import Actions, add_folder, add_url, open_folder, service_at
+from hummingbit.commands.data_folder_options import (
+    Actions,
+    add_folder,
+    add_url,
+    open_folder,
+    service_at,
+)
 from hummingbit.commands.options import OptionError
 from index.data_folder import DataFolder
 from index.snapshots.snapshots import Snapshot

@@ -19,7 +19,7 @@ from hummingbit.commands.options import (
     check_out,
     read,
 )
-from hummingbit.commands.tables import print_trained
+from hummingbit.commands.printing import print_trained
 from training.data import TrainingData, gather
 from training.linear_codes import train_linear
 from training.metric_recipe import MetricRecipe

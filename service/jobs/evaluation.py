@@ -6,8 +6,8 @@ from typing import Any
 
 from corpus.document import Document
 from encoder.files import replace_file
-from evaluation.collection import RelevanceSettings
-from evaluation.reports.job import read_shown, run_job
+from evaluation.evaluation_input import RelevanceSettings
+from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import write_report
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.metrics.names import MetricError
+from evaluation.metrics.metric_names import MetricError
 from evaluation.result import EvaluationError
 from index.backend import CollectionBackend
 from index.collection import Collection

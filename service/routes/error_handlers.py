@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from encoder.artifact import ArtifactError
-from evaluation.metrics.names import MetricError
+from evaluation.metrics.metric_names import MetricError
 from evaluation.result import EvaluationError
 from index.data_folder import DataFolder
 from index.errors import (

@@ -8,11 +8,11 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 
 from encoder.files import replace_file
-from evaluation.evaluate import evaluate_collection
+from evaluation.reports.collection_report import Job
 from evaluation.reports.formats import FORMATS
-from evaluation.reports.job import Job
 from evaluation.reports.plots import PlotError
 from evaluation.reports.report import parse_report
+from evaluation.retrieval import evaluate_collection
 from service.http.problems import ProblemError
 from service.http.roles import READ
 from service.http.routing import JSONRoute

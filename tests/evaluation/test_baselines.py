@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from corpus.document import Document
-from evaluation import blocks
+from evaluation import row_blocks
 from evaluation.baselines import logistic_baseline, tfidf_cosine
 from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
@@ -41,7 +41,7 @@ def test_words_that_no_document_has_tie_everything() -> None:
 
 def test_tfidf_cosine_is_the_cosine_of_weighted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     database, queries = topic_documents(60), topic_documents(12, seed=1)
-    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(row_blocks, "BLOCK_ENTRIES", 100)
     found = tfidf_cosine(texts(database), texts(queries), ["P@10"])
     words = sorted({word for d in database for word in (d.text or "").split()})
 

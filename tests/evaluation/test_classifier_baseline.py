@@ -10,7 +10,7 @@ from evaluation.classifier_baseline import (
     behind_classifier,
     classifier_baseline,
 )
-from evaluation.metrics.names import DEFAULT_METRICS
+from evaluation.metrics.metric_names import DEFAULT_METRICS
 from tests.support.corpora import topic_documents, topic_vectors
 from training.data import gather
 from training.linear_codes import train_linear

@@ -13,10 +13,10 @@ import pytest
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import unpack_codes
-from evaluation.collection import RelevanceSettings
-from evaluation.evaluate import evaluate_collection
+from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
 from evaluation.result import EvaluationError
+from evaluation.retrieval import evaluate_collection
 from hummingbit.cli import main
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder

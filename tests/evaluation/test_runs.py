@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from evaluation.metrics.names import MetricError
+from evaluation.metrics.metric_names import MetricError
 from evaluation.result import EvaluationError
 from evaluation.runs import evaluate_run
 

@@ -6,8 +6,8 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.hamming import evaluate_ranking
-from evaluation.metrics.names import MetricError
+from evaluation.code_rankings import evaluate_ranking
+from evaluation.metrics.metric_names import MetricError
 from evaluation.qrels import relevance_by_qrels
 from evaluation.result import EvaluationError
 from evaluation.scores import evaluate_by_score, evaluate_scores

@@ -11,14 +11,14 @@ import torch
 
 from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
-from evaluation.evaluate import evaluate_encoder
+from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from training.checkpoint import CheckpointError
 from training.data import TrainingData, TrainingDataError, gather
 from training.distillation import DistillationLoss, distill, split_documents
 from training.distillation_recipe import OBJECTIVES, DistillationRecipe
 from training.loop import Schedule, fit
-from training.objectives import transfer
+from training.objectives import transfer_objectives
 from training.pipeline import choose_features, split
 from training.recipe import Recipe, RecipeError
 from training.teachers import Teacher, TeacherError
@@ -272,4 +272,4 @@ def test_settings_out_of_range_are_named(setting: str, value: Any, message: str)
 
 
 def test_the_recipe_knows_every_objective() -> None:
-    assert OBJECTIVES == transfer.OBJECTIVES
+    assert OBJECTIVES == transfer_objectives.OBJECTIVES

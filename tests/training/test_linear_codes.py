@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from encoder.artifact import load_encoder
 from encoder.codes import unpack_codes
 from encoder.features import TextFeatures
-from evaluation.evaluate import evaluate_encoder
+from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from training.data import TrainingDataError, gather
 from training.linear_codes import (

@@ -12,14 +12,14 @@ import torch
 from corpus.document import Document
 from encoder.artifact import load_encoder, read_labelled_ids
 from encoder.spd_features import SpdFeatures
-from evaluation.evaluate import evaluate_encoder
+from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
 from training import metric_recipe
 from training.data import TrainingData, TrainingDataError, gather
 from training.metric_learning import run_settings, train_metric
 from training.metric_recipe import MetricRecipe
-from training.objectives import metric as metric_objectives
+from training.objectives import metric_objectives
 from training.pipeline import is_trained_on
 from training.recipe import RecipeError
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from evaluation.evaluate import evaluate_codes
-from evaluation.hamming import evaluate_ranking
+from evaluation.code_rankings import evaluate_ranking
 from evaluation.metrics.lists import (
     average_precision,
     average_precision_trec,
     interpolated_average_precision,
 )
 from evaluation.qrels import relevance_by_qrels
+from evaluation.retrieval import evaluate_codes
 
 K = (1, 5, 20, 100)
 Qrels = dict[str, dict[str, int]]

@@ -17,7 +17,7 @@ from evaluation.metrics.lists import (
     reciprocal_rank,
     success_at_k,
 )
-from evaluation.metrics.names import parse_metric
+from evaluation.metrics.metric_names import parse_metric
 from tests.support.rankings import SLOW
 
 LEVELS = np.array([1, 2, 3])

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from evaluation.reports.collection_report import run_job
 from evaluation.reports.compare import compare_reports
 from evaluation.reports.gate import GateError, parse_gate
-from evaluation.reports.job import run_job
 from evaluation.reports.report import Report
 from evaluation.result import EvaluationError
 from index.data_folder import DataFolder

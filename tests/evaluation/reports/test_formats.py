@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.reports.collection_report import Job, run_job
 from evaluation.reports.compare import compare_reports
 from evaluation.reports.formats import FORMATS, write_folder
 from evaluation.reports.gate import parse_gate
-from evaluation.reports.job import Job, run_job
 from evaluation.reports.junit import to_junit
 from evaluation.reports.markdown import to_markdown
 from evaluation.reports.report import read_report

@@ -6,10 +6,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from evaluation.reports.collection_report import run_job
 from evaluation.reports.compare import compare_reports
 from evaluation.reports.gate import parse_gate
 from evaluation.reports.html import PLOTS, to_html
-from evaluation.reports.job import run_job
 from evaluation.reports.report import Report
 from index.data_folder import DataFolder
 from tests.support.chromium import NOWHERE, needs_chromium, run_chromium

@@ -18,7 +18,7 @@ from evaluation.metrics.lists import (
     measure,
     precision_at_k,
 )
-from evaluation.metrics.names import parse_metric
+from evaluation.metrics.metric_names import parse_metric
 from evaluation.ties.average_precision import expected_average_precision_at_k
 from evaluation.ties.expectation import TieGroups, best, expect, precision_within_radius, worst
 from evaluation.ties.interpolation import SAMPLES, expected_interpolated_average_precision

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from corpus.document import Document
-from evaluation.evaluate import evaluate_collection
+from evaluation.reports.collection_report import run_job
 from evaluation.reports.formats import FORMATS
-from evaluation.reports.job import run_job
 from evaluation.reports.report import parse_report
+from evaluation.retrieval import evaluate_collection
 from evaluation.trec import parse_run
 from index.data_folder import DataFolder
 from tests.support.evaluations import labelled_codes, parse_junit

@@ -10,7 +10,7 @@ import pytest
 
 from corpus.document import FIELDS
 from encoder.codes import Codes, code_from_hex, code_to_hex
-from evaluation.evaluate import evaluate_codes
+from evaluation.retrieval import evaluate_codes
 from index.engines.brute_force import BruteForceIndex
 from service.schemas.evaluations import EvaluateResponse
 from service.schemas.search import SearchResponse

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence, Sized
 import numpy as np
 
 from encoder.codes import Codes
-from evaluation.blocks import row_blocks
 from evaluation.metrics.lists import RankedLists, measure
-from evaluation.metrics.names import DEFAULT_METRICS, Metric, parse_metrics
+from evaluation.metrics.metric_names import DEFAULT_METRICS, Metric, parse_metrics
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation, EvaluationError, PerQuery
+from evaluation.row_blocks import row_blocks
 from evaluation.ties.distance_counts import DistanceCounts
 from evaluation.ties.expectation import TieGroups, best, expect, worst
 from index.engines.distinct import DistinctIndex

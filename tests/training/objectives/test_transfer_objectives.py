@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from training.objectives.perception_coherence import perception_coherence_embedding_loss
-from training.objectives.transfer import OBJECTIVES, transfer_objective
 from training.objectives.transfer_baselines import ContrastiveRepresentationLoss, relational_loss
+from training.objectives.transfer_objectives import OBJECTIVES, transfer_objective
 
 
 def batch(n: int, dimension: int) -> torch.Tensor:

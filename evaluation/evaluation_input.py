@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from encoder.codes import Codes
-from evaluation.evaluate import Stored, query_labels, relevance_in, stored_of
-from evaluation.hamming import evaluate_ranking
+from evaluation.code_rankings import evaluate_ranking
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation
+from evaluation.retrieval import Stored, query_labels, relevance_in, stored_of
 from evaluation.trec import format_run
 from index.backend import CollectionBackend
 from index.engines.distinct import DistinctIndex
@@ -23,7 +23,7 @@ from index.records import Query
 
 
 class RelevanceOptions(TypedDict):
-    """What :func:`evaluation.evaluate.evaluate_collection` takes by these names."""
+    """What :func:`evaluation.retrieval.evaluate_collection` takes by these names."""
 
     qrels: Mapping[str, Mapping[str, int]] | None
     hierarchy: bool
@@ -33,7 +33,7 @@ class RelevanceOptions(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RelevanceSettings:
-    """Which documents count as relevant; see :func:`evaluation.evaluate.evaluate_collection`."""
+    """Which documents count as relevant; see :func:`evaluation.retrieval.evaluate_collection`."""
 
     label_field: str = "label"
     qrels: Mapping[str, Mapping[str, int]] | None = None
@@ -60,7 +60,7 @@ class RelevanceSettings:
         """Return what is relevant among `stored`, and a sentence for each oddity.
 
         Raises:
-            EvaluationError, InputError: as :func:`evaluation.evaluate.relevance_in`.
+            EvaluationError, InputError: as :func:`evaluation.retrieval.relevance_in`.
         """
         return relevance_in(
             stored,
@@ -87,7 +87,7 @@ class EvaluationInput:
 
     `codes` (uint8[N, C]), `labels` and `documents` are by row of the collection, `query_labels`,
     `query_ids` and `texts` by query; `encoded` are the encoded queries. `self_rows` is as in
-    :func:`evaluation.hamming.evaluate_ranking`. `notes` has a sentence for each oddity.
+    :func:`evaluation.code_rankings.evaluate_ranking`. `notes` has a sentence for each oddity.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class EvaluationInput:
         """Read the documents and encode the queries.
 
         Raises:
-            EvaluationError, InputError: as :func:`evaluation.evaluate.evaluate_collection`.
+            EvaluationError, InputError: as :func:`evaluation.retrieval.evaluate_collection`.
         """
         self.documents = collection.contents()
         stored = stored_of(self.documents, collection.n_bits, settings.label_field)

@@ -16,8 +16,8 @@ from evaluation.classifier_baseline import (
     behind_classifier,
     classifier_of_collection,
 )
-from evaluation.collection import EvaluationInput, Hits, RelevanceSettings
-from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
+from evaluation.evaluation_input import EvaluationInput, Hits, RelevanceSettings
+from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
 from evaluation.reports.diagnostics import (
     bit_balance,
     bucket_occupancy,
@@ -67,7 +67,7 @@ def run_job(
     settings: RelevanceSettings | None = None,
     shown: Shown | None = None,
 ) -> Job:
-    """Evaluate `collection` as :func:`evaluation.evaluate.evaluate_collection` does, and report.
+    """Evaluate `collection` as :func:`evaluation.retrieval.evaluate_collection` does, and report.
 
     `shown` tells what the collection's encoder was shown; where those are labels and relevance is
     by plain labels, the classifier baseline is measured, too.

@@ -10,10 +10,10 @@ import pytest
 
 from corpus.document import Document
 from encoder.codes import code_from_hex, hamming_distance, unpack_codes
-from evaluation.collection import RelevanceSettings
-from evaluation.evaluate import evaluate_collection
-from evaluation.reports.job import Job, run_job
+from evaluation.evaluation_input import RelevanceSettings
+from evaluation.reports.collection_report import Job, run_job
 from evaluation.reports.report import ReportError, parse_report, read_report, write_report
+from evaluation.retrieval import evaluate_collection
 from evaluation.trec import parse_run
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder

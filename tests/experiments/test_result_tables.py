@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.records import group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import group, mean_and_deviation, print_table, write_records
 
 RECORDS = [
     {"method": "a", "seed": 0, "p100": 0.5},

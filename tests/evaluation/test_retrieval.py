@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex, hamming_distance
-from evaluation import blocks
-from evaluation.evaluate import evaluate_codes, evaluate_collection, evaluate_encoder
-from evaluation.metrics.names import MetricError
+from evaluation import row_blocks
+from evaluation.metrics.metric_names import MetricError
 from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
+from evaluation.retrieval import evaluate_codes, evaluate_collection, evaluate_encoder
 from index.errors import InputError
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection
@@ -212,7 +212,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["P@20", "mAP@20", "MRR", "Success@1", "mAP-trec", "mAP-11pt"]
     parts = (codes[:30], labels[:30], codes[30:], labels[30:], names)
     whole = evaluate_codes(*parts)
-    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 700)
+    monkeypatch.setattr(row_blocks, "BLOCK_ENTRIES", 700)
     cut = evaluate_codes(*parts)
     for name in whole.metrics:
         assert cut.per_query[name].tolist() == whole.per_query[name].tolist()

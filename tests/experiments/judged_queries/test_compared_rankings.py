@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
-from experiments.judged_queries import rankings
+from experiments.judged_queries import compared_rankings
 from tests.support.encoders import random_texts, text_encoder
 
 DOCUMENTS = random_texts(30, seed=1)
@@ -17,7 +17,7 @@ QUERIES = random_texts(4, seed=2)
 
 
 def test_bm25_is_the_formula() -> None:
-    found = rankings.bm25(QUERIES, DOCUMENTS, "words")
+    found = compared_rankings.bm25(QUERIES, DOCUMENTS, "words")
     counts = [Counter(text.split()) for text in DOCUMENTS]
     average = sum(one.total() for one in counts) / len(counts)
     for query, scores in zip(QUERIES, found, strict=True):
@@ -37,7 +37,7 @@ def test_scores_of_codes_are_distances_and_weighted_bits() -> None:
     bits = unpack_codes(encoder.encode(DOCUMENTS))
     asked = unpack_codes(encoder.encode_queries(QUERIES))
     distances = (asked[:, None] != bits[None]).sum(axis=2)
-    by_distance, real = rankings.of_codes(encoder, QUERIES, DOCUMENTS)
+    by_distance, real = compared_rankings.of_codes(encoder, QUERIES, DOCUMENTS)
     assert np.array_equal(by_distance, -distances)
     weights = encoder.query_weights(QUERIES).astype(np.float64)
     for query, document in [(0, 0), (1, 7), (3, 29)]:
@@ -49,7 +49,7 @@ def test_scores_of_codes_are_distances_and_weighted_bits() -> None:
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=8))
 def test_standardised_scores_keep_their_order(values: list[float]) -> None:
     scores = np.array([values])
-    found = rankings.standardize(scores)
+    found = compared_rankings.standardize(scores)
     order = np.argsort(scores[0], kind="stable")
     assert (np.diff(found[0][order]) >= -1e-9).all()
     if scores.std() > 1e-6:
@@ -59,12 +59,12 @@ def test_standardised_scores_keep_their_order(values: list[float]) -> None:
 
 def test_a_query_that_finds_nothing_by_words_is_ranked_by_the_codes_alone() -> None:
     codes = np.array([[3.0, 1.0, 2.0]])
-    found = rankings.hybrid(np.zeros((1, 3)), codes, 0.3)
+    found = compared_rankings.hybrid(np.zeros((1, 3)), codes, 0.3)
     assert np.argsort(-found[0]).tolist() == [0, 2, 1]
 
 
 def test_itq_codes_of_latent_semantics_find_a_document_by_its_own_text() -> None:
-    by_distance, real = rankings.itq_of_lsa(DOCUMENTS, DOCUMENTS, 8, seed=0)
+    by_distance, real = compared_rankings.itq_of_lsa(DOCUMENTS, DOCUMENTS, 8, seed=0)
     assert by_distance.shape == real.shape == (30, 30)
     assert (by_distance.diagonal() == 0).all()
     assert (by_distance <= 0).all()

@@ -10,8 +10,8 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes, code_from_hex
 from encoder.encoder import Encoder
-from evaluation.hamming import check_rows, evaluate_ranking
-from evaluation.metrics.names import DEFAULT_METRICS, parse_metrics
+from evaluation.code_rankings import check_rows, evaluate_ranking
+from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
 from evaluation.qrels import duplicates, name_some, relevance_by_qrels
 from evaluation.relevance import (
     Ids,
@@ -46,8 +46,8 @@ def evaluate_codes(
     with `hierarchy`, by the depth of the common prefix of their tags, from the depth
     `relevant_from` on; see :mod:`evaluation.relevance`. A document of the database may be without
     labels: it is ranked, and relevant to nothing. `self_rows` is as in
-    :func:`evaluation.hamming.evaluate_ranking`; without it a query that also is a document of the
-    database finds itself.
+    :func:`evaluation.code_rankings.evaluate_ranking`; without it a query that also is a document
+    of the database finds itself.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evaluation.classifier_baseline import behind_classifier
-from evaluation.metrics.names import dialects
+from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
 from evaluation.result import Evaluation

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from corpus.document import Document
-from evaluation.evaluate import evaluate_encoder
+from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_vectors
 from training.data import TrainingDataError, gather
 from training.metric_learning import train_metric, tree_similarities
 from training.metric_recipe import MetricRecipe
 from training.objectives.generative_similarity import kernel_pair_loss, kernel_triplet_loss
-from training.objectives.metric import DISTANCES, GenerativeSimilarity, MetricBatch
+from training.objectives.metric_objectives import DISTANCES, GenerativeSimilarity, MetricBatch
 from training.recipe import RecipeError
 from training.similarities.label_tree import dotted_tree, read_tree
 
