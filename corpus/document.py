@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from common.errors import InputError
 from corpus.matrices import upper_triangle
 
 Vector = npt.NDArray[np.float32]
@@ -21,12 +22,8 @@ FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
 CONTENT_FIELDS = ("text", "vector", "code")
 
 
-class DocumentError(ValueError):
+class DocumentError(InputError):
     """A record breaks a rule; `field` names the part of it that does."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from common.errors import HummingbitError
 from corpus.rows import BadLine, ReadError, Row
 
 # The longest text that a document can hold, written as JSON escapes, and room for its payload.
@@ -29,7 +30,7 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
-class LineError(ValueError):
+class LineError(HummingbitError, ValueError):
     """One line cannot be taken; the lines after it can."""
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from common.errors import HummingbitError
 
-class ReadError(ValueError):
+
+class ReadError(HummingbitError, ValueError):
     """A source cannot be read; the message names the file, the line where there is one, and why."""
 
 

@@ -2,6 +2,7 @@
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY common common
 COPY corpus corpus
 COPY encoder encoder
 COPY evaluation evaluation

@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple
 
 import Stemmer
 
+from common.errors import HummingbitError
 from encoder.characters import SPACED, SPACELESS, character_class
 
 # Words of two characters or more, digits and underscores included, as scikit-learn splits them.
@@ -52,7 +53,7 @@ MOST_MARKS = 64
 GRAM_MARK = "~"
 
 
-class AnalyzerError(ValueError):
+class AnalyzerError(HummingbitError, ValueError):
     """No analyzer has such a name."""
 
 

@@ -27,13 +27,14 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
+from common.errors import HummingbitError
+from common.files import read_regular_file, replace_folder
 from encoder.analyzers import Analyzer
 from encoder.artifact_contents import artifact_contents, as_inputs
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Features, Inputs, Layer
 from encoder.features import Floats, TextFeatures, VectorFeatures
-from encoder.files import read_regular_file, replace_folder
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
@@ -53,7 +54,7 @@ MAX_FILE_BYTES = 4 << 30
 MAX_MANIFEST_BYTES = 16 << 20
 
 
-class ArtifactError(ValueError):
+class ArtifactError(HummingbitError, ValueError):
     """A folder is not an intact encoder artifact, or one cannot be written there."""
 
 

@@ -11,6 +11,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from common.errors import InputError
+
 Codes = npt.NDArray[np.uint8]
 """Packed codes, shape ``(N, code_size)``."""
 
@@ -21,15 +23,22 @@ MIN_BITS = 8
 MAX_BITS = 1024
 
 
+class CodeError(InputError):
+    """A code, or the length of codes, cannot be."""
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.reason}"
+
+
 def check_n_bits(n_bits: int) -> int:
     """Return `n_bits` if codes can be that long.
 
     Raises:
-        ValueError: unless `n_bits` is a multiple of 8 from 8 to 1024.
+        CodeError: unless `n_bits` is a multiple of 8 from 8 to 1024.
     """
     if n_bits % 8 or not MIN_BITS <= n_bits <= MAX_BITS:
-        message = f"n_bits is {n_bits}; it must be a multiple of 8 from {MIN_BITS} to {MAX_BITS}"
-        raise ValueError(message)
+        rule = f"it must be a multiple of 8 from {MIN_BITS} to {MAX_BITS}"
+        raise CodeError("n_bits", f"is {n_bits}; {rule}")
     return n_bits
 
 
@@ -63,7 +72,7 @@ def code_from_hex(text: str, n_bits: int) -> Codes:
     """Read one packed code of `n_bits` bits from `text`; the inverse of :func:`code_to_hex`.
 
     Raises:
-        ValueError: if `text` is not exactly ``n_bits / 4`` hexadecimal digits.
+        CodeError: if `text` is not exactly ``n_bits / 4`` hexadecimal digits.
     """
     try:
         raw = bytes.fromhex(text) if text.isascii() and text.isalnum() else b""
@@ -71,6 +80,6 @@ def code_from_hex(text: str, n_bits: int) -> Codes:
         raw = b""
     if len(raw) * 8 != n_bits:
         shown = text if len(text) <= 40 else text[:40] + "…"
-        message = f"code {shown!a} is not {n_bits // 4} hexadecimal digits ({n_bits} bits)"
-        raise ValueError(message)
+        rule = f"{n_bits // 4} hexadecimal digits ({n_bits} bits)"
+        raise CodeError("code", f"{shown!a} is not {rule}")
     return np.frombuffer(raw, dtype=np.uint8)

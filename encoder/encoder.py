@@ -12,15 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from common.errors import InputError
 from encoder.codes import Codes, pack_bits
-from encoder.features import (
-    Floats,
-    InputError,
-    QueryTerms,
-    SparseRows,
-    TextFeatures,
-    VectorFeatures,
-)
+from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures, VectorFeatures
 from encoder.spd_features import SpdFeatures
 
 # Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
@@ -111,8 +105,8 @@ class Encoder:
                 definite matrix and does not.
         """
         if len(vector) != self.dimension:
-            message = f"vector: has {len(vector)} numbers; it must have {self.dimension}"
-            raise InputError(message)
+            reason = f"has {len(vector)} numbers; it must have {self.dimension}"
+            raise InputError("vector", reason)
         if isinstance(self.features, SpdFeatures):
             self.features.matrices(vector[None])
 

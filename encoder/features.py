@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from common.errors import InputError
 from encoder.analyzers import PIECE, WORDS, Analyzer, with_runs_of_words
 from encoder.spelling import Speller
 
@@ -44,10 +45,6 @@ class TextRow(NamedTuple):
     """``[M]``, ascending: the terms of the text that are in the vocabulary."""
     values: Floats
     """``[M]``"""
-
-
-class InputError(ValueError):
-    """An encoder was given something it cannot encode."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ class TextFeatures:
 
     def _check(self, texts: Sequence[str]) -> None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise InputError("text: this encoder takes a sequence of strings")
+            raise InputError("text", "this encoder takes a sequence of strings")
 
     def _term_lists(self, text: str) -> Iterable[list[str]]:
         """Return the terms of a text, of a long one in several lists."""
@@ -240,11 +237,11 @@ def check_vectors(vectors: Floats, dimension: int) -> Floats:
     if rows.ndim != 2 or rows.shape[1] != dimension or rows.dtype.kind not in "fiu":
         expected = f"this encoder takes vectors of {dimension} numbers"
         length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
-        raise InputError(f"vector: {length}; {expected}")
+        raise InputError("vector", f"{length}; {expected}")
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)
     if not np.isfinite(rows).all():
-        raise InputError("vector: holds NaN or infinity; every number must be finite")
+        raise InputError("vector", "holds NaN or infinity; every number must be finite")
     return rows
 
 

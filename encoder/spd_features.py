@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from encoder.features import Floats, InputError, check_vectors
+from common.errors import InputError
+from encoder.features import Floats, check_vectors
 
 Matrices = npt.NDArray[np.float64]
 """Symmetric positive definite matrices, shape ``(N, n, n)``."""
@@ -81,7 +82,7 @@ class SpdFeatures:
             least = float(np.linalg.eigvalsh(matrices).min())
             what = f"the upper triangle of a positive definite {self.order} × {self.order} matrix"
             found = f"its least eigenvalue is {least:.3g}; every one must be above 0"
-            raise InputError(f"vector: is not {what}: {found}") from None
+            raise InputError("vector", f"is not {what}: {found}") from None
         return matrices
 
 

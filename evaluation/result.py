@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from common.errors import HummingbitError
+
 PerQuery = npt.NDArray[np.float64]
 """One value of a metric for each query, shape ``(Q,)``."""
 
 
-class EvaluationError(ValueError):
+class EvaluationError(HummingbitError, ValueError):
     """The queries or the database cannot be evaluated; the message says what would be right."""
 
 

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from common.errors import HummingbitError
 from hummingbit import answers
 from hummingbit.answers import CodeFormat
 from hummingbit.file_chunks import async_chunks_of, chunks_of
@@ -29,7 +30,7 @@ FIRST_WAIT = 0.2
 LONGEST_WAIT = 30.0
 
 
-class ServiceError(RuntimeError):
+class ServiceError(HummingbitError, RuntimeError):
     """A service refused, failed or cannot be reached; the message says which and why.
 
     `status` and `code` are those of its answer, None where there was none; `errors` point to what

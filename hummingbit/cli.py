@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import hummingbit
+from common.errors import HummingbitError
 
 COMMANDS = {
     "quickstart": "look at a file, train codes on it, compare rankings, and serve a search",
@@ -40,6 +41,7 @@ COMMANDS = {
     "reproduce": "rerun an experiment of a paper beside its printed figures",
 }
 PACKAGES = (
+    "common",
     "corpus",
     "encoder",
     "evaluation",
@@ -71,11 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cure = f"training needs {error.name}: pip install 'hummingbit[train]'"
         print(f"hummingbit: {cure}", file=sys.stderr)
         return 2
-    except Exception as error:
-        # An error that one of our packages names says what is wrong in a sentence; any other is a
-        # defect and keeps its traceback.
-        if type(error).__module__.partition(".")[0] not in PACKAGES:
-            raise
+    except HummingbitError as error:
         print(f"hummingbit: {error}", file=sys.stderr)
         return 2
     return status

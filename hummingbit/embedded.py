@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from common.errors import InputError
 from corpus.layout import Layout
 from encoder.encoder import Encoder
 from evaluation.evaluation_input import RelevanceSettings
@@ -18,7 +19,6 @@ from hummingbit.inputs import documents_of, frame, layout_of, query_of
 from hummingbit.sharing import FolderKey, acquire, borrowed, release
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.records import Hybrid, Query, Rescore, StoredDocument

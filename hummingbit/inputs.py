@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.errors import InputError
 from corpus.document import Document, DocumentError, parse_document, parse_text, parse_vector
 from corpus.layout import Layout
 from evaluation.relevance import LabelSet
-from index.errors import InputError
 from index.records import Query
 
 UNLABELLED = -1
@@ -126,8 +126,7 @@ def _document(
     try:
         return Given(parse_document(raw), has_id)
     except DocumentError as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise DocumentError(f"documents[{place}].{error.field}", message) from None
+        raise DocumentError(f"documents[{place}].{error.field}", error.reason) from None
 
 
 def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:

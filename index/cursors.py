@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from index.errors import InputError
+from common.errors import InputError
 
 _NUMBERS = struct.Struct(">dqqq")
 _DIGEST_SIZE = 8

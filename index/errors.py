@@ -4,36 +4,26 @@
 
 from __future__ import annotations
 
-
-class InputError(ValueError):
-    """A caller gave something that cannot be taken; `field` names the part of it.
-
-    `position` says which of several queries it was in.
-    """
-
-    def __init__(self, field: str, message: str, position: int | None = None) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-        self.position = position
+from common.errors import HummingbitError
 
 
-class UnknownDocument(LookupError):
+class UnknownDocument(HummingbitError, LookupError):
     """No document of the collection has the id."""
 
 
-class UnknownCollection(LookupError):
+class UnknownCollection(HummingbitError, LookupError):
     """No collection of the data folder has the name."""
 
 
-class UnknownEncoder(LookupError):
+class UnknownEncoder(HummingbitError, LookupError):
     """No encoder of the data folder has the name."""
 
 
-class CollectionExists(ValueError):
+class CollectionExists(HummingbitError, ValueError):
     """The name is taken by a collection of another kind."""
 
 
-class CollectionUnavailable(RuntimeError):
+class CollectionUnavailable(HummingbitError, RuntimeError):
     """A collection is there but cannot be opened; the message says why."""
 
 
@@ -41,7 +31,7 @@ class EncoderMismatch(CollectionUnavailable):
     """The encoder that made a collection's codes is missing, or is another one by now."""
 
 
-class StoreError(RuntimeError):
+class StoreError(HummingbitError, RuntimeError):
     """A store is damaged, locked, closed or of a format that cannot be read."""
 
 
@@ -65,11 +55,11 @@ class StoreUnavailable(StoreError):
     """The server that holds a store cannot be reached; it may be later."""
 
 
-class UnknownSnapshot(LookupError):
+class UnknownSnapshot(HummingbitError, LookupError):
     """No snapshot of the data folder has the id."""
 
 
-class SnapshotError(RuntimeError):
+class SnapshotError(HummingbitError, RuntimeError):
     """A snapshot cannot be written or read, or is not what was written."""
 
 
@@ -77,7 +67,7 @@ class InvalidSnapshot(SnapshotError):
     """A file is not a whole snapshot."""
 
 
-class DataFolderError(RuntimeError):
+class DataFolderError(HummingbitError, RuntimeError):
     """A data folder cannot be opened."""
 
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from corpus.document import Document, DocumentError, parse_text, parse_vector
+from common.errors import InputError
+from corpus.document import Document, parse_text, parse_vector
 from encoder.codes import Codes, code_from_hex, pack_bits
 from encoder.encoder import Encoder, Inputs
-from encoder.features import InputError as CannotEncode
-from index.errors import InputError, UnknownDocument
+from index.errors import UnknownDocument
 from index.records import EncodedQueries, Query
 from index.schema import Description
 
@@ -114,15 +114,14 @@ def _read(
     for position, item in enumerate(items):
         try:
             if item.code is not None:
-                codes[position] = _read_code(item.code, n_bits)
+                codes[position] = code_from_hex(item.code, n_bits)
             elif item.text is not None or item.vector is not None:
                 _check_content(item, encoder)
                 places.append(position)
-        except DocumentError as error:
-            reason = str(error).removeprefix(f"{error.field}: ")
+        except InputError as error:
             if isinstance(item, Document):
-                raise InputError(error.field, f"{reason} (document {item.id!a})") from None
-            raise InputError(error.field, reason, position) from None
+                raise InputError(error.field, f"{error.reason} (document {item.id!a})") from None
+            raise InputError(error.field, error.reason, position) from None
     return codes, places, _inputs([items[place] for place in places], encoder)
 
 
@@ -147,29 +146,17 @@ def _fill_in(
         codes[position] = known[id_]
 
 
-def _read_code(code: str, n_bits: int) -> Codes:
-    try:
-        return code_from_hex(code, n_bits)
-    except ValueError as error:
-        raise DocumentError("code", str(error).removeprefix("code ")) from None
-
-
 def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
-    """Raise DocumentError unless `encoder` takes what `item` carries."""
+    """Raise InputError unless `encoder` takes what `item` carries."""
     given = "text" if item.text is not None else "vector"
     if encoder is None:
-        raise DocumentError(given, "cannot be taken: the collection has no encoder; give a code")
+        raise InputError(given, "cannot be taken: the collection has no encoder; give a code")
     if given != encoder.kind:
-        raise DocumentError(
-            given, f"cannot be taken: the collection's encoder takes {encoder.kind}s"
-        )
+        raise InputError(given, f"cannot be taken: the collection's encoder takes {encoder.kind}s")
     if given == "text":
         parse_text(item.text)
         return
-    try:
-        encoder.check_vector(parse_vector(item.vector))
-    except CannotEncode as error:
-        raise DocumentError("vector", str(error).removeprefix("vector: ")) from None
+    encoder.check_vector(parse_vector(item.vector))
 
 
 def _inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:

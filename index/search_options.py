@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from common.errors import InputError
 from index.backend import MAX_K
-from index.errors import InputError
 from index.filters import Filter
 from index.rankings.protocol import (
     BM25,

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
+from common.errors import HummingbitError
 from service.settings import ENV_PREFIX, Settings
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"
@@ -25,7 +26,7 @@ OTHER_VARIABLES = {
 }
 
 
-class SettingsError(ValueError):
+class SettingsError(HummingbitError, ValueError):
     """A setting is unknown or cannot be; the message names it and where it was given."""
 
 

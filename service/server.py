@@ -16,6 +16,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from common.errors import HummingbitError
 from service.app import create_app
 from service.http.connections import Connections, accept_waiting
 from service.http.keyring import Keyring
@@ -29,7 +30,7 @@ from service.settings import Settings
 SWITCH_SECONDS = 0.0005
 
 
-class AddressError(RuntimeError):
+class AddressError(HummingbitError, RuntimeError):
     """The service cannot listen where it was told to, or must not."""
 
 

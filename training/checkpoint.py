@@ -14,11 +14,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from common.errors import HummingbitError
+
 History = list[dict[str, float]]
 """The mean of every loss term, epoch by epoch."""
 
 
-class CheckpointError(ValueError):
+class CheckpointError(HummingbitError, ValueError):
     """A checkpoint cannot be resumed from."""
 
 

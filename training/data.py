@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from common.errors import HummingbitError
 from corpus.document import Document
 from encoder.encoder import Inputs
 from evaluation.relevance import Labelled
@@ -20,7 +21,7 @@ Tags = npt.NDArray[np.bool_]
 """Which of C classes each of N documents has, ``bool[N, C]``; none for an unlabelled one."""
 
 
-class TrainingDataError(ValueError):
+class TrainingDataError(HummingbitError, ValueError):
     """Documents do not make a corpus that can be learned from."""
 
 

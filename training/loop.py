@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from common.errors import HummingbitError
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
 from training.models.batches import shuffled_batches
@@ -34,7 +35,7 @@ class BatchLoss(Protocol):
         """
 
 
-class DivergedError(RuntimeError):
+class DivergedError(HummingbitError, RuntimeError):
     """The loss is no longer a number."""
 
 
@@ -179,7 +180,7 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Opti
 DEVICES = ("cpu", "cuda")
 
 
-class DeviceError(ValueError):
+class DeviceError(HummingbitError, ValueError):
     """This machine has no such device."""
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from common.errors import HummingbitError
 from encoder.analyzers import Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
 from training import paper_weights
 
 
-class RecipeError(ValueError):
+class RecipeError(HummingbitError, ValueError):
     """A setting is out of its range."""
 
 

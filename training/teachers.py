@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from common.errors import HummingbitError
 from corpus.columns import load_arrays
 from corpus.readers import read_documents
 from encoder.artifact import load_encoder
@@ -28,7 +29,7 @@ VECTOR_FILES = (".npy", ".npz", ".parquet")
 _SHOWN_IDS = 3
 
 
-class TeacherError(ValueError):
+class TeacherError(HummingbitError, ValueError):
     """A teacher cannot be read or does not fit the corpus."""
 
 

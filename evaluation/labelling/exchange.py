@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from common.errors import InputError
 from evaluation.trec import TrecError, parse_qrels
 from index.annotations.records import (
     DocumentLabel,
@@ -25,7 +26,6 @@ from index.annotations.records import (
     parse_label,
 )
 from index.collection import Collection
-from index.errors import InputError
 
 JSONL, QRELS, QUERIES = "jsonl", "qrels", "queries"
 FORMATS = (JSONL, QRELS, QUERIES)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from common.errors import InputError
 from evaluation.labelling.places import Places, PlacesCache
 from evaluation.labelling.pooling import POOLING_METHODS, Pooled, pool
 from evaluation.labelling.sampling import METHODS, Pool, suggest
 from index.annotations.records import agreed_labels
 from index.collection import Collection
-from index.errors import InputError
 from index.labels import labels_of
 from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query, StoredDocument

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from common.errors import HummingbitError
+
 MAX_K = 10_000
 MAX_RADIUS = 1024
 DEFAULT_METRICS = ("P@100", "mAP@100")
@@ -39,7 +41,7 @@ _CUT = re.compile(r"([a-z-]+)@([1-9][0-9]{0,4})", re.ASCII)
 _RADIUS = re.compile(r"p@radius(0|[1-9][0-9]{0,3})", re.ASCII)
 
 
-class MetricError(ValueError):
+class MetricError(HummingbitError, ValueError):
     """A name is not that of a metric; the message lists what is right."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from common.errors import HummingbitError
 from evaluation.reports.report import Report
 
 ACCENT, SECOND, MUTED, INK, LINE = "#3454d1", "#e07a3f", "#a3abbd", "#2b3244", "#e6e9f0"
@@ -41,7 +42,7 @@ STYLE: dict[Any, Any] = {
 _drawing = threading.Lock()
 
 
-class PlotError(RuntimeError):
+class PlotError(HummingbitError, RuntimeError):
     """matplotlib or jinja2 is not installed; the message says how to install it."""
 
 

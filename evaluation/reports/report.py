@@ -12,13 +12,15 @@ from typing import Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from common.errors import HummingbitError
+
 SCHEMA_VERSION: Literal[1] = 1
 
 Share = list[float]
 """Values of one metric, one for each query or each k."""
 
 
-class ReportError(ValueError):
+class ReportError(HummingbitError, ValueError):
     """A file is not a report, or not one that can be used here; the message says which and why."""
 
 

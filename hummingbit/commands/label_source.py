@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from common.errors import InputError
 from evaluation.labelling.exchange import QRELS, import_records, read_qrels, read_records
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.statistics import label_statistics
@@ -21,7 +22,6 @@ from index.annotations.records import (
     now,
 )
 from index.collection import Collection
-from index.errors import InputError
 
 
 class LabelSource(Protocol):

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from common.errors import HummingbitError
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
 from encoder.artifact import check_place
@@ -31,7 +32,7 @@ FORMER_VALUES: Mapping[str, Mapping[str, str]] = {"likeness": {"predicted": "sel
 """Values of settings that the release before had, and those that replaced them."""
 
 
-class OptionError(ValueError):
+class OptionError(HummingbitError, ValueError):
     """An option cannot be followed, or not beside another; the message names it."""
 
 

@@ -15,9 +15,9 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
+from common.errors import InputError
 from hummingbit.embedded import Collection
 from hummingbit.encoders import load_encoder
-from index.errors import InputError
 from index.filter_parser import parse_filter
 from index.records import StoredDocument
 

@@ -14,10 +14,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from corpus.document import DocumentError
-from evaluation.result import EvaluationError
+from common.errors import HummingbitError
 from hummingbit.embedded import Collection
-from index.errors import InputError, StoreError
 
 MAX_HITS = 50
 """Hits of a search at most: agents read all of them."""
@@ -129,5 +127,5 @@ def _explained() -> Iterator[None]:
     """Tell the agent what is wrong with its request; any other error is a defect of ours."""
     try:
         yield
-    except (DocumentError, EvaluationError, InputError, StoreError) as error:
+    except HummingbitError as error:
         raise ToolError(str(error)) from None

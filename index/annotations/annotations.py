@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.errors import InputError
 from encoder.codes import Codes
 from index.annotations.records import DocumentLabel, Judgement
-from index.errors import InputError
 from index.generations.publication import Publication
 from index.records import StoredDocument
 from index.sqlite.annotations import JUDGEMENTS, LABELS, count_records, read_records

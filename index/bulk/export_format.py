@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
+from common.errors import InputError
 from corpus.document import Document, DocumentError, parse_document
 from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
@@ -37,7 +38,6 @@ from index.annotations.records import (
     parse_label,
 )
 from index.engines.choice import ENGINES
-from index.errors import InputError
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument
 from index.schema import AUTO

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from common.errors import InputError
 from corpus.document import Document
 from index.annotations.annotations import copy_annotations
 from index.backend import CollectionBackend
 from index.collection import Collection
-from index.errors import InputError
 from index.records import StoredDocument
 
 BATCH = 1000

@@ -9,12 +9,13 @@ from typing import BinaryIO
 
 import numpy as np
 
+from common.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
 from index.backend import CollectionBackend
 from index.bulk.export_format import Export, Header, write_export
 from index.bulk.ingest import COMMIT_SIZE, IngestReport
 from index.collection import Collection
-from index.errors import EncoderMismatch, InputError, UnknownCollection
+from index.errors import EncoderMismatch, UnknownCollection
 from index.folder.protocol import Folder
 from index.inputs import batches
 from index.records import StoredDocument

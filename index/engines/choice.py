@@ -52,11 +52,16 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
             engine, or it does not take codes of that length.
     """
     if engine not in ENGINES:
-        raise ValueError(f"engine is {engine!a}; it must be one of {', '.join(ENGINES)}")
+        raise ValueError(f"engine {unknown_engine(engine)}")
     check_codes(codes, rows)
     if engine == "auto":
         return _chosen(codes, rows)
     return Choice(MAKERS[engine](codes, rows), "It was asked for.")
+
+
+def unknown_engine(engine: str) -> str:
+    """Say which engines there are besides one that there is not."""
+    return f"is {engine[:80]!a}; it must be one of {', '.join(ENGINES)}"
 
 
 def _chosen(codes: Codes, rows: Rows) -> Choice:

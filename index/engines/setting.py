@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from index.engines.choice import build
-from index.errors import InputError
+from common.errors import InputError
+from index.engines.choice import ENGINES, build, unknown_engine
 from index.schema import AUTO
 
 
@@ -13,11 +13,10 @@ def check_engine(engine: str, n_bits: int) -> None:
     """Raise an InputError unless `engine` is one that takes codes of `n_bits`."""
     if engine == AUTO:
         return
+    if engine not in ENGINES:
+        raise InputError("engine", unknown_engine(engine))
     try:
         # Whether it takes them, the engine itself knows best.
         build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), engine)
     except ValueError as error:
-        reason = str(error)
-        if not reason.startswith("engine "):
-            reason = f"is {engine!r}, but {reason}"
-        raise InputError("engine", reason.removeprefix("engine ")) from None
+        raise InputError("engine", f"is {engine!r}, but {error}") from None

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from encoder.files import replace_file
-from index.errors import CollectionExists, DataFolderError, InputError, UnknownCollection
+from common.errors import InputError
+from common.files import replace_file
+from index.errors import CollectionExists, DataFolderError, UnknownCollection
 from index.folder.names import check_name
 
 FORMAT_VERSION = 1

@@ -8,15 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from common.errors import InputError
 from encoder.artifact import ArtifactError
-from encoder.codes import check_n_bits
+from encoder.codes import CodeError, check_n_bits
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
     EncoderMismatch,
-    InputError,
     StoreError,
     UnknownCollection,
     UnknownEncoder,
@@ -118,7 +118,8 @@ class Collections(ABC):
             raise InputError("encoder", "exactly one of encoder and n_bits must be given")
         if encoder_name is None:
             encoder = None
-            description = Description(name, _checked_n_bits(n_bits or 0), engine=engine)
+            description = Description(name, n_bits or 0, engine=engine)
+            _check_n_bits(description.n_bits)
         else:
             encoder = self._encoders.load(encoder_name)
             made_with = encoder_name, encoder.fingerprint
@@ -199,8 +200,8 @@ class Collections(ABC):
             raise EncoderMismatch(str(error)) from error
 
 
-def _checked_n_bits(n_bits: int) -> int:
+def _check_n_bits(n_bits: int) -> None:
     try:
-        return check_n_bits(n_bits)
-    except ValueError as error:
-        raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
+        check_n_bits(n_bits)
+    except CodeError as error:
+        raise InputError(error.field, error.reason) from None

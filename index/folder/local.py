@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from common.errors import InputError
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.engines.setting import check_engine
-from index.errors import CollectionUnavailable, InputError, StoreError, UnknownCollection
+from index.errors import CollectionUnavailable, StoreError, UnknownCollection
 from index.folder.collections import Collections, Hidden
 from index.folder.encoders import EncoderFolder
 from index.folder.partial import begin, remove, remove_partial, settle, settled

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from common.errors import InputError
 from encoder.encoder import Encoder
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
-from index.errors import CollectionUnavailable, InputError, SnapshotError, StoreError
+from index.errors import CollectionUnavailable, SnapshotError, StoreError
 from index.folder.collections import Collections, Hidden
 from index.folder.encoders import EncoderFolder
 from index.folder.names import NAME

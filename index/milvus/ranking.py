@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.errors import InputError
 from index.engines.protocol import Rows
-from index.errors import InputError, StoreError
+from index.errors import StoreError
 from index.milvus.catalogue import Counters
 from index.milvus.schema import to_code, to_payload, to_text
 from index.milvus.search import Band, ExactSearch, Found

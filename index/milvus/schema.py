@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
+from common.errors import InputError
 from corpus.document import MAX_ID_LENGTH, Document
 from encoder.codes import Codes, check_n_bits
-from index.errors import InputError, StoreError
+from index.errors import StoreError
 from index.milvus.cluster import Cluster
 from index.milvus.filters import filterable
 from index.records import StoredDocument

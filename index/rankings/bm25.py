@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from common.errors import InputError
 from index.engines.protocol import Rows
-from index.errors import InputError
 from index.lexical.bm25 import UNIT
 from index.lexical.index import LexicalIndex, Matches, WeighedQuery
 from index.rankings.protocol import BM25, Ranked, Scores

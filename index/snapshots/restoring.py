@@ -8,16 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from common.errors import InputError
 from encoder.artifact import ArtifactError, load_encoder
 from index.engines.setting import check_engine
-from index.errors import (
-    EncoderMismatch,
-    InputError,
-    InvalidSnapshot,
-    SnapshotError,
-    StoreError,
-    StoreFull,
-)
+from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
 from index.folder.encoders import EncoderFolder
 from index.schema import SCHEMA, Description
 from index.snapshots.contents import Contents

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
+from common.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
-from index.errors import InputError, StoreError
+from index.errors import StoreError
 from index.slices import checkpoint
 from index.sqlite.connections import in_chunks
 

@@ -14,7 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from index.errors import InputError, StoreClosed, StoreError, StoreFull
+from common.errors import InputError
+from index.errors import StoreClosed, StoreError, StoreFull
 from index.records import StoredRow
 from index.slices import checkpoint
 from index.sqlite.open_files import OpenFiles

@@ -154,7 +154,7 @@ class Database:
         try:
             self._files.check()
         except StoreReplaced as error:
-            found.append(str(error).removeprefix(f"{self.path}: "))
+            found.append(error.reason)
         return found
 
     def replaced(self) -> bool:

@@ -38,7 +38,7 @@ class OpenFiles:
             if found is None or (found.st_dev, found.st_ino) != known:
                 what = "was deleted" if found is None else "was replaced"
                 message = f"{name} {what} while it was open; restart on the right files"
-                raise StoreReplaced(f"{self._path}: {message}")
+                raise StoreReplaced(message, field=str(self._path))
             if name.endswith("-wal"):
                 self.log_bytes = found.st_size
             elif not name.endswith("-shm"):

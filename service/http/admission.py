@@ -84,9 +84,7 @@ def _unauthorized(key: str | None) -> ProblemError:
     message = "the key is unknown or was revoked"
     if key is None:
         message = "a key is required: send Authorization: Bearer KEY, or X-API-Key: KEY"
-    problem = ProblemError(401, "unauthorized", message)
-    problem.headers = {"WWW-Authenticate": CHALLENGE}
-    return problem
+    return ProblemError(401, "unauthorized", message, headers={"WWW-Authenticate": CHALLENGE})
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:

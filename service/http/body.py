@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope
 
 from service.http.body_validation import validate
 from service.http.json_parser import parse_json
-from service.http.problems import ProblemError
+from service.http.problems import ProblemError, unsupported_media_type
 from service.settings import Settings
 
 # Shorter bodies are parsed faster than they are handed to a thread.
@@ -52,9 +52,8 @@ class JSONRequest(Request):
             self._body = b"".join(chunks)
         media_type = self.headers.get("content-type", "")
         if self._body and not is_json(media_type):
-            given = f"the content type is {media_type[:80]!a}" if media_type else "there is none"
-            message = f"{given}; send the header Content-Type: application/json"
-            raise ProblemError(415, "unsupported_media_type", message)
+            wanted = "send the header Content-Type: application/json"
+            raise unsupported_media_type(media_type, wanted)
         return self._body
 
     async def json(self) -> Any:
@@ -110,9 +109,7 @@ def check_media_type(request: Request, taken: Sequence[str]) -> None:
     """Raise a ProblemError, 415, unless the body says that it is of one of the types `taken`."""
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() not in taken:
-        found = f"the content type is {given[:80]!a}" if given else "there is none"
-        message = f"{found}; send the header Content-Type: {taken[0]}"
-        raise ProblemError(415, "unsupported_media_type", message)
+        raise unsupported_media_type(given, f"send the header Content-Type: {taken[0]}")
 
 
 async def keep_body(request: Request, path: Path, about: bytes = b"") -> str:

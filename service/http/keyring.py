@@ -22,7 +22,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from encoder.files import sync_folder
+from common.errors import HummingbitError
+from common.files import sync_folder
 from service.http.roles import Role
 from service.settings import Settings
 
@@ -34,7 +35,7 @@ MAX_FILE_BYTES = 1 << 20
 KeyRole = Literal["read", "write", "admin"]
 
 
-class KeysError(ValueError):
+class KeysError(HummingbitError, ValueError):
     """The keys file cannot be read or written, or a key cannot be made or revoked."""
 
 

@@ -85,11 +85,22 @@ class ProblemError(HTTPException):
     """A request ends with this problem."""
 
     def __init__(
-        self, status: int, code: str, detail: str, errors: Sequence[FieldError] = ()
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(status, detail)
+        super().__init__(status, detail, headers)
         self.code = code
         self.errors = errors
+
+
+def unsupported_media_type(content_type: str, wanted: str) -> ProblemError:
+    """Return the problem, 415, of a body whose header Content-Type is not what is `wanted`."""
+    given = f"the content type is {content_type[:80]!a}" if content_type else "there is none"
+    return ProblemError(415, "unsupported_media_type", f"{given}; {wanted}")
 
 
 def invalid_field(message: str, *place: str | int) -> ProblemError:
@@ -111,18 +122,23 @@ def pointer(*place: str | int) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def problem_response(
-    request: Request, problem: ProblemError, extra: Mapping[str, Any] | None = None
-) -> Response:
-    """Write `problem` as the answer to `request`, with the members of `extra` besides."""
-    body: dict[str, Any] = {
+def problem_document(problem: ProblemError, path: str = "/") -> dict[str, Any]:
+    """Return the members of a problem that was met at `path`; RFC 9457."""
+    return {
         "type": f"{TYPE_PREFIX}{problem.code}",
         "title": TITLES[problem.code],
         "status": problem.status_code,
         "detail": problem.detail,
-        "instance": quote(request.scope["path"], safe=PATH_CHARACTERS, errors="replace"),
+        "instance": quote(path, safe=PATH_CHARACTERS, errors="replace"),
         "code": problem.code,
     }
+
+
+def problem_response(
+    request: Request, problem: ProblemError, extra: Mapping[str, Any] | None = None
+) -> Response:
+    """Return the response to `request` that is `problem`, with the members of `extra` besides."""
+    body = problem_document(problem, request.scope["path"])
     if request_id := request.scope.get("state", {}).get("request_id"):
         body["request_id"] = request_id
     if problem.errors:
@@ -137,16 +153,8 @@ def problem_response(
 
 
 def problem_message(status: int, code: str, detail: str) -> bytes:
-    """Return the whole HTTP answer of a problem that no application had a part in."""
-    problem = {
-        "type": f"{TYPE_PREFIX}{code}",
-        "title": TITLES[code],
-        "status": status,
-        "detail": detail,
-        "instance": "/",
-        "code": code,
-    }
-    body = json.dumps(problem)
+    """Return the whole HTTP response of a problem that no application had a part in."""
+    body = json.dumps(problem_document(ProblemError(status, code, detail)))
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         f"content-type: {MEDIA_TYPE}",

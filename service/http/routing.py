@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from service.http.admission import WITHOUT_WAITING, Turns
 from service.http.body import JSONRequest, is_json
-from service.http.problems import ProblemError
+from service.http.problems import ProblemError, unsupported_media_type
 from service.http.roles import Role, needed_role
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -72,16 +72,13 @@ def check_role(request: Request, needed: Role) -> None:
     role: Role = request.scope["state"]["role"]
     if role < needed:
         message = f"the key's role is {role.label}; this request requires {needed.label}"
-        problem = ProblemError(403, "forbidden", message)
         challenge = 'Bearer realm="hummingbit", error="insufficient_scope"'
-        problem.headers = {"WWW-Authenticate": f'{challenge}, scope="{needed.label}"'}
-        raise problem
+        headers = {"WWW-Authenticate": f'{challenge}, scope="{needed.label}"'}
+        raise ProblemError(403, "forbidden", message, headers=headers)
 
 
 def _check_no_other_type(request: Request) -> None:
     """Raise a ProblemError, 415, for a body that is not JSON where none is taken."""
     media_type = request.headers.get("content-type", "")
     if media_type and not is_json(media_type):
-        given = f"the content type is {media_type[:80]!a}"
-        message = f"{given}; this takes no body, or application/json"
-        raise ProblemError(415, "unsupported_media_type", message)
+        raise unsupported_media_type(media_type, "this takes no body, or application/json")

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.files import replace_file
 from corpus.document import Document, parse_document
 from encoder.codes import Codes
-from encoder.files import replace_file
 from index.backend import CollectionBackend
 from index.folder.protocol import Folder
 from index.inputs import batches, encode_documents, read_contents
 from service.http.json_parser import parse_json
 from service.http.problems import ProblemError
 from service.jobs.work import Progress
-from service.schemas.checks import check_fingerprint, check_id, check_text, located
+from service.schemas.checks import check_fingerprint, check_id, check_text, pointing_at
 from service.settings import Settings
 from service.write_gate import WriteGate
 
@@ -153,7 +153,7 @@ class BulkWriter:
                 record = parse_json(raw, self._limits.max_json_depth)
                 id_ = record.get("id") if isinstance(record, dict) else None
                 code = None
-                with located():
+                with pointing_at():
                     if self._options.encoder_fingerprint is not None:
                         record, code = _without_code(record, collection.n_bits)
                     document = parse_document(record)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.files import replace_file
 from corpus.document import Document
-from encoder.files import replace_file
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import write_report

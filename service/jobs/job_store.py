@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from index.errors import StoreError
 from service.jobs.records import JobRecord, NewJob, Outcome, State, now
 
 FORMAT_VERSION = 2
@@ -60,7 +61,7 @@ COLUMNS = (
 IS_FINISHED = "state IN ('done', 'failed', 'cancelled')"
 
 
-class JobStoreError(RuntimeError):
+class JobStoreError(StoreError):
     """The file of jobs cannot be read or written."""
 
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.metrics.metric_names import MetricError
-from evaluation.result import EvaluationError
+from common.errors import HummingbitError, InputError
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import (
-    CollectionExists,
-    EncoderMismatch,
-    InputError,
     InvalidSnapshot,
     SnapshotError,
-    UnknownCollection,
-    UnknownEncoder,
     UnknownSnapshot,
 )
 from index.snapshots.snapshots import Snapshot
+from service.http.errors import status_and_code
 from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from service.jobs.duplicates import CLUSTERS_FILE, list_duplicates
@@ -39,26 +34,15 @@ UPLOAD = "snapshot.tar"
 SHORT_BULK_BYTES = 1 << 20
 ALL_SHORT = 1 << 62
 
-_CODES: Mapping[type[Exception], tuple[int, str]] = {
-    UnknownCollection: (404, "unknown_collection"),
-    UnknownEncoder: (422, "unknown_encoder"),
-    UnknownSnapshot: (404, "unknown_snapshot"),
-    CollectionExists: (409, "collection_exists"),
-    EncoderMismatch: (409, "encoder_mismatch"),
-    InvalidSnapshot: (422, "invalid_snapshot"),
-    SnapshotError: (422, "snapshot_failed"),
-    EvaluationError: (422, "cannot_evaluate"),
-    MetricError: (422, "invalid_request"),
-    InputError: (422, "invalid_request"),
-}
-
 
 def explain(error: Exception) -> ProblemError | None:
     """Return the problem of a job whose request cannot be done; None of any other error."""
-    for kind, (status, code) in _CODES.items():
-        if isinstance(error, kind):
-            return ProblemError(status, code, str(error))
-    return None
+    if isinstance(error, SnapshotError) and not isinstance(error, InvalidSnapshot):
+        return ProblemError(422, "snapshot_failed", str(error))
+    found = status_and_code(error) if isinstance(error, HummingbitError) else None
+    if found is None or found[0] >= 500:
+        return None
+    return ProblemError(*found, str(error))
 
 
 def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict[str, Kind]:

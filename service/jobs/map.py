@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from encoder.files import replace_file
+from common.errors import InputError
+from common.files import replace_file
 from index.backend import CollectionBackend
 from index.bulk.code_table import CodeTable, code_table
 from index.bulk.layout import Method, Places, best_method, lay_out
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.slices import stepping_aside
 from service.jobs.work import Progress
 

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from common.errors import InputError
+from common.files import replace_file
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
-from encoder.files import replace_file
 from encoder.spd_features import SpdFeatures
 from evaluation.labelling.suggesting import known_labels
 from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
 from evaluation.relevance import Labelled
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.records import StoredDocument
 from service.jobs.reindex import reindex
 from service.jobs.training_process import DATA_FILE, TRAINING_FILE, train_in

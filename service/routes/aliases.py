@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from index.errors import CollectionExists, InputError
+from common.errors import InputError
+from index.errors import CollectionExists
 from index.folder.aliases import AddAlias, RemoveAlias
 from index.folder.names import check_name
 from service.http.problems import invalid_field
@@ -13,7 +14,7 @@ from service.http.routing import JSONRoute
 from service.routes.dependencies import CollectionOf, Folder, GateOf, render
 from service.routes.jobs import SubmitOf, accepted
 from service.schemas.aliases import Alias, AliasAction, Aliases, ChangeAliases, Reindex
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.jobs import JobInfo
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
@@ -37,8 +38,7 @@ def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
         with gate.closed():
             folder.change_aliases(actions)
     except InputError as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise invalid_field(message, "actions", error.position or 0) from None
+        raise invalid_field(error.reason, "actions", error.position or 0) from None
     return _rendered(folder)
 
 
@@ -59,7 +59,7 @@ def post_reindex(
     """
     encoder = folder.encoders.load(body.encoder)
     engine = body.engine or collection.engine_setting
-    with located():
+    with pointing_at():
         check_name(body.into, "into")
         folder.check_engine(engine, encoder.n_bits)
         if body.alias is not None:

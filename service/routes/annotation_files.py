@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 
+from common.errors import InputError
 from evaluation.labelling.exchange import (
     FORMATS,
     JSONL,
@@ -24,7 +25,6 @@ from evaluation.labelling.exchange import (
 )
 from index.annotations.records import DocumentLabel
 from index.collection import Collection
-from index.errors import InputError
 from service.http.body import check_media_type
 from service.http.problems import invalid_field
 from service.http.roles import READ

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
+from common.errors import InputError
 from evaluation.labelling.places import PlacesCache
 from index.annotations.records import ANONYMOUS, is_storable
 from index.collection import Collection
-from index.errors import InputError
 from service.http.admission import given_key
 from service.http.problems import invalid_field
 from service.jobs.kinds import local
@@ -49,13 +49,12 @@ WhoAsks = Annotated[str, Depends(_who)]
 
 
 @contextmanager
-def located_among(field: str, places: Sequence[int]) -> Iterator[None]:
+def pointing_at_places(field: str, places: Sequence[int]) -> Iterator[None]:
     """Turn what is wrong with an item into a problem that points to its place in the body."""
     try:
         yield
     except InputError as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        raise invalid_field(message, field, places[error.position or 0], error.field) from None
+        raise invalid_field(error.reason, field, places[error.position or 0], error.field) from None
 
 
 def page_of(found: Sequence[Any], limit: int) -> tuple[Sequence[Any], str | None]:

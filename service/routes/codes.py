@@ -14,7 +14,7 @@ from index.bulk.code_table import code_table
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, CollectionOf, render
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.codes import BucketPurity, CodeBucket, CodesInfo
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
@@ -67,7 +67,7 @@ def get_codes(
     The first request after a write reads all payloads, in slices between which others have their
     turn; later ones return what it found.
     """
-    with located():
+    with pointing_at():
         profile = profiles.of(collection, label_field)
     found = {**asdict(profile), "n_bits": collection.n_bits}
     found["largest"] = [

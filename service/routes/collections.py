@@ -7,9 +7,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
+from common.errors import InputError
 from corpus.document import Document
 from index.backend import CollectionBackend
-from index.errors import InputError, UnknownDocument
+from index.errors import UnknownDocument
 from service.http import roles
 from service.http.problems import MEDIA_TYPE, ProblemError, invalid_field, pointer
 from service.http.routing import JSONRoute
@@ -30,8 +31,8 @@ from service.routes.dependencies import (
 from service.routes.health import unavailable_collections
 from service.schemas.checks import (
     check_fingerprint,
-    located,
     parse_item,
+    pointing_at,
 )
 from service.schemas.collections import (
     CollectionDetail,
@@ -126,7 +127,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
 )
 def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
     """Set the ranking of searches that name none."""
-    with located():
+    with pointing_at():
         collection.set_ranking(body.ranking)
     return render(CollectionSummary(**_summary(collection)))
 

@@ -32,7 +32,7 @@ from service.routes.dependencies import (
     wants_async,
 )
 from service.routes.jobs import SubmitOf, accepted
-from service.schemas.checks import check_fingerprint, checked_filter, located
+from service.schemas.checks import check_fingerprint, checked_filter, pointing_at
 from service.schemas.documents import (
     BulkAnswer,
     Count,
@@ -105,7 +105,7 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
     cursor, size = body.cursor, 0
     while len(documents) < body.limit and size < limits.max_response_bytes // 4:
         some = min(body.limit - len(documents), SCROLLED_AT_ONCE)
-        with located():
+        with pointing_at():
             page = collection.scroll(some, cursor, filter_)
         some_more = [stored_document(one) for one in page.documents]
         documents += some_more

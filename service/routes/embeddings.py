@@ -22,7 +22,7 @@ from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits, render
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.embeddings import (
     Embedding,
     EmbeddingFormat,
@@ -86,7 +86,7 @@ def _texts(body: EmbeddingsRequest, limits: Settings) -> list[str]:
         if len(text) > limits.max_text_length:
             limit = f"at most {limits.max_text_length:,} are allowed"
             raise invalid_field(f"has {len(text):,} characters; {limit}", "input", place)
-        with located("input"):
+        with pointing_at("input"):
             parse_text(text, str(place))
     return given
 

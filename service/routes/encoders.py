@@ -13,18 +13,18 @@ from typing import Annotated
 import numpy as np
 from fastapi import APIRouter, Depends, Response
 
-from corpus.document import DocumentError, parse_text, parse_vector
+from corpus.document import parse_text, parse_vector
 from encoder.artifact import ArtifactError
 from encoder.codes import Codes, code_to_hex, unpack_codes
 from encoder.encoder import Encoder
-from encoder.features import InputError, TextFeatures
+from encoder.features import TextFeatures
 from index.data_folder import DataFolder
 from index.errors import UnknownEncoder
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits, render, without_path
-from service.schemas.checks import check_text, located
+from service.schemas.checks import check_text, pointing_at
 from service.schemas.collections import Unavailable
 from service.schemas.common import EncoderName
 from service.schemas.encoders import (
@@ -148,17 +148,14 @@ def _text(item: EncodeInput, limits: Settings, place: int) -> str:
     if item.text is None or item.vector is not None:
         raise invalid_field("must have a text and nothing else", "inputs", place)
     check_text(item.text, limits, "inputs", place)
-    with located("inputs", place):
+    with pointing_at("inputs", place):
         return parse_text(item.text)
 
 
 def _vector(item: EncodeInput, encoder: Encoder, place: int) -> np.ndarray:
     if item.vector is None or item.text is not None:
         raise invalid_field("must have a vector and nothing else", "inputs", place)
-    with located("inputs", place):
+    with pointing_at("inputs", place):
         vector = parse_vector(item.vector)
-        try:
-            encoder.check_vector(vector)
-        except InputError as error:
-            raise DocumentError("vector", str(error).removeprefix("vector: ")) from None
+        encoder.check_vector(vector)
     return vector

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
-from encoder.files import replace_file
+from common.files import replace_file
 from evaluation.reports.collection_report import Job
 from evaluation.reports.formats import FORMATS
 from evaluation.reports.plots import PlotError
@@ -28,7 +28,7 @@ from service.routes.dependencies import (
     wants_async,
 )
 from service.routes.jobs import JobsOf, SubmitOf
-from service.schemas.checks import located
+from service.schemas.checks import pointing_among
 from service.schemas.evaluations import EvaluateRequest, EvaluateResponse, EvaluationStatus
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
@@ -63,7 +63,7 @@ def post_evaluate(
         status = EvaluationStatus(id=id_, status="running", error=None, report=None)
         return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
     began = time.perf_counter()
-    with located("queries"):
+    with pointing_among("queries"):
         found = evaluate_collection(
             collection, queries, body.metrics, body.label_field, **settings.relevance
         )

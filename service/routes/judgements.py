@@ -20,12 +20,12 @@ from service.routes.annotations import (
     Person,
     WhoAsks,
     key_of,
-    located_among,
     page_of,
+    pointing_at_places,
     shown,
 )
 from service.routes.dependencies import LONG_READ, WRITE, Limits, render
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.labels import (
     AnnotationsWritten,
     JudgementPage,
@@ -73,13 +73,13 @@ def put_judgements(collection: LocalCollection, body: PutJudgements, asking: Who
     """
     judgements, removed = [], []
     for place, one in enumerate(body.judgements):
-        with located_among("judgements", [place]):
+        with pointing_at_places("judgements", [place]):
             judgement = _new_judgement(one, asking)
         if judgement is None:
             removed.append((one.query, one.id, one.who or asking))
         else:
             judgements.append((place, judgement))
-    with located_among("judgements", [place for place, _ in judgements]):
+    with pointing_at_places("judgements", [place for place, _ in judgements]):
         written = collection.annotations.set_judgements([one for _, one in judgements], removed)
     return render(AnnotationsWritten(**written._asdict()))
 
@@ -109,7 +109,7 @@ def get_pool(
     """
     person = who or asking
     judged = [one.id for one in collection.annotations.judgements(query=query, who=person)]
-    with located():
+    with pointing_at():
         pooled, counts = pool_answers(collection, query, depth, method, judged)
     rows = {one.id: collection.get(one.id) for one in pooled[:n]}
     documents = [

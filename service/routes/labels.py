@@ -7,11 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from common.errors import InputError
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from index.annotations.records import DocumentLabel, label_to_json, now
-from index.errors import InputError
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
@@ -23,11 +23,11 @@ from service.routes.annotations import (
     PlacesOf,
     WhoAsks,
     key_of,
-    located_among,
     page_of,
+    pointing_at_places,
 )
 from service.routes.dependencies import LONG_READ, WRITE, Limits, render
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.labels import (
     AnnotationsWritten,
     LabelPage,
@@ -81,13 +81,13 @@ def put_labels(collection: LocalCollection, body: PutLabels, asking: WhoAsks) ->
     """
     labels, removed = [], []
     for place, one in enumerate(body.labels):
-        with located_among("labels", [place]):
+        with pointing_at_places("labels", [place]):
             label = _new_label(one, asking)
         if label is None:
             removed.append((one.id, one.who or asking))
         else:
             labels.append((place, label))
-    with located_among("labels", [place for place, _ in labels]):
+    with pointing_at_places("labels", [place for place, _ in labels]):
         written = collection.annotations.set_labels([label for _, label in labels], removed)
     return render(AnnotationsWritten(**written._asdict()))
 
@@ -118,7 +118,7 @@ def get_suggested(
     and not by `who`, the least likely labels first). Of more than 20,000 documents a sample is
     looked at.
     """
-    with located():
+    with pointing_at():
         chosen, labelled = suggest_documents(
             collection,
             places,
@@ -146,7 +146,7 @@ def get_label_stats(
 
     `expected_gain` says what a next label would add, by a power law through the learning curve.
     """
-    with located():
+    with pointing_at():
         found = label_statistics(collection, places, label_field)
     return render(LabelStats.model_validate(found))
 

@@ -19,7 +19,7 @@ from service.jobs.records import JobRecord
 from service.jobs.runner import Jobs
 from service.routes.dependencies import CollectionOf, render
 from service.routes.jobs import JobsOf, SubmitOf, accepted
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.duplicates import Cluster, Duplicates, FindDuplicates
 from service.schemas.jobs import JobInfo
 from service.schemas.maps import DrawMap, MapDescription, MapStatus
@@ -97,7 +97,7 @@ def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
     Nothing is deleted: the clusters are listed, and documents can be deleted by their ids.
     """
     likeness = body.model_dump()
-    with located():
+    with pointing_at():
         Likeness(**likeness).check(collection.n_bits)
     return accepted(submit("duplicates", collection.name, likeness))
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from common.errors import InputError
 from encoder.codes import check_n_bits
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.errors import CollectionExists, InputError
+from index.errors import CollectionExists
 from index.folder.aliases import AddAlias
 from index.folder.names import check_name
 from service.http.problems import ProblemError, invalid_field
@@ -21,7 +22,7 @@ from service.jobs.retrain import check_retrainable
 from service.jobs.training_process import can_train
 from service.routes.dependencies import Folder, GateOf, Limits, render
 from service.routes.jobs import JobsOf, SubmitOf, accepted
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.jobs import JobInfo
 from service.schemas.retraining import Retrain, TakenBack
 
@@ -45,7 +46,7 @@ def post_retrain(
     and moves the alias. With `auto` the job does that itself. Searches and writes continue.
     """
     collection = folder.collection(name)
-    with located():
+    with pointing_at():
         held = local(collection)
         encoder = check_retrainable(held)
     if limits.training == "here" and not can_train():
@@ -123,7 +124,7 @@ def _spec(
         alias = name
     into = body.into or _next_name(alias or collection.name, taken | encoders)
     encoder = body.encoder or into
-    with located():
+    with pointing_at():
         check_name(into, "into")
         check_name(encoder, "encoder")
         if alias is not None:

@@ -13,11 +13,11 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from common.errors import InputError
 from corpus.document import parse_vector
 from encoder.codes import Codes, code_to_hex
 from encoder.explanation import explain_text
 from index.backend import CollectionBackend
-from index.errors import InputError
 from index.filters import Filter
 from index.rankings.protocol import HAMMING
 from index.records import Hybrid, Query, Rescore, SearchResult
@@ -32,7 +32,8 @@ from service.schemas.checks import (
     check_fingerprint,
     check_text,
     checked_filter,
-    located,
+    pointing_among,
+    pointing_at,
 )
 from service.schemas.encoders import EncodeRequest, EncodeResponse
 from service.schemas.results import (
@@ -96,7 +97,7 @@ async def post_search(
         asked = Asked(
             collection, body.limit, body.radius, body.with_payload, body.ranking, body.with_text
         )
-        with located():
+        with pointing_at():
             answer = await batcher.search(asked, query)
     else:
         answer = await _search_in_lane(request, collection, body, query)
@@ -144,7 +145,7 @@ def _search_alone(
 ) -> bytes:
     """Answer a search that asks for more than those do that are searched in one batch."""
     began = time.perf_counter()
-    with located(), stage(request, "search"):
+    with pointing_at(), stage(request, "search"):
         result = collection.search(
             [query],
             body.limit,
@@ -240,10 +241,10 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
     queries: list[Query] = []
     for position, item in enumerate(body.inputs):
         check_text(item.text, limits, "inputs", position)
-        with located("inputs", position):
+        with pointing_at("inputs", position):
             vector = None if item.vector is None else parse_vector(item.vector)
         queries.append(Query(text=item.text, vector=vector))
-    with located("inputs"):
+    with pointing_among("inputs"):
         codes = _encode(collection, queries)
     hexadecimal = [code_to_hex(code) for code in codes]
     return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
@@ -258,9 +259,7 @@ def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
             codes.append(collection.encode_queries(queries[start : start + ENCODED_AT_ONCE]).codes)
         except InputError as error:
             place = None if error.position is None else start + error.position
-            raise InputError(
-                error.field, str(error).removeprefix(f"{error.field}: "), place
-            ) from None
+            raise InputError(error.field, error.reason, place) from None
     return np.concatenate(codes)
 
 
@@ -283,7 +282,7 @@ def _search(
         position = next(at for at, one in enumerate(searches) if one.radius is not None)
         message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
         raise invalid_field(message, "searches", position, "radius")
-    with located("searches"):
+    with pointing_among("searches"):
         result = collection.search(
             queries,
             max(search.limit for search in searches),
@@ -319,6 +318,6 @@ def _query(
         message = f"is {show(search.radius)}; it must be from 0 to {collection.n_bits}"
         raise invalid_field(message, *place, "radius")
     check_text(search.text, limits, *place)
-    with located(*place):
+    with pointing_at(*place):
         vector = None if search.vector is None else parse_vector(search.vector)
     return Query(text=search.text, vector=vector, code=search.code, id=search.id)

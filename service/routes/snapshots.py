@@ -30,7 +30,7 @@ from service.routes.dependencies import (
     without_path,
 )
 from service.routes.jobs import SubmitOf, accepted
-from service.schemas.checks import located
+from service.schemas.checks import pointing_at
 from service.schemas.jobs import JobInfo
 from service.schemas.snapshots import (
     RestoreSnapshot,
@@ -205,7 +205,7 @@ def post_restore(
 ) -> Response:
     """Create a collection from a snapshot, as a job; an alias can then be moved to it."""
     folder.snapshots.get(id)
-    with located():
+    with pointing_at():
         check_name(body.collection, "collection")
     if body.collection in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
         raise CollectionExists(f"the name {body.collection!a} is taken")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from corpus.document import FIELDS, Document, DocumentError, parse_document
+from common.errors import InputError
+from corpus.document import FIELDS, Document, parse_document
 from index.backend import CollectionBackend
-from index.errors import InputError
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from service.http.field_errors import show
@@ -26,7 +26,7 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
     check_text(item.text, limits, *place)
     check_id(id, limits, *place)
     record = {field: getattr(item, field, None) for field in FIELDS}
-    with located(*place):
+    with pointing_at(*place):
         return parse_document({**record, "id": id})
 
 
@@ -68,27 +68,32 @@ def checked_filter(given: dict[str, Any] | None) -> Filter | None:
     try:
         return parse_filter(given)
     except InputError as error:
-        raise invalid_field(str(error).removeprefix("filter: "), "filter") from None
+        raise invalid_field(error.reason, error.field) from None
 
 
 @contextmanager
-def located(*place: str | int) -> Iterator[None]:
-    """Turn what is wrong with the item at `place` of the body into a problem that points to it.
+def pointing_at(*place: str | int) -> Iterator[None]:
+    """Turn what is wrong with the item at `place` of the body into a problem that points to it."""
+    try:
+        yield
+    except InputError as error:
+        raise _problem_at(error, *place) from None
 
-    Where `place` is a list of items, the error's position says which of them it is, and an
-    InputError without one is about a field of the body itself.
+
+@contextmanager
+def pointing_among(*place: str | int) -> Iterator[None]:
+    """Do as :func:`pointing_at` for the items of a list; the error's position says which it is.
+
+    An error without one is about a field of the body itself.
     """
     try:
         yield
-    except DocumentError as error:
-        raise _located_problem(error, *place) from None
     except InputError as error:
-        item = [*place, error.position] if place and error.position is not None else []
-        raise _located_problem(error, *item) from None
+        item = () if error.position is None else (*place, error.position)
+        raise _problem_at(error, *item) from None
 
 
-def _located_problem(error: DocumentError | InputError, *item: str | int) -> ProblemError:
-    message = str(error).removeprefix(f"{error.field}: ")
+def _problem_at(error: InputError, *item: str | int) -> ProblemError:
     # An error may be about the item as a whole.
     field = () if error.field in {"query", "document"} else (error.field,)
-    return invalid_field(message, *item, *field)
+    return invalid_field(error.reason, *item, *field)

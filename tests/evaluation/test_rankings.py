@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import unpack_codes
@@ -20,7 +21,6 @@ from evaluation.retrieval import evaluate_collection
 from hummingbit.cli import main
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.rankings.asymmetric import whole_weights
 from index.records import Query
 from tests.support.collections import code_collection, text_collection

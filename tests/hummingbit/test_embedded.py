@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import hummingbit.embedded
+from common.errors import InputError
 from corpus.document import DocumentError
 from encoder.codes import code_to_hex
 from hummingbit import Collection, SemanticHasher
@@ -20,7 +21,6 @@ from index.errors import (
     CollectionExists,
     DataFolderError,
     DataFolderInUse,
-    InputError,
     StoreError,
     UnknownCollection,
 )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.matrices import upper_triangle
 from hummingbit.cli import main
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.records import Query
 from tests.support.matrices import class_matrices
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder
 from index.backend import MAX_K
 from index.collection import Collection
-from index.errors import EncoderMismatch, InputError, StoreError, UnknownDocument
+from index.errors import EncoderMismatch, StoreError, UnknownDocument
 from index.records import Query
 from index.schema import Description
 from index.sqlite.store import Store

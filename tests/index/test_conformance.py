@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from index.backend import CollectionBackend
 from index.engines.brute_force import BruteForceIndex
-from index.errors import InputError, UnknownDocument
+from index.errors import UnknownDocument
 from index.filter_parser import parse_filter
 from index.records import Query
 from tests.support.codes import clustered_codes, random_codes

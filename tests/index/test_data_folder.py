@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import ArtifactError, write_artifact
 from index.data_folder import DataFolder
@@ -21,7 +22,6 @@ from index.errors import (
     CollectionUnavailable,
     DataFolderError,
     DataFolderInUse,
-    InputError,
     StoreError,
     StoreFull,
     UnknownCollection,

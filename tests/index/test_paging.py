@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import InputError
 from index.backend import MAX_K
 from index.collection import Collection
 from index.cursors import Position, read_cursor, write_cursor
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.filter_parser import parse_filter
 from index.records import Query
 from index.search_options import MAX_OFFSET

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_from_hex
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.records import Query
 from tests.support.collections import code_collection, code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder

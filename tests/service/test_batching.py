@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from encoder.codes import code_to_hex
-from index.errors import InputError, UnknownDocument
+from index.errors import UnknownDocument
 from index.records import Query, SearchResult
 from service.batching import MAX_BATCH, QUICK_LIMIT, Asked, Batcher
 from service.http.monitoring import Metrics

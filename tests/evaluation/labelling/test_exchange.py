@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import InputError
 from evaluation.labelling.exchange import (
     agreed_grades,
     import_records,
@@ -18,7 +19,6 @@ from evaluation.labelling.exchange import (
 )
 from evaluation.trec import parse_qrels
 from index.annotations.records import DocumentLabel, Judgement
-from index.errors import InputError
 from tests.support.collections import code_collection, code_documents
 
 WHEN = "2026-01-01T00:00:00.000+00:00"

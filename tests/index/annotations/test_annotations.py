@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.errors import InputError
 from corpus.document import Document
 from index.annotations.records import (
     DocumentLabel,
@@ -23,7 +24,7 @@ from index.annotations.records import (
 from index.bulk.reindex import carry_annotations
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.errors import InputError, StoreError
+from index.errors import StoreError
 from index.filter_parser import parse_filter
 from index.sqlite.store import Store
 from tests.support.collections import code_collection, code_documents, text_collection

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from index.bulk import encoding
 from index.bulk.ingest import ingest
 from index.data_folder import DataFolder
-from index.errors import InputError
 from index.records import Query
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
 from index.bulk.reindex import copy_following, delete_missing
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.errors import InputError
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 TEXTS = random_texts(12)

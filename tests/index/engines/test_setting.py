@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import InputError
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
 from index.engines.setting import check_engine
-from index.errors import CollectionExists, InputError
+from index.errors import CollectionExists
 from tests.support.collections import code_documents
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import InputError
 from index.data_folder import DataFolder
-from index.errors import CollectionExists, DataFolderError, InputError, UnknownCollection
+from index.errors import CollectionExists, DataFolderError, UnknownCollection
 from index.folder.aliases import AddAlias, Aliases, RemoveAlias
 
 NAMES = ("blue", "green")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
@@ -20,7 +21,6 @@ from index.errors import (
     CollectionUnavailable,
     DataFolderError,
     EncoderMismatch,
-    InputError,
     SnapshotError,
     StoreError,
     StoreUnavailable,

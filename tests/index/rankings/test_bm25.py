@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from index.collection import Collection
-from index.errors import InputError
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER

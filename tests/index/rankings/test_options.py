@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from index.collection import Collection
-from index.errors import InputError
 from index.records import Hybrid, Query, Rescore
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import Codes, hamming_distance, unpack_codes
@@ -19,7 +20,6 @@ from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
-from index.errors import InputError
 from index.filter_parser import parse_filter
 from index.rankings.asymmetric import AsymmetricRanking, whole_weights
 from index.rankings.hamming import HammingRanking

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from index.backend import CollectionBackend
@@ -22,7 +23,6 @@ from index.errors import (
     CollectionExists,
     DataFolderError,
     EncoderMismatch,
-    InputError,
     InvalidSnapshot,
     SnapshotError,
     StoreFull,
