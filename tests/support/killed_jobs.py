@@ -20,21 +20,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 from corpus.document import Document
 from encoder.artifact import write_artifact
+from encoder.codes import Codes
+from index.annotations.annotations import Annotations
+from index.annotations.records import DocumentLabel
+from index.bulk.layout import Method, Places, lay_out
+from index.collection import Collection
 from index.data_folder import DataFolder
 from index.folder.aliases import AddAlias
+from service.jobs import map as map_job
 from service.jobs.bulk import BATCH_LINES, INPUT
-from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE
+from service.jobs.evaluation import REQUEST_FILE, RUN_FILE
 from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs
+from service.jobs.map import MapOptions
 from service.jobs.records import FINISHED, NewJob
 from service.jobs.runner import Jobs
+from service.jobs.training_process import LOCK_FILE
+from service.jobs.work import Progress
 from service.settings import Settings
 from service.write_gate import WriteGate
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.trainers import bring
 
 KINDS = (
     "reindex",
@@ -48,6 +59,9 @@ KINDS = (
     "verify",
     "compact",
     "evaluation",
+    "map",
+    "duplicates",
+    "retrain",
 )
 DOCUMENTS = 40
 LINES = 2 * BATCH_LINES + 10
@@ -55,6 +69,20 @@ SECONDS = 30.0
 # How long others may take to write while a job is held; where it keeps them out, they cannot.
 SECONDS_FOR_OTHERS = 0.1
 N_BITS = 32
+RETRAINING = {
+    "source": "books-1",
+    "into": "books-2",
+    "alias": "books",
+    "engine": "auto",
+    "auto": True,
+    "encoder": "better",
+    "label_field": "label",
+    "held_out": 0.2,
+    "min_gain": -1.0,
+    "seed": 0,
+    "n_bits": None,
+    "epochs": None,
+}
 KEPT_CODE, OTHER_CODE = "0f0f0f0f", "f0f0f0f0"
 
 
@@ -64,8 +92,8 @@ class Service:
     def __init__(self, path: Path) -> None:
         self.folder = DataFolder(path, writable=True)
         self.gate = WriteGate()
-        kinds = kinds_of_jobs(self.folder, self.gate, Settings())
-        self.jobs = Jobs(path / "jobs", kinds, explain)
+        self.kinds = kinds_of_jobs(self.folder, self.gate, Settings(training="elsewhere"))
+        self.jobs = Jobs(path / "jobs", self.kinds, explain)
 
     def close(self) -> None:
         """Close the jobs and the folder."""
@@ -91,6 +119,12 @@ class Service:
             collection, spec = "restored", {"snapshot": (files / "snapshot").read_text()}
         elif name == "evaluation":
             shutil.copyfile(files / REQUEST_FILE, draft / REQUEST_FILE)
+        elif name == "map":
+            spec = asdict(MapOptions(method="pca"))
+        elif name == "duplicates":
+            spec = {"radius": 2}
+        elif name == "retrain":
+            spec = RETRAINING
         return self.jobs.submit(draft, NewJob(name, collection, spec)).id
 
     def wait(self) -> list[dict[str, Any]]:
@@ -199,6 +233,7 @@ def write_beside(service: Service, acknowledged: Path, number: int) -> None:
     with service.gate.writing():
         service.folder.collection("books").delete([f"d{1 + number % 5}"])
     _note(acknowledged, {"deleted": f"d{1 + number % 5}"})
+    write_label(service, acknowledged, number)
     with service.gate.writing():
         codes = service.folder.collection("codes")
         found = codes.get("b0")
@@ -206,6 +241,20 @@ def write_beside(service: Service, acknowledged: Path, number: int) -> None:
             return
         codes.upsert([Document(id="b0", code=OTHER_CODE)])
     _note(acknowledged, {"code": "b0"})
+
+
+def write_label(service: Service, acknowledged: Path, number: int) -> None:
+    """Label a document as a person does, and note it once it is acknowledged."""
+    with service.gate.writing():
+        labelled = DocumentLabel(f"d{6 + number % 20}", ("a",), who=f"person {number}")
+        _annotations(service.folder).set_labels([labelled], [])
+    _note(acknowledged, {"labelled": labelled.id, "who": labelled.who})
+
+
+def _annotations(folder: DataFolder) -> Annotations:
+    books = folder.collection("books")
+    assert isinstance(books, Collection)
+    return books.annotations
 
 
 def _note(path: Path, what: dict[str, str]) -> None:
@@ -218,8 +267,27 @@ def _die() -> NoReturn:
     raise AssertionError
 
 
+def bring_encoders(path: Path) -> None:
+    """Have a thread bring the encoders that jobs wait for, as a trainer elsewhere does."""
+
+    def look() -> None:
+        while True:
+            bring(path, text_encoder(64, seed=1))
+            time.sleep(0.005)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def _lay_out_here(codes: Codes, method: Method, seed: int, progress: Progress) -> Places:
+    return lay_out(codes, method, seed=seed)
+
+
 def run_to_step(path: Path, files: Path, kind: str, number: int) -> None:
     """Do the job as far as a step and die there; return if it has not so many."""
+    if kind == "retrain":
+        bring_encoders(path)
+    # The process that computes a map takes no step, and some seconds to start.
+    map_job._lay_out_beside = _lay_out_here
     steps = Steps(number)
     count_steps(steps)
     service = Service(path)
@@ -250,13 +318,15 @@ def run_to_step(path: Path, files: Path, kind: str, number: int) -> None:
 def _busy(service: Service) -> bool:
     """Whether the record of a job that is finished is still to be written, or its files go."""
     (job,) = service.jobs.last(1)
-    kept = {REPORT_FILE}
     names = {path.name for path in service.jobs.folder(job.id).iterdir()}
-    return bool(names - kept - {"run.trec"})
+    # A trainer may have taken the lock of a folder whose job was finished.
+    return bool(names - service.kinds[job.kind].kept - {LOCK_FILE})
 
 
 def run_for(path: Path, files: Path, kind: str, seconds: float) -> None:
     """Do the job, or go on with it, and die after so long, with others writing all the time."""
+    if kind == "retrain":
+        bring_encoders(path)
     service = Service(path)
     if not service.jobs.last(1):
         _note(files / "acknowledged", {"job": service.submit(kind, files)})
@@ -274,6 +344,8 @@ def run_for(path: Path, files: Path, kind: str, seconds: float) -> None:
 
 def check(path: Path, files: Path, kind: str) -> None:
     """Start again, wait for the job, and fail if anything is not as it must be."""
+    if kind == "retrain":
+        bring_encoders(path)
     noted = files / "acknowledged"
     lines = [json.loads(one) for one in noted.read_text().splitlines()] if noted.exists() else []
     with closing(Service(path)) as service:
@@ -305,6 +377,10 @@ def _check_writes(folder: DataFolder, lines: list[dict[str, str]]) -> None:
             assert books.get(one["book"]) is not None, f"{one['book']} was acknowledged and is lost"
         if "deleted" in one:
             assert books.get(one["deleted"]) is None, f"{one['deleted']} was deleted and is there"
+    labels = {one.key for one in _annotations(folder).labels()}
+    for one in lines:
+        if "labelled" in one:
+            assert (one["labelled"], one["who"]) in labels, f"the label of {one['who']} is lost"
     held = {f"d{at}" for at in range(6, DOCUMENTS)}
     assert {one.id for one in books.following(0, 10**6)} >= held
     if any("code" in one for one in lines):
@@ -317,7 +393,7 @@ def _check_result(
     service: Service, kind: str, job: dict[str, Any], lines: list[dict[str, str]]
 ) -> None:
     folder, result = service.folder, job["result"]
-    if kind == "reindex":
+    if kind in {"reindex", "retrain"}:
         assert folder.aliases() == {"books": "books-2"}
         assert folder.collection("books").n_bits == 64
     elif kind == "reindex without an alias":
@@ -336,8 +412,9 @@ def _check_result(
         assert len(folder.collection("restored")) == DOCUMENTS - 1
     elif kind == "verify":
         assert result["problems"] == []
-    elif kind == "evaluation":
-        assert (service.jobs.folder(job["id"]) / REPORT_FILE).exists()
+    elif kind in {"evaluation", "map", "duplicates"}:
+        kept = service.kinds[kind].kept - {REQUEST_FILE, RUN_FILE}
+        assert {path.name for path in service.jobs.folder(job["id"]).iterdir()} >= kept
     assert lines is not None
 
 
