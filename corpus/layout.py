@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corpus.document import CONTENT_FIELDS, FIELDS
+from corpus.document import CONTENT_FIELDS
 from corpus.rows import ReadError
 
 Record = dict[str, Any]
-RESERVED = frozenset(FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Do codes fall into the classes of their documents? NMI and pairwise F1 of a clustering.
+"""How well clusters agree with classes: NMI and pairwise F1.
 
 scikit-learn is imported where it is used: it takes a second.
 """
@@ -6,25 +6,14 @@ scikit-learn is imported where it is used: it takes a second.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes, unpack_codes
 from evaluation.result import EvaluationError
 
 Assignment = Sequence[str] | Sequence[int] | npt.NDArray[np.int64]
 """The cluster or the class of each document."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusteringScores:
-    """How well `n_clusters` clusters agree with the classes; both from 0 to 1."""
-
-    nmi: float
-    f1: float
-    n_clusters: int
 
 
 def normalized_mutual_information(classes: Assignment, clusters: Assignment) -> float:
@@ -63,54 +52,12 @@ def pairwise_f1(classes: Assignment, clusters: Assignment) -> float:
     return 2 * both / of_one if of_one else 0.0
 
 
-def cluster_codes(codes: Codes, n_clusters: int, *, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Return the cluster of each code by k-means on its bits, int64[N], from 0.
-
-    Between 0/1 vectors the squared Euclidean distance is the Hamming distance. The best of ten
-    starts is taken; the same seed gives the same clusters.
-
-    Raises:
-        EvaluationError: unless `n_clusters` is from 1 to the number of distinct codes.
-    """
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
-
-    n_distinct = len(np.unique(codes, axis=0))
-    if not 1 <= n_clusters <= n_distinct:
-        message = f"n_clusters is {n_clusters}; it must be from 1 to the {n_distinct:,} distinct"
-        raise EvaluationError(f"{message} codes")
-    bits = unpack_codes(codes).astype(np.float64)
-    found = KMeans(n_clusters, n_init=10, random_state=seed).fit_predict(bits)
-    return np.asarray(found, dtype=np.int64)
-
-
-def evaluate_clustering(
-    codes: Codes, classes: Assignment, *, n_clusters: int | None = None, seed: int = 0
-) -> ClusteringScores:
-    """Cluster `codes` by k-means and compare with `classes`, one for each code.
-
-    There are as many clusters as classes unless `n_clusters` says otherwise, but never more than
-    there are distinct codes: collapsed codes get the clusters they have.
-
-    Raises:
-        EvaluationError: if there are no codes, not as many classes, or `n_clusters` is below 1.
-    """
-    _check(classes, codes)
-    wanted = len(set(np.asarray(classes).tolist())) if n_clusters is None else n_clusters
-    held = min(wanted, len(np.unique(codes, axis=0)))
-    clusters = cluster_codes(codes, held, seed=seed)
-    return ClusteringScores(
-        nmi=normalized_mutual_information(classes, clusters),
-        f1=pairwise_f1(classes, clusters),
-        n_clusters=held,
-    )
-
-
 def _pairs(sizes: npt.NDArray[np.int64]) -> int:
     """Return how many pairs groups of these sizes have."""
     return int((sizes * (sizes - 1) // 2).sum())
 
 
-def _check(classes: Assignment, clusters: Assignment | Codes) -> None:
+def _check(classes: Assignment, clusters: Assignment) -> None:
     if len(classes) != len(clusters) or not len(classes):
         message = f"{len(classes):,} classes and {len(clusters):,} clustered documents were given;"
         raise EvaluationError(f"{message} there must be as many, and at least one")

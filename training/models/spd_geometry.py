@@ -103,12 +103,6 @@ def affine_invariant_distance(a: Tensor, b: Tensor) -> Tensor:
     return squared.clamp(min=_COINCIDENT**2).sqrt()
 
 
-def log_euclidean_distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return ‖log a − log b‖_F, of shape ``[...]``; the gradient is 0 where a and b coincide."""
-    squared = (matrix_logarithm(a) - matrix_logarithm(b)).square().sum(dim=(-2, -1))
-    return squared.clamp(min=_COINCIDENT**2).sqrt()
-
-
 def half_vectors(x: Tensor) -> Tensor:
     """Return the upper triangle of symmetric matrices, row by row, ``[..., n (n + 1) / 2]``.
 

@@ -163,36 +163,6 @@ class BetaBernoulli:
         return given.astype(np.int64)
 
 
-class Categories:
-    """Examples of which all that is known is the category: s_gen is 1/p_c for the same, else 0.
-
-    Of the examples in a batch, those of the anchor's category are then all equally similar and no
-    others are at all, which is what supervised contrastive learning (SupCon) asks for.
-
-    Args:
-        weights: p_c, how frequent each of the C categories is, scaled to sum 1.
-
-    Raises:
-        ValueError: unless there are two weights or more, all positive.
-    """
-
-    def __init__(self, weights: Sequence[float] | Numbers) -> None:
-        self.prior_C = _prior("weights", weights, len(weights))
-
-    def log_similarity(self, first: Examples, second: Examples) -> Numbers:
-        """See :class:`GenerativeModel`; examples are numbers of categories."""
-        one, other = (
-            check_numbers(first, len(self.prior_C)),
-            check_numbers(second, len(self.prior_C)),
-        )
-        return _floats(np.where(one == other, -np.log(self.prior_C[one]), -np.inf))
-
-    def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
-        """See :class:`GenerativeModel`; `anchor` and `same` are equal."""
-        one, other = rng.choice(len(self.prior_C), size=(2, count), p=self.prior_C)
-        return Triplets(one, one.copy(), other)
-
-
 def _prior(name: str, weights: Sequence[float] | Numbers | None, count: int) -> Numbers:
     given = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
     if given.shape != (count,) or count < 2 or not ((given > 0) & np.isfinite(given)).all():

@@ -6,7 +6,6 @@ Vishwanathan and Smola (2002) for the subtree kernel.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
@@ -21,43 +20,6 @@ class ParseTree(NamedTuple):
 
     label: str
     children: tuple[ParseTree, ...] = ()
-
-
-def parse_calls(lines: Sequence[str]) -> ParseTree:
-    """Parse a program whose lines are like ``l1 = line(p1(), p2(c1))``.
-
-    A line is a tree of its calls; a name that an earlier line was given to stands for that line's
-    tree, so that programs are compared by what they do and not by what their variables are called.
-    The program is the tree of all lines below one root.
-
-    Raises:
-        ValueError: naming the line that is no such call.
-    """
-    known: dict[str, ParseTree] = {}
-    parsed: list[ParseTree] = []
-    for line in lines:
-        try:
-            (statement,) = ast.parse(line).body
-        except (SyntaxError, ValueError):
-            raise ValueError(f"program: {line!a} must be like 'l1 = line(p1(), p2())'") from None
-        if (
-            not isinstance(statement, ast.Assign)
-            or len(statement.targets) != 1
-            or not isinstance(target := statement.targets[0], ast.Name)
-        ):
-            raise ValueError(f"program: {line!a} must be like 'l1 = line(p1(), p2())'")
-        parsed.append(_call(statement.value, known, line))
-        known[target.id] = parsed[-1]
-    return ParseTree("program", tuple(parsed))
-
-
-def _call(node: ast.expr, known: dict[str, ParseTree], line: str) -> ParseTree:
-    if isinstance(node, ast.Name) and node.id in known:
-        return known[node.id]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return ParseTree(node.func.id, tuple(_call(one, known, line) for one in node.args))
-    shown = ast.unparse(node)
-    raise ValueError(f"program: {line!a} holds {shown!a}, which is no call and no earlier name")
 
 
 def tree_kernel(

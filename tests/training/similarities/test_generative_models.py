@@ -12,7 +12,6 @@ from scipy.stats import multivariate_normal
 
 from training.similarities.generative_models import (
     BetaBernoulli,
-    Categories,
     Examples,
     GaussianMixture,
     GenerativeModel,
@@ -33,7 +32,6 @@ Function = Callable[[Any, Any], Any]
         (GaussianMixture(MEANS, 0.7), lambda x, y: (x > 2).all(axis=1) * (y > 2).all(axis=1)),
         (BetaBernoulli(3, 0.4, 1.5), lambda x, y: (x == y).all(axis=1)),
         (BetaBernoulli(3, 2.0, 0.5), lambda x, y: x[:, 0] * (1 - y[:, 0]) + y[:, 2]),
-        (Categories([1, 2, 5]), lambda x, y: np.cos(1 + x + 3 * y)),
         (TreeHierarchy(dotted_tree(LEAVES), LEAVES), lambda x, y: np.cos(1 + x + 3 * y)),
     ],
 )
@@ -130,14 +128,6 @@ def test_in_the_limit_any_parameters_do() -> None:
     assert errors[2] < 0.2
 
 
-def test_categories_are_all_or_nothing() -> None:
-    model = Categories([1, 3])
-    similarity = np.exp(model.log_similarity(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])))
-    np.testing.assert_allclose(similarity, [4, 0, 0, 4 / 3])
-    anchor, same, _ = model.sample_triplets(100, np.random.default_rng(0))
-    assert (anchor == same).all()
-
-
 def test_the_same_generator_draws_the_same() -> None:
     model = GaussianMixture(MEANS)
     one, other = (model.sample_triplets(5, np.random.default_rng(3)) for _ in range(2))
@@ -157,7 +147,6 @@ def test_the_same_generator_draws_the_same() -> None:
         (lambda: BetaBernoulli(0), "features is 0; it must be at least 1"),
         (lambda: BetaBernoulli(3, -1), "alpha is -1; it must be above 0"),
         (lambda: BetaBernoulli(3, 1, np.inf), "beta is inf; it must be above 0 and finite"),
-        (lambda: Categories([1]), "weights: .* must be 2 numbers above 0"),
     ],
 )
 def test_a_model_that_cannot_be_is_refused(make: Callable[[], object], message: str) -> None:
@@ -170,8 +159,6 @@ def test_a_model_that_cannot_be_is_refused(make: Callable[[], object], message: 
     [
         (BetaBernoulli(3), np.zeros((2, 4)), r"features: have shape \[2, 4\]; .*\[..., 3\] of 0"),
         (BetaBernoulli(3), np.full((2, 3), 0.5), "of 0 and 1"),
-        (Categories([1, 1]), np.array([0, 2]), "examples: must be whole numbers from 0 to 1"),
-        (Categories([1, 1]), np.array([0.0]), "examples: must be whole numbers"),
     ],
 )
 def test_examples_that_cannot_be_are_refused(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.similarities.program_kernel import ParseTree, ProgramKernel, parse_calls, tree_kernel
+from training.similarities.program_kernel import ParseTree, ProgramKernel, tree_kernel
 
 trees = st.recursive(
     st.sampled_from("ab").map(ParseTree),
@@ -64,39 +64,12 @@ def test_decay_counts_the_nodes_of_a_subtree(tree: ParseTree) -> None:
     assert decayed == pytest.approx(sum(alike))
 
 
-def test_names_stand_for_what_they_were_given_to() -> None:
-    one = parse_calls(["c1 = circle(p1(), p2())", "l2 = line(p3(c1), p4())"])
-    other = parse_calls(["round = circle(p1(), p2())", "l = line(p3(round), p4())"])
-    assert one == other
-    circle = ParseTree("circle", (ParseTree("p1"), ParseTree("p2")))
-    assert one.children[0] == circle
-    assert one.children[1].children[0] == ParseTree("p3", (circle,))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("c1 = circle(", r"must be like 'l1 = line\(p1\(\), p2\(\)\)'"),
-        ("circle(p1(), p2())", "must be like"),
-        ("a = b = circle(p1())", "must be like"),
-        ("c1 = circle(q)", "holds 'q', which is no call and no earlier name"),
-        ("c1 = circle(1)", "holds '1', which is no call"),
-        ("c1 = a.b(p1())", "holds 'a.b"),
-        ("c1 = circle(r=p1())", "which is no call"),
-    ],
-)
-def test_lines_that_are_no_calls_are_refused(line: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_calls([line])
-
-
 def test_programs_are_alike_by_what_they_share() -> None:
-    texts = [
-        ["c1 = circle(p1(), p2())", "c2 = circle(p3(c1), p4())"],
-        ["c1 = circle(p1(), p2())", "c2 = circle(p3(c1), p5())"],
-        ["l1 = line(p7(), p8())"],
-    ]
-    model = ProgramKernel([parse_calls(one) for one in texts])
+    circle = ParseTree("circle", (ParseTree("p1"), ParseTree("p2")))
+    around = [ParseTree("circle", (ParseTree("p3", (circle,)), ParseTree(p))) for p in ("p4", "p5")]
+    line = ParseTree("line", (ParseTree("p7"), ParseTree("p8")))
+    programs = [ParseTree("program", (circle, outer)) for outer in around]
+    model = ProgramKernel([*programs, ParseTree("program", (line,))])
     rows, columns = np.indices((3, 3))
     similarity = np.exp(model.log_similarity(rows, columns))
     assert similarity.mean() == pytest.approx(1)
