@@ -56,6 +56,14 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 integrations: $(FRAMEWORKS)/.installed ## Run the frameworks' own suites: LangChain, LlamaIndex, Haystack, OpenAI, MCP
 	$(FRAMEWORKS)/bin/python -m pytest -c tests/integrations/pytest.ini tests/integrations
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[train,docs]'
+	@touch $@
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the documentation as a site in build/docs; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
 .PHONY: eval-gate
 eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the committed baseline
 	$(BIN)/hummingbit demo --no-serve
