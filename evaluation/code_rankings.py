@@ -15,7 +15,7 @@ from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.row_blocks import row_blocks
 from evaluation.ties.distance_counts import DistanceCounts
 from evaluation.ties.expectation import TieGroups, best, expect, worst
-from index.engines.distinct import DistinctIndex
+from index.engines.choice import build
 
 
 def evaluate_ranking(
@@ -84,7 +84,7 @@ class _Ranking:
         self.counts = DistanceCounts(codes, relevance)
         self.n_relevant = np.zeros(len(query_codes), dtype=np.int64)
         self.n_documents = len(codes)
-        self._index = DistinctIndex(codes, np.arange(len(codes), dtype=np.int64))
+        self._index = build(codes, np.arange(len(codes), dtype=np.int64)).engine
 
     def groups(self, block: slice) -> TieGroups:
         """Count what is at each distance, and note how many documents are relevant."""

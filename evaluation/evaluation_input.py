@@ -18,7 +18,7 @@ from evaluation.result import Evaluation
 from evaluation.retrieval import Stored, query_labels, relevance_in, stored_of
 from evaluation.trec import format_run
 from index.backend import CollectionBackend
-from index.engines.distinct import DistinctIndex
+from index.engines.choice import build
 from index.records import Query
 
 
@@ -178,7 +178,8 @@ class Hits:
     def _search(
         self, depth: int
     ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int16]]]:
-        index = DistinctIndex(self._data.codes, np.arange(len(self._data.codes), dtype=np.int64))
+        codes = self._data.codes
+        index = build(codes, np.arange(len(codes), dtype=np.int64)).engine
         found = index.search(self._data.encoded.codes, depth + (self._data.self_rows is not None))
         own = self._data.self_rows if self._data.self_rows is not None else np.full(len(found), -1)
         kept = [one.rows != row for one, row in zip(found, own, strict=True)]

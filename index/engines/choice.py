@@ -8,20 +8,46 @@ from typing import NamedTuple
 import numpy as np
 
 from encoder.codes import Codes
+from index.engines import halves, kernel, lookup
+from index.engines.compiled import CompiledIndex
 from index.engines.direct import MAX_TABLE_BITS, DirectIndex
 from index.engines.distinct import DistinctIndex
 from index.engines.flat import FlatIndex
 from index.engines.protocol import Rows, check_codes
 from index.engines.pruned import PrunedIndex
+from index.engines.scan import ScanIndex
 
-Engine = FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
+Engine = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
+
+
+def _scan(codes: Codes, rows: Rows) -> Engine:
+    return FlatIndex(codes, rows) if kernel.native is None else ScanIndex(codes, rows)
+
+
+def _lookup(codes: Codes, rows: Rows) -> Engine:
+    lookup.check_length(codes.shape[1] * 8)
+    if kernel.native is None:
+        return DistinctIndex(codes, rows)
+    return lookup.LookupIndex(codes, rows)
+
+
+def _halves(codes: Codes, rows: Rows) -> Engine:
+    halves.check_length(codes.shape[1] * 8)
+    if kernel.native is None:
+        return FlatIndex(codes, rows)
+    return halves.HalvesIndex(codes, rows)
+
 
 MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
+    "scan": _scan,
+    "lookup": _lookup,
+    "halves": _halves,
     "direct": DirectIndex,
     "distinct": DistinctIndex,
     "pruned": PrunedIndex,
     "flat": FlatIndex,
 }
+"""Where there is no kernel, its engines are those of FAISS that come nearest to them."""
 ENGINES = ("auto", *MAKERS)
 # Fewer codes than this are scanned before anything cleverer has begun.
 FEW_CODES = 4096
@@ -33,6 +59,8 @@ OVERHEAD = 50_000
 GAIN = 0.6
 # Cells are tried where codes are many and most of them would be scanned, and must gain more.
 MANY_DISTINCT = 2**21
+# Codes too long for the kernel's tables must repeat so often for FAISS to scan the distinct ones.
+OFTEN = 8
 MOST = 0.5
 GAIN_OF_CELLS = 0.35
 
@@ -54,9 +82,13 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
     if engine not in ENGINES:
         raise ValueError(f"engine {unknown_engine(engine)}")
     check_codes(codes, rows)
-    if engine == "auto":
-        return _chosen(codes, rows)
-    return Choice(MAKERS[engine](codes, rows), "It was asked for.")
+    if engine != "auto":
+        made = MAKERS[engine](codes, rows)
+        missing = f"The engine {engine} was asked for, but there is no compiled kernel."
+        return Choice(made, "It was asked for." if made.name == engine else missing)
+    if kernel.native is None:
+        return _of_faiss(codes, rows)
+    return _of_kernel(codes, rows)
 
 
 def unknown_engine(engine: str) -> str:
@@ -64,7 +96,39 @@ def unknown_engine(engine: str) -> str:
     return f"is {engine[:80]!a}; it must be one of {', '.join(ENGINES)}"
 
 
-def _chosen(codes: Codes, rows: Rows) -> Choice:
+def _of_kernel(codes: Codes, rows: Rows) -> Choice:
+    if len(codes) < FEW_CODES:
+        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
+        return Choice(ScanIndex(codes, rows), reason)
+    n_bits = codes.shape[1] * 8
+    if n_bits > 2 * kernel.TABLE_BITS:
+        return _of_long(codes, rows)
+    engine: lookup.LookupIndex | halves.HalvesIndex
+    if n_bits <= kernel.TABLE_BITS:
+        engine, n_words = lookup.LookupIndex(codes, rows), 1
+        found = f"{len(codes):,} rows hold {engine.n_distinct:,} codes"
+    else:
+        engine, n_words = halves.HalvesIndex(codes, rows), 2
+        found = f"Of {len(codes):,} rows those are near that share about a half of their code"
+    sample = codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
+    work = engine.work(sample, K) / n_words
+    if work < GAIN * len(codes):
+        return Choice(engine, f"{found}, and {_like(work, codes)}.")
+    reason = f"Of {len(codes):,} rows too few are near each other for lookups to spare a scan."
+    return Choice(ScanIndex(codes, rows), reason)
+
+
+def _of_long(codes: Codes, rows: Rows) -> Choice:
+    n_bits = codes.shape[1] * 8
+    n_distinct = kernel.count_distinct(codes)
+    if n_distinct * OFTEN < len(codes):
+        reason = f"{len(codes):,} rows hold {n_distinct:,} codes, which are scanned once each."
+        return Choice(DistinctIndex(codes, rows), reason)
+    reason = f"{len(codes):,} rows hold {n_distinct:,} codes of {n_bits} bits, too long for tables."
+    return Choice(ScanIndex(codes, rows), reason)
+
+
+def _of_faiss(codes: Codes, rows: Rows) -> Choice:
     if len(codes) < FEW_CODES:
         reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
         return Choice(FlatIndex(codes, rows), reason)

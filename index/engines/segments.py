@@ -24,6 +24,7 @@ from index.engines.choice import Engine, build
 from index.engines.flat import FlatIndex
 from index.engines.postings import Integers, as_words, group
 from index.engines.protocol import Neighbours, Rows, Weights, check_search
+from index.engines.scan import ScanIndex
 
 MIN_FOLD = 4096
 GROWTH = 4
@@ -101,7 +102,8 @@ class Generation:
         self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius, among)
+        # What is allowed is checked by the segments, once for an array that they remember.
+        check_search(self, queries, k, radius, None)
         found = self.base.search(queries, k, radius, among)
         for delta in self.deltas:
             later = delta.search(queries, k, radius, among)
@@ -133,7 +135,7 @@ class Generation:
     def distinct_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes, ``uint8[D, C]``, and how many rows hold each."""
         codes, counts = reduce(_joined, (one.counted_codes() for one in self._segments))
-        if not self.deltas and not isinstance(self.base, FlatIndex):
+        if not self.deltas and not isinstance(self.base, FlatIndex | ScanIndex):
             return codes, counts
         words, postings = group(as_words(codes))
         totals = np.bincount(postings.code_of, counts, len(words)).astype(np.int64)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from index.engines import kernel
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -26,6 +27,7 @@ MAX_PARTS_AGREEING = 6
 MAX_KEY_BITS = 62
 # What sorting a code by one choice of parts takes, in comparisons of two codes.
 SORT_COST = 60
+SORT_COST_OF_KERNEL = 40
 # Bounds the memory of what is yielded at once.
 PAIRS_AT_ONCE = 1 << 20
 
@@ -65,18 +67,23 @@ def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
 
 def _parts_agreeing(n_codes: int, n_bits: int, radius: int) -> int:
     """Return the s that costs least where codes are spread evenly; 0 if comparing all does."""
+    sort_cost = SORT_COST if kernel.native is None else SORT_COST_OF_KERNEL
     costs = {0: n_codes**2 / 2}
     for agreeing in range(1, MAX_PARTS_AGREEING + 1):
         parts = radius + agreeing
         key_bits = n_bits * agreeing // parts
         if parts <= n_bits and key_bits <= MAX_KEY_BITS:
             compared = n_codes**2 / 2 ** (key_bits + 1)
-            costs[agreeing] = math.comb(parts, agreeing) * (n_codes * SORT_COST + compared)
+            costs[agreeing] = math.comb(parts, agreeing) * (n_codes * sort_cost + compared)
     return min(costs, key=costs.__getitem__)
 
 
 def _agreeing_pairs(words: Words, key: Integers, radius: int) -> Iterator[Pairs]:
     """Yield the pairs of codes with equal keys that lie within `radius`."""
+    if kernel.native is not None:
+        keys, order = kernel.order_of(key.view(np.uint64))
+        yield from _pairs_of_kernel(words[order], keys, order, radius)
+        return
     order = np.argsort(key)
     key = key[order]
     last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
@@ -94,9 +101,30 @@ def _agreeing_pairs(words: Words, key: Integers, radius: int) -> Iterator[Pairs]
 
 def _all_pairs(words: Words, radius: int) -> Iterator[Pairs]:
     """Yield the pairs within `radius` by comparing every code with every later one."""
+    if kernel.native is not None:
+        keys = np.zeros(len(words), dtype=np.uint64)
+        yield from _pairs_of_kernel(words, keys, np.arange(len(words)), radius)
+        return
     columns, order = list(words.T), np.arange(len(words))
     for step in range(1, len(words)):
         yield from _near(columns, order[:-step], order[step:], order, radius)
+
+
+def _pairs_of_kernel(words: Words, keys: Words, order: Integers, radius: int) -> Iterator[Pairs]:
+    """Yield the pairs of codes with equal `keys`, which ascend, that lie within `radius`."""
+    # One word of all codes after another; some behind the last, for whole registers are read.
+    columns = np.append(words.T, np.zeros(kernel.LANES, dtype=np.uint64))
+    one = np.empty(PAIRS_AT_ONCE, dtype=np.int64)
+    other, distances = np.empty_like(one), np.empty(PAIRS_AT_ONCE, dtype=np.uint16)
+    i, j = 0, 1
+    while i < len(words):
+        n, i, j = kernel.native.pairs(
+            *(len(words), words.shape[1], columns, keys, radius),
+            *(i, j, PAIRS_AT_ONCE, one, other, distances),
+        )
+        if n:
+            left, right = order[one[:n]], order[other[:n]]
+            yield Pairs(np.minimum(left, right), np.maximum(left, right), distances[:n].copy())
 
 
 def _near(

@@ -80,6 +80,8 @@ class MatchingRows:
             self._lists.clear()
 
     def _remember(self, key: str, found: Matching) -> None:
+        # An index remembers what it made of a list that cannot change.
+        found.rows.setflags(write=False)
         with self._lock:
             self._lists[key] = found
             self._lists.move_to_end(key)

@@ -30,7 +30,9 @@ class GenerationMachine(RuleBasedStateMachine):
 
     @initialize(n_bits=st.sampled_from([8, 16, 32, 64, 72]), engine=st.sampled_from(ENGINES))
     def begin(self, n_bits: int, engine: str) -> None:
-        if engine == "direct" and n_bits > 16:
+        sizes = {"direct": (8, 16), "lookup": (8, 64), "halves": (16, 128)}
+        least, most = sizes.get(engine, (8, 1024))
+        if not least <= n_bits <= most:
             engine = "distinct"
         self.codes: Codes = np.empty((0, n_bits // 8), dtype=np.uint8)
         self.rows: Rows = np.empty(0, dtype=np.int64)

@@ -15,10 +15,17 @@ from index.engines import distinct, pruned
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import MAKERS, Engine, build
 from index.engines.protocol import Rows
+from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
 WIDTHS = [8, 16, 24, 32, 40, 64, 72, 128, 1024]
-NAMES = sorted(MAKERS)
+COMPILED = ["halves", "lookup", "scan"]
+NAMES = {"kernel": COMPILED, WITHOUT: sorted(set(MAKERS) - set(COMPILED))}
+each_engine = pytest.mark.parametrize(
+    ("way", "name"),
+    [(way, name) for way, names in NAMES.items() for name in names],
+    indirect=["way"],
+)
 
 
 @pytest.fixture(autouse=True)
@@ -28,17 +35,26 @@ def _thresholds_of_many_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruned, "CODES_PER_CELL", 30)
 
 
+# The fewest and the most bytes of codes that an engine takes, and what takes others.
+SIZES = {"direct": (1, 2, "distinct"), "lookup": (1, 8, "halves"), "halves": (2, 16, "scan")}
+
+
 def make(name: str, codes: Codes, rows: Rows) -> Engine:
-    """Make an engine; of codes that are too long for a table, one that has none."""
-    return MAKERS["distinct" if name == "direct" and codes.shape[1] > 2 else name](codes, rows)
+    """Make an engine; of codes that it does not take, another."""
+    while name in SIZES:
+        least, most, other = SIZES[name]
+        if least <= codes.shape[1] <= most:
+            break
+        name = other
+    return MAKERS[name](codes, rows)
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     seed=st.integers(0, 2**32 - 1),
-    name=st.sampled_from(NAMES),
+    number=st.integers(0, 11),
     n_bits=st.sampled_from(WIDTHS),
     k=st.integers(1, 40),
     size=st.sampled_from(["none", "one", "k - 1", "k", "k + 1", "100", "1000"]),
@@ -49,8 +65,9 @@ def make(name: str, codes: Codes, rows: Rows) -> Engine:
 )
 def test_it_finds_what_the_oracle_finds(
     *,
+    way: str,
     seed: int,
-    name: str,
+    number: int,
     n_bits: int,
     k: int,
     size: str,
@@ -69,7 +86,7 @@ def test_it_finds_what_the_oracle_finds(
     # Rows that are not there may be allowed.
     among = None if allowed is None else np.flatnonzero(rng.random(3 * n + 3) < allowed)
     oracle = BruteForceIndex(codes[~gone], rows[~gone])
-    index = make(name, codes, rows).without(rows[gone])
+    index = make(NAMES[way][number % len(NAMES[way])], codes, rows).without(rows[gone])
     expected = oracle.search(queries, k, radius, among)
     assert_same(index.search(queries, k, radius, among), expected)
     assert_same(index.search(queries[:1], k, radius, among), expected[:1])
@@ -88,7 +105,7 @@ def agree(name: str, codes: Codes, queries: Codes, k: int, rng: np.random.Genera
     assert_same(found, oracle.search(queries[half:], k))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 @pytest.mark.parametrize("n_bits", [16, 32, 64, 128])
 @pytest.mark.parametrize("kind", ["random", "clustered"])
 def test_a_thousand_queries_equal_the_oracle(name: str, n_bits: int, kind: str) -> None:
@@ -98,7 +115,7 @@ def test_a_thousand_queries_equal_the_oracle(name: str, n_bits: int, kind: str) 
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_a_hundred_thousand_queries_equal_the_oracle(name: str) -> None:
     rng = np.random.default_rng(0)
     widths = [8, 16] if name == "direct" else WIDTHS
@@ -113,7 +130,7 @@ def test_a_hundred_thousand_queries_equal_the_oracle(name: str) -> None:
                 asked += 500
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 @pytest.mark.parametrize("n_bits", [16, 32, 64])
 def test_many_codes_and_large_k_equal_the_oracle(name: str, n_bits: int) -> None:
     rng = np.random.default_rng(n_bits)
@@ -139,6 +156,7 @@ def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:
             assert found.tolist() == expected
 
 
+@pytest.mark.parametrize("way", [WITHOUT], indirect=True)
 @pytest.mark.parametrize(
     ("n_bits", "n", "flips", "name", "reason"),
     [
@@ -163,17 +181,51 @@ def test_the_engine_is_chosen_from_the_codes(
     assert choice.reason.endswith(".")
 
 
-def test_the_engine_can_be_forced() -> None:
+@pytest.mark.parametrize("way", ["kernel"], indirect=True)
+@pytest.mark.parametrize(
+    ("n_bits", "n", "flips", "name", "reason"),
+    [
+        (64, 4000, 0.01, "scan", "fewer than 4,096 codes"),
+        (16, 5000, 0.01, "lookup", "5,000 rows hold"),
+        (64, 40_000, 0.02, "lookup", "40,000 rows hold"),
+        (64, 40_000, 0.5, "scan", "too few are near each other"),
+        (128, 40_000, 0.01, "halves", "share about a half of their code"),
+        (128, 40_000, 0.5, "scan", "too few are near each other"),
+        (256, 40_000, 0.05, "scan", "too long for tables"),
+        (256, 40_000, 0.0, "distinct", "40,000 rows hold 20 codes"),
+    ],
+)
+def test_the_engine_of_the_kernel_is_chosen_from_the_codes(
+    *, n_bits: int, n: int, flips: float, name: str, reason: str
+) -> None:
+    codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
+    choice = build(codes, np.arange(n))
+    assert choice.engine.name == name
+    assert reason in choice.reason
+    assert choice.reason.endswith(".")
+
+
+def test_the_engine_can_be_forced(way: str) -> None:
     codes, rows = np.zeros((3, 2), dtype=np.uint8), np.arange(3)
-    for name in NAMES:
-        assert build(codes, rows, name).engine.name == name
-    with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, direct"):
+    faiss_engines = {"scan": "flat", "lookup": "distinct", "halves": "flat"}
+    for name in MAKERS:
+        made = build(codes, rows, name)
+        if way == WITHOUT and name in faiss_engines:
+            assert made.engine.name == faiss_engines[name]
+            assert made.reason.endswith("but there is no compiled kernel.")
+        else:
+            assert made.engine.name == name
+    with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, scan"):
         build(codes, rows, "fast")
+    with pytest.raises(ValueError, match="codes have 72 bits; lookups take 64 at most"):
+        build(np.zeros((3, 9), dtype=np.uint8), rows, "lookup")
+    with pytest.raises(ValueError, match="codes have 8 bits; halves take 16 to 128"):
+        build(np.zeros((3, 1), dtype=np.uint8), rows, "halves")
     with pytest.raises(ValueError, match="codes have 32 bits; a table takes 16 at most"):
         build(np.zeros((3, 4), dtype=np.uint8), rows, "direct")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_the_nearest_k_begin_the_nearest_k_plus_one(name: str) -> None:
     rng = np.random.default_rng(0)
     codes = clustered_codes(rng, 520, 16, centres=3)
@@ -184,7 +236,7 @@ def test_the_nearest_k_begin_the_nearest_k_plus_one(name: str) -> None:
             assert found.rows.tolist() == whole.rows[:k].tolist()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_the_number_of_queries_asked_at_once_changes_nothing(name: str) -> None:
     rng = np.random.default_rng(0)
     codes = clustered_codes(rng, 700, 32)
@@ -193,7 +245,7 @@ def test_the_number_of_queries_asked_at_once_changes_nothing(name: str) -> None:
     assert_same([index.search(query[None], 20)[0] for query in codes[500:]], together)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_codes_whose_rows_are_all_gone_do_not_crowd_out_others(name: str) -> None:
     # Zeros are nearest to the query, then 255 codes; all of them are struck out, except the last.
     codes = np.arange(256, dtype=np.uint8)[:, None].repeat(4, axis=1)
@@ -202,7 +254,7 @@ def test_codes_whose_rows_are_all_gone_do_not_crowd_out_others(name: str) -> Non
     assert (found.rows.tolist(), found.distances.tolist()) == ([255], [32])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_striking_out_leaves_the_first_index_as_it_was(name: str) -> None:
     codes = np.zeros((4, 2), dtype=np.uint8)
     index = make(name, codes, np.array([2, 4, 6, 8]))
@@ -214,7 +266,7 @@ def test_striking_out_leaves_the_first_index_as_it_was(name: str) -> None:
     assert less.counted_codes()[1].sum() == 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_codes_come_back_as_they_went_in(name: str) -> None:
     rng = np.random.default_rng(0)
     codes, rows = clustered_codes(rng, 300, 24), random_rows(rng, 300)
@@ -223,13 +275,13 @@ def test_codes_come_back_as_they_went_in(name: str) -> None:
     assert np.array_equal(live_rows, rows)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_no_queries_find_nothing(name: str) -> None:
     index = make(name, np.zeros((3, 2), dtype=np.uint8), np.arange(3))
     assert index.search(np.zeros((0, 2), dtype=np.uint8), 5) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_engine
 def test_many_threads_find_what_one_finds(name: str) -> None:
     rng = np.random.default_rng(0)
     codes = clustered_codes(rng, 5400, 32)

@@ -46,8 +46,8 @@ def test_engines_find_what_the_oracle_finds(  # noqa: PLR0917 - what hypothesis 
     seed: int, n: int, k: int, n_bits: int, kind: str, engine: str
 ) -> None:
     rng = np.random.default_rng(seed)
-    if engine == "direct":
-        n_bits = min(n_bits, 16)
+    least, most = {"direct": (8, 16), "lookup": (8, 64), "halves": (16, 128)}.get(engine, (8, 128))
+    n_bits = max(least, min(n_bits, most))
     codes, rows = clustered_codes(rng, n, n_bits, centres=4), random_rows(rng, n)
     weights = random_weights(rng, 3, n_bits, kind)
     gone = rows[rng.random(n) < 0.3]

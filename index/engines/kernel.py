@@ -1,0 +1,153 @@
+"""The compiled kernel, where there is one: whether it is used, and tables for it to search.
+
+It is written in C, in ``native/``, and pip builds it where there is a compiler. Without it FAISS
+and numpy search, and find the same. ``HUMMINGBIT_KERNEL=off`` switches it off. The name of a path
+(``scalar``, ``avx2``, ``avx512bw``, ``vpopcntdq`` or ``neon``) makes it use that one instead of the
+fastest that the processor has.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+
+try:
+    from index.engines import _kernel
+except ImportError:  # nothing could compile it
+    built: Any = None
+else:
+    built = _kernel
+
+VARIABLE = "HUMMINGBIT_KERNEL"
+OFF = "off"
+LANES = 8
+"""Codes lie in groups of so many, and a search may read that many beyond the last."""
+TABLE_BITS = 64
+"""The longest codes of which a table can be made."""
+
+Keys = npt.NDArray[np.uint64]
+Bitmap = npt.NDArray[np.uint8]
+"""A bit for each place, the lowest of a byte first."""
+
+# So many bits of the filter for each cell of the directory, as a power of two.
+FILTER_BITS = 3
+# 2**64 divided by the golden ratio.
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+MAX_CELL_BITS = 28
+
+
+def _chosen() -> Any:
+    """Return the kernel, or None where there is none or it is switched off.
+
+    Raises:
+        ValueError: if the variable names a path that this processor does not have.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    if built is None or asked == OFF:
+        return None
+    if asked:
+        try:
+            built.use(asked)
+        except ValueError:
+            known = ", ".join((OFF, *built.paths()))
+            raise ValueError(f"{VARIABLE} is {asked!a}; it must be one of {known}") from None
+    return built
+
+
+native: Any = _chosen()
+"""The kernel's functions; None to do without."""
+
+
+class Table(NamedTuple):
+    """The distinct codes of at most 64 bits among some, by their hashes, and where they are."""
+
+    bits: int
+    keys: Keys
+    """The distinct codes; zeros behind."""
+    starts: npt.NDArray[np.uint32]
+    """``uint32[D + 1]``: code c is at ``places[starts[c]:starts[c + 1]]``."""
+    places: npt.NDArray[np.int32]
+    directory: npt.NDArray[np.uint32]
+    filter: Keys
+    arguments: tuple[Any, ...]
+    """The table as the kernel takes it."""
+
+    @classmethod
+    def of(cls, words: Keys, bits: int, code_of: npt.NDArray[np.int32] | None = None) -> Table:
+        """Make the table of codes of `bits` bits; `code_of` gets the code of each place."""
+        n = len(words)
+        keys = words.copy()
+        places = np.empty(n, dtype=np.int32)
+        starts = np.empty(n + 1, dtype=np.uint32)
+        n_keys = native.group(n, bits, keys, places, starts, code_of)
+        starts = starts[: n_keys + 1].copy()
+        keys = np.append(keys[:n_keys], np.zeros(LANES, dtype=np.uint64))
+        cell_bits = min(bits, MAX_CELL_BITS, max(1, n_keys.bit_length()))
+        filter_bits = max(6, min(bits, cell_bits + FILTER_BITS))
+        directory = np.zeros(2**cell_bits + 1, dtype=np.uint32)
+        filter_ = np.zeros(2 ** (filter_bits - 6), dtype=np.uint64)
+        native.index(bits, cell_bits, filter_bits, n_keys, keys, directory, filter_)
+        arguments = (
+            bits,
+            cell_bits,
+            filter_bits,
+            n_keys,
+            keys,
+            starts,
+            places,
+            directory,
+            filter_,
+        )
+        return cls(bits, keys, starts, places, directory, filter_, arguments)
+
+    @property
+    def n_keys(self) -> int:
+        """The number of distinct codes."""
+        return len(self.starts) - 1
+
+
+def count_distinct(codes: Codes) -> int:
+    """Return how many distinct codes there are, by 64-bit hashes of them: hardly ever too few."""
+    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+    words = np.ascontiguousarray(padded).view("<u8")
+    hashes = np.zeros(len(words), dtype=np.uint64)
+    for word in words.T:
+        hashes = (hashes ^ word) * SPREAD
+        hashes ^= hashes >> np.uint64(32)
+    ordered, _ = order_of(hashes)
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, len(words))
+
+
+def bitmap_of(n: int, places: npt.NDArray[np.int64]) -> Bitmap:
+    """Return the bitmap of `n` places in which those of `places` are set."""
+    bits = np.zeros((n + 7) // 8, dtype=np.uint8)
+    native.mark(n, bits, len(places), places, 1)
+    return bits
+
+
+def without_places(n: int, bits: Bitmap | None, places: npt.NDArray[np.int64]) -> Bitmap:
+    """Return a copy of a bitmap, None for one that is all set, in which `places` are not set."""
+    less = np.full((n + 7) // 8, 255, dtype=np.uint8) if bits is None else bits.copy()
+    native.mark(n, less, len(places), places, 0)
+    return less
+
+
+def are_set(bits: Bitmap | None, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Tell which of `places` are set; None is a bitmap that is all set."""
+    if bits is None:
+        return np.ones(len(places), dtype=np.bool_)
+    found: npt.NDArray[np.bool_] = (bits[places >> 3] >> (places & 7).astype(np.uint8) & 1) != 0
+    return found
+
+
+def order_of(keys: Keys) -> tuple[Keys, npt.NDArray[np.int64]]:
+    """Return `keys` in ascending order, and where each stood, equal ones as they stood."""
+    ordered = keys.copy()
+    order = np.empty(len(keys), dtype=np.uint32)
+    native.order(len(keys), ordered, order)
+    return ordered, order.astype(np.int64)

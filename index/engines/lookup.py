@@ -1,0 +1,86 @@
+"""Codes of at most 64 bits, looked up by the kernel: every code around the query, nearest first.
+
+Learned codes repeat and lie close together, so that the tenth neighbour of nearly every query lies
+within two bits. There are few codes that near, and looking each of them up takes far less than a
+scan. The queries that this does not settle, outliers mostly, scan the distinct codes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from encoder.codes import Codes
+from index.engines.compiled import CompiledIndex, Integers
+from index.engines.kernel import TABLE_BITS, Keys, Table, are_set, native
+from index.engines.protocol import Rows, Weights, check_codes
+from index.engines.scan import ScanIndex, by_place
+
+
+class LookupIndex(CompiledIndex):
+    """A :class:`~index.engines.compiled.CompiledIndex` over a table of the distinct codes."""
+
+    name = "lookup"
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, the codes are longer than 64 bits, or the
+                rows do not ascend.
+        """
+        check_codes(codes, rows)
+        n_bits = codes.shape[1] * 8
+        check_length(n_bits)
+        super().__init__(codes, rows)
+        self._code_of = np.empty(len(codes), dtype=np.int32)
+        self._table = Table.of(_words_of(codes), n_bits, self._code_of)
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of distinct codes, those of rows that were struck out included."""
+        return self._table.n_keys
+
+    def counted_codes(self) -> tuple[Codes, Integers]:
+        """Return the distinct codes that a search can find and how many rows hold each."""
+        code_of = self._code_of
+        if self._live is not None:
+            code_of = code_of[are_set(self._live, np.arange(len(code_of)))]
+        counts = np.bincount(code_of, minlength=self.n_distinct)
+        held = np.flatnonzero(counts)
+        return self._codes(self._table.keys[held]), counts[held]
+
+    def _codes(self, words: Keys) -> Codes:
+        codes: Codes = words[:, None].view(np.uint8)[:, : self.n_bits // 8]
+        return codes
+
+    def _codes_at(self, places: Integers) -> Codes:
+        return self._codes(self._table.keys[self._code_of[places]])
+
+    def _scan_of(self, places: Integers) -> CompiledIndex:
+        return ScanIndex(self._codes_at(places), self._rows[places])
+
+    def _find(self, queries: Codes, wanted: tuple[Any, ...]) -> float:
+        n_queries, _, *others = wanted
+        words = _words_of(queries)
+        return float(native.lookup(*self._table.arguments, n_queries, words, *others))
+
+    def _find_weighted(self, weights: Weights, wanted: tuple[Any, ...]) -> None:
+        n_queries, _, *others = wanted
+        placed = by_place(weights, np.arange(self.n_bits // 8), 1)
+        native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed)
+
+
+def check_length(n_bits: int) -> None:
+    """Raise ValueError unless codes of `n_bits` bits can be looked up."""
+    if n_bits > TABLE_BITS:
+        raise ValueError(f"codes have {n_bits} bits; lookups take {TABLE_BITS} at most")
+
+
+def _words_of(codes: Codes) -> Keys:
+    if codes.shape[1] == 8:
+        return np.ascontiguousarray(codes).view("<u8")[:, 0]
+    padded = np.zeros((len(codes), 8), dtype=np.uint8)
+    padded[:, : codes.shape[1]] = codes
+    return padded.view("<u8")[:, 0]

@@ -1,0 +1,383 @@
+/* What Python sees: functions of buffers and numbers. All sizes are checked here, and the
+   interpreter lock is released while anything is computed. */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+
+#include "kernel.h"
+
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the kernel reads codes as little-endian numbers"
+#endif
+
+/* ---- arguments, taken in turn; after the first bad one the rest are passed over */
+
+#define MOST_VIEWS 24
+
+typedef struct {
+    PyObject *const *items;
+    Py_ssize_t n, next;
+    Py_buffer views[MOST_VIEWS];
+    int n_views, is_bad;
+} args_t;
+
+static args_t args_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t wanted) {
+    args_t a;
+    a.items = items, a.n = n, a.next = 0, a.n_views = 0, a.is_bad = n != wanted;
+    if (a.is_bad) PyErr_Format(PyExc_TypeError, "takes %zd arguments; %zd were given", wanted, n);
+    return a;
+}
+
+static void release(args_t *a) {
+    while (a->n_views) PyBuffer_Release(a->views + --a->n_views);
+}
+
+static void refuse(args_t *a, const char *message) {
+    if (!a->is_bad) PyErr_Format(PyExc_ValueError, "argument %zd %s", a->next, message);
+    a->is_bad = 1;
+}
+
+static size_t take_number(args_t *a, size_t least, size_t most) {
+    if (a->is_bad) return least;
+    const size_t number = PyLong_AsSize_t(a->items[a->next++]);
+    if (number == (size_t)-1 && PyErr_Occurred())
+        a->is_bad = 1;
+    else if (number < least || number > most)
+        refuse(a, "is out of its bounds");
+    return a->is_bad ? least : number;
+}
+
+static void *take_view(args_t *a, size_t items, size_t size, int flags, int may_be_none) {
+    if (a->is_bad) return NULL;
+    PyObject *item = a->items[a->next++];
+    if (may_be_none && item == Py_None) return NULL;
+    Py_buffer *view = a->views + a->n_views;
+    if (PyObject_GetBuffer(item, view, flags) < 0) {
+        a->is_bad = 1;
+        return NULL;
+    }
+    a->n_views++;
+    /* Nothing has more items than memory has bytes, so that the product is one. */
+    if (items > SIZE_MAX / 2 / size || (size_t)view->len < items * size) refuse(a, "is too short");
+    return view->buf;
+}
+
+static const void *take_in(args_t *a, size_t items, size_t size) {
+    return take_view(a, items, size, PyBUF_SIMPLE, 0);
+}
+
+static void *take_out(args_t *a, size_t items, size_t size) {
+    return take_view(a, items, size, PyBUF_WRITABLE, 0);
+}
+
+/* ---- what searches have in common */
+
+#define PLACES_MOST INT32_MAX
+
+static source_t take_source(args_t *a) {
+    source_t s = {NULL, 0, 0, NULL, NULL};
+    s.n = take_number(a, 0, PLACES_MOST);
+    s.words = take_number(a, 1, MAX_WORDS);
+    s.groups = take_in(a, (s.n + LANES - 1) / LANES * LANES * s.words, sizeof *s.groups);
+    return s;
+}
+
+#define TABLE_ITEMS 9
+
+static table_t take_table(args_t *a) {
+    table_t t;
+    memset(&t, 0, sizeof t);
+    if (a->is_bad) return t;
+    t.bits = (unsigned)take_number(a, 1, MAX_TABLE_BITS);
+    t.cell_bits = (unsigned)take_number(a, 1, 31);
+    t.filter_bits = (unsigned)take_number(a, 6, 40);
+    t.n_keys = take_number(a, 0, PLACES_MOST);
+    t.keys = take_in(a, (t.n_keys + LANES - 1) / LANES * LANES, sizeof *t.keys);
+    t.starts = take_in(a, t.n_keys + 1, sizeof *t.starts);
+    t.n_places = a->is_bad ? 0 : t.starts[t.n_keys];
+    t.places = take_in(a, t.n_places, sizeof *t.places);
+    t.directory = take_in(a, ((size_t)1 << t.cell_bits) + 1, sizeof *t.directory);
+    t.filter = take_in(a, (size_t)1 << (t.filter_bits - 6), sizeof *t.filter);
+    return t;
+}
+
+#define SEARCH_ITEMS 9
+
+/* `n` is how many places there are, `words` of how many numbers each query is. */
+static search_t take_search(args_t *a, size_t n, size_t words) {
+    search_t s;
+    s.n_queries = take_number(a, 0, PLACES_MOST);
+    s.queries = take_in(a, s.n_queries * words, sizeof *s.queries);
+    s.k = take_number(a, 1, PLACES_MOST);
+    s.radius = take_number(a, 0, INT32_MAX);
+    s.allowed = take_view(a, (n + 7) / 8, 1, PyBUF_SIMPLE, 1);
+    s.rows = take_in(a, n, sizeof *s.rows);
+    s.out_rows = take_out(a, s.n_queries * s.k, sizeof *s.out_rows);
+    s.out_distances = take_out(a, s.n_queries * s.k, sizeof *s.out_distances);
+    s.out_counts = take_out(a, s.n_queries, sizeof *s.out_counts);
+    return s;
+}
+
+static PyObject *searched(args_t *a, double work) {
+    release(a);
+    return work < 0 ? PyErr_NoMemory() : PyFloat_FromDouble(work);
+}
+
+#define FUNCTION(name) \
+    static PyObject *name(PyObject *module, PyObject *const *items, Py_ssize_t n_items)
+#define UNLESS_BAD(a)   \
+    (void)module;       \
+    if ((a).is_bad) {   \
+        release(&(a));  \
+        return NULL;    \
+    }
+#define WITHOUT_LOCK(statement)  \
+    Py_BEGIN_ALLOW_THREADS       \
+    statement;                   \
+    Py_END_ALLOW_THREADS
+
+FUNCTION(scan) {
+    args_t a = args_of(items, n_items, 3 + SEARCH_ITEMS);
+    source_t source = take_source(&a);
+    const search_t search = take_search(&a, source.n, source.words);
+    double work;
+    UNLESS_BAD(a)
+    source.allowed = search.allowed;
+    WITHOUT_LOCK(work = search_scan(&source, &search))
+    return searched(&a, work);
+}
+
+FUNCTION(scan_weighted) {
+    args_t a = args_of(items, n_items, 4 + SEARCH_ITEMS);
+    source_t source = take_source(&a);
+    const search_t search = take_search(&a, source.n, 0);
+    const int64_t *weights =
+        take_in(&a, search.n_queries * source.words * 64, sizeof *weights);
+    double work;
+    UNLESS_BAD(a)
+    source.allowed = search.allowed;
+    WITHOUT_LOCK(work = search_scan_weighted(&source, &search, weights))
+    return searched(&a, work);
+}
+
+FUNCTION(lookup) {
+    args_t a = args_of(items, n_items, TABLE_ITEMS + SEARCH_ITEMS);
+    const table_t table = take_table(&a);
+    const search_t search = take_search(&a, table.n_places, 1);
+    double work;
+    UNLESS_BAD(a)
+    WITHOUT_LOCK(work = search_table(&table, &search))
+    return searched(&a, work);
+}
+
+FUNCTION(lookup_weighted) {
+    args_t a = args_of(items, n_items, 1 + TABLE_ITEMS + SEARCH_ITEMS);
+    const table_t table = take_table(&a);
+    const search_t search = take_search(&a, table.n_places, 0);
+    const int64_t *weights = take_in(&a, search.n_queries * 64, sizeof *weights);
+    double work;
+    UNLESS_BAD(a)
+    WITHOUT_LOCK(work = search_table_weighted(&table, &search, weights))
+    return searched(&a, work);
+}
+
+FUNCTION(halves) {
+    args_t a = args_of(items, n_items, 3 + 2 * (TABLE_ITEMS + 1) + SEARCH_ITEMS);
+    source_t source = take_source(&a);
+    table_t tables[2];
+    const uint64_t *rest[2];
+    if (!a.is_bad && source.words != 2) refuse(&a, "must be 2");
+    for (int i = 0; i < 2; i++) {
+        tables[i] = take_table(&a);
+        /* Of the last codes, as many are read as a register holds. */
+        rest[i] = take_in(&a, source.n + LANES, sizeof **rest);
+        if (tables[i].n_places != source.n) refuse(&a, "belongs to another number of codes");
+    }
+    const search_t search = take_search(&a, source.n, 2);
+    double work;
+    UNLESS_BAD(a)
+    source.allowed = search.allowed;
+    WITHOUT_LOCK(work = search_halves(tables, rest, &source, &search))
+    return searched(&a, work);
+}
+
+/* group(keys, n, bits, places, starts, code_of): keys become the distinct ones; how many. */
+FUNCTION(group) {
+    args_t a = args_of(items, n_items, 6);
+    const size_t n = take_number(&a, 0, PLACES_MOST);
+    const unsigned bits = (unsigned)take_number(&a, 1, MAX_TABLE_BITS);
+    uint64_t *keys = take_out(&a, n, sizeof *keys);
+    int32_t *places = take_out(&a, n, sizeof *places);
+    uint32_t *starts = take_out(&a, n + 1, sizeof *starts);
+    int32_t *code_of = take_view(&a, n, sizeof *code_of, PyBUF_WRITABLE, 1);
+    size_t n_keys = 0;
+    int done;
+    UNLESS_BAD(a)
+    WITHOUT_LOCK(done = table_group(keys, n, bits, places, starts, code_of, &n_keys))
+    release(&a);
+    return done ? PyLong_FromSize_t(n_keys) : PyErr_NoMemory();
+}
+
+/* index(bits, cell_bits, filter_bits, n_keys, keys, directory, filter), the last two zeros. */
+FUNCTION(index_codes) {
+    args_t a = args_of(items, n_items, 7);
+    table_t t;
+    memset(&t, 0, sizeof t);
+    t.bits = (unsigned)take_number(&a, 1, MAX_TABLE_BITS);
+    t.cell_bits = (unsigned)take_number(&a, 1, 31);
+    t.filter_bits = (unsigned)take_number(&a, 6, 40);
+    t.n_keys = take_number(&a, 0, PLACES_MOST);
+    t.keys = take_in(&a, t.n_keys, sizeof *t.keys);
+    uint32_t *directory = take_out(&a, ((size_t)1 << t.cell_bits) + 1, sizeof *directory);
+    uint64_t *filter = take_out(&a, (size_t)1 << (t.filter_bits - 6), sizeof *filter);
+    UNLESS_BAD(a)
+    WITHOUT_LOCK(table_index(&t, directory, filter))
+    release(&a);
+    Py_RETURN_NONE;
+}
+
+/* order(n, keys, order): sorts keys, and order is which of them stands where, equal ones as they
+   stood. */
+FUNCTION(order) {
+    args_t a = args_of(items, n_items, 3);
+    const size_t n = take_number(&a, 0, PLACES_MOST);
+    uint64_t *keys = take_out(&a, n, sizeof *keys);
+    uint32_t *places = take_out(&a, n, sizeof *places);
+    UNLESS_BAD(a)
+    uint64_t *spare = PyMem_Malloc((n + 1) * sizeof *spare);
+    uint32_t *spare_places = PyMem_Malloc((n + 1) * sizeof *spare_places);
+    if (spare != NULL && spare_places != NULL) {
+        WITHOUT_LOCK(for (size_t i = 0; i < n; i++) places[i] = (uint32_t)i;
+                     radix_sort(keys, spare, places, spare_places, n))
+    } else {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(spare), PyMem_Free(spare_places);
+    release(&a);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* pairs(n, n_words, words, keys, radius, i, j, room, first, second, distances): how many were found,
+   and the (i, j) to go on from; i is n at the end. */
+FUNCTION(pairs) {
+    args_t a = args_of(items, n_items, 11);
+    pairs_t p;
+    p.n = take_number(&a, 0, PLACES_MOST);
+    p.n_words = take_number(&a, 1, MAX_WORDS);
+    p.words = take_in(&a, p.n * p.n_words + LANES, sizeof *p.words);
+    p.keys = take_in(&a, p.n, sizeof *p.keys);
+    p.radius = take_number(&a, 0, INT32_MAX);
+    size_t i = take_number(&a, 0, p.n), j = take_number(&a, 0, p.n + 1);
+    const size_t room = take_number(&a, LANES, PLACES_MOST);
+    int64_t *first = take_out(&a, room, sizeof *first);
+    int64_t *second = take_out(&a, room, sizeof *second);
+    uint16_t *distances = take_out(&a, room, sizeof *distances);
+    size_t found;
+    if (!a.is_bad && j <= i) refuse(&a, "must lie behind the one before");
+    UNLESS_BAD(a)
+    WITHOUT_LOCK(found = find_pairs(&p, &i, &j, room, first, second, distances))
+    release(&a);
+    return Py_BuildValue("nnn", (Py_ssize_t)found, (Py_ssize_t)i, (Py_ssize_t)j);
+}
+
+/* mark(n, bits, m, places, on): set or clear the bits of some of n places. */
+FUNCTION(mark) {
+    args_t a = args_of(items, n_items, 5);
+    const size_t n = take_number(&a, 0, PLACES_MOST);
+    uint8_t *bits = take_out(&a, (n + 7) / 8, 1);
+    const size_t m = take_number(&a, 0, PLACES_MOST);
+    const int64_t *places = take_in(&a, m, sizeof *places);
+    const int on = (int)take_number(&a, 0, 1);
+    int is_bad = 0;
+    UNLESS_BAD(a)
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; i < m; i++) {
+        const uint64_t place = (uint64_t)places[i];
+        if (place >= n) {
+            is_bad = 1;
+            break;
+        }
+        if (on)
+            bits[place >> 3] |= (uint8_t)(1 << (place & 7));
+        else
+            bits[place >> 3] &= (uint8_t)~(1 << (place & 7));
+    }
+    Py_END_ALLOW_THREADS
+    release(&a);
+    if (is_bad) return PyErr_Format(PyExc_ValueError, "a place lies beyond the last");
+    Py_RETURN_NONE;
+}
+
+FUNCTION(paths) {
+    const path_t *found;
+    const size_t n = paths_here(&found);
+    args_t a = args_of(items, n_items, 0);
+    UNLESS_BAD(a)
+    PyObject *names = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; names != NULL && i < n; i++) {
+        PyObject *name = PyUnicode_FromString(found[i].name);
+        if (name == NULL || PyTuple_SetItem(names, (Py_ssize_t)i, name) < 0) {
+            Py_DECREF(names);
+            return NULL;
+        }
+    }
+    return names;
+}
+
+/* use(name): go another way from now on, in every thread. */
+FUNCTION(use) {
+    const path_t *found;
+    const size_t n = paths_here(&found);
+    args_t a = args_of(items, n_items, 1);
+    UNLESS_BAD(a)
+    PyObject *name = PyUnicode_AsUTF8String(items[0]);
+    if (name == NULL) return NULL;
+    size_t i = 0;
+    while (i < n && strcmp(found[i].name, PyBytes_AsString(name)) != 0) i++;
+    Py_DECREF(name);
+    if (i == n) return PyErr_Format(PyExc_ValueError, "this processor does not have %A", items[0]);
+    path = found[i];
+    Py_RETURN_NONE;
+}
+
+#define METHOD(name, function) \
+    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL}
+
+static PyMethodDef methods[] = {
+    METHOD("scan", scan),
+    METHOD("scan_weighted", scan_weighted),
+    METHOD("lookup", lookup),
+    METHOD("lookup_weighted", lookup_weighted),
+    METHOD("halves", halves),
+    METHOD("group", group),
+    METHOD("index", index_codes),
+    METHOD("order", order),
+    METHOD("pairs", pairs),
+    METHOD("mark", mark),
+    METHOD("paths", paths),
+    METHOD("use", use),
+    {NULL, NULL, 0, NULL},
+};
+
+static int begin(PyObject *module) {
+    (void)module;
+    const path_t *found;
+    paths_here(&found);
+    path = found[0];
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_kernel",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,104 @@
+/* The k smallest keys: a heap where k is small, else a buffer that is sorted whenever it is full. */
+#include "kernel.h"
+
+#include <string.h>
+
+#define HEAP_MOST 256
+#define DIGIT_BITS 8
+#define DIGITS (64 / DIGIT_BITS)
+#define DIGIT_VALUES (1 << DIGIT_BITS)
+
+size_t nearest_size(size_t k) { return k <= HEAP_MOST ? k : 4 * k; }
+
+void nearest_begin(nearest_t *t, uint64_t *memory, size_t k, uint64_t limit) {
+    t->keys = memory;
+    t->spare = memory + 2 * k;
+    t->n = 0;
+    t->k = k;
+    t->bound = KEY(limit + 1, 0);
+}
+
+static void sift_down(uint64_t *heap, size_t n, uint64_t key) {
+    size_t i = 0, child;
+    while ((child = 2 * i + 1) < n) {
+        child += child + 1 < n && heap[child + 1] > heap[child];
+        if (heap[child] <= key) break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = key;
+}
+
+void nearest_push(nearest_t *t, uint64_t key) {
+    if (t->k > HEAP_MOST) {
+        t->keys[t->n++] = key;
+        if (t->n == 2 * t->k) nearest_settle(t);
+        return;
+    }
+    if (t->n < t->k) {
+        size_t i = t->n++;
+        while (i && t->keys[(i - 1) / 2] < key) {
+            t->keys[i] = t->keys[(i - 1) / 2];
+            i = (i - 1) / 2;
+        }
+        t->keys[i] = key;
+    } else {
+        sift_down(t->keys, t->n, key);
+    }
+    if (t->n == t->k) t->bound = t->keys[0];
+}
+
+int nearest_settle(nearest_t *t) {
+    if (t->k > HEAP_MOST && t->n >= t->k) {
+        radix_sort(t->keys, t->spare, NULL, NULL, t->n);
+        t->n = t->k;
+        t->bound = t->keys[t->k - 1];
+    }
+    return t->n == t->k;
+}
+
+void nearest_finish(nearest_t *t) {
+    if (t->k > HEAP_MOST) {
+        radix_sort(t->keys, t->spare, NULL, NULL, t->n);
+        if (t->n > t->k) t->n = t->k;
+        return;
+    }
+    for (size_t left = t->n; left > 1;) {
+        const uint64_t last = t->keys[--left];
+        t->keys[left] = t->keys[0];
+        sift_down(t->keys, left, last);
+    }
+}
+
+void radix_sort(uint64_t *keys, uint64_t *spare, uint32_t *with, uint32_t *spare_with, size_t n) {
+    size_t counts[DIGITS][DIGIT_VALUES];
+    uint64_t *from = keys, *to = spare;
+    uint32_t *with_from = with, *with_to = spare_with;
+    memset(counts, 0, sizeof counts);
+    for (size_t i = 0; i < n; i++)
+        for (unsigned d = 0; d < DIGITS; d++)
+            counts[d][keys[i] >> (DIGIT_BITS * d) & (DIGIT_VALUES - 1)]++;
+    for (unsigned d = 0; d < DIGITS && n; d++) {
+        const unsigned shift = DIGIT_BITS * d;
+        size_t *at = counts[d], sum = 0;
+        if (at[from[0] >> shift & (DIGIT_VALUES - 1)] == n) continue; /* all are alike in it */
+        for (unsigned v = 0; v < DIGIT_VALUES; v++) {
+            const size_t count = at[v];
+            at[v] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < n; i++) {
+            const size_t place = at[from[i] >> shift & (DIGIT_VALUES - 1)]++;
+            to[place] = from[i];
+            if (with != NULL) with_to[place] = with_from[i];
+        }
+        uint64_t *swap = from;
+        uint32_t *with_swap = with_from;
+        from = to, to = swap;
+        with_from = with_to, with_to = with_swap;
+    }
+    if (from != keys) {
+        memcpy(keys, from, n * sizeof *keys);
+        if (with != NULL) memcpy(with, with_from, n * sizeof *with);
+    }
+}

@@ -1,0 +1,84 @@
+"""Every code, scanned by the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.codes import Codes
+from index.engines.compiled import CompiledIndex, Integers
+from index.engines.kernel import LANES, Keys, native
+from index.engines.protocol import Rows, Weights
+
+
+class ScanIndex(CompiledIndex):
+    """A :class:`~index.engines.compiled.CompiledIndex` that scans all codes."""
+
+    name = "scan"
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, or the rows do not ascend.
+        """
+        super().__init__(codes, rows)
+        self._bytes = self._places_of_bytes(codes.shape[1])
+        words = self._words_of(codes)
+        self._n_words = words.shape[1]
+        n_groups = -(-len(words) // LANES)
+        grouped = np.zeros((n_groups * LANES, self._n_words), dtype=np.uint64)
+        grouped[: len(words)] = words
+        # Each group word by word: a register takes one word of eight codes.
+        by_word = grouped.reshape(n_groups, LANES, self._n_words).transpose(0, 2, 1)
+        self._groups: Keys = np.ascontiguousarray(by_word)
+
+    @property
+    def _source(self) -> tuple[Any, ...]:
+        """The codes as the kernel takes them."""
+        return (len(self._rows), self._n_words, self._groups)
+
+    def _places_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
+        """Return which byte of the words each byte of a code is."""
+        return np.arange(code_size)
+
+    def _words_of(self, codes: Codes) -> Keys:
+        """Return codes as numbers of 64 bits, ``(N, W)``, zero bytes added."""
+        n_words = int(self._bytes[-1]) // 8 + 1
+        if len(self._bytes) == 8 * n_words:
+            return np.ascontiguousarray(codes).view("<u8")
+        padded = np.zeros((len(codes), 8 * n_words), dtype=np.uint8)
+        padded[:, self._bytes] = codes
+        return padded.view("<u8")
+
+    def _codes_at(self, places: Integers) -> Codes:
+        words = np.ascontiguousarray(self._groups[places >> 3, :, places & 7])
+        codes: Codes = words.view(np.uint8).reshape(len(places), 8 * self._n_words)
+        return codes if codes.shape[1] == len(self._bytes) else codes[:, self._bytes]
+
+    def _scan_of(self, places: Integers) -> CompiledIndex:
+        return ScanIndex(self._codes_at(places), self._rows[places])
+
+    def _find(self, queries: Codes, wanted: tuple[Any, ...]) -> float:
+        n_queries, _, *others = wanted
+        words = self._words_of(queries)
+        return float(native.scan(*self._source, n_queries, words, *others))
+
+    def _find_weighted(self, weights: Weights, wanted: tuple[Any, ...]) -> None:
+        n_queries, _, *others = wanted
+        placed = by_place(weights, self._bytes, self._n_words)
+        # It takes no codes.
+        native.scan_weighted(*self._source, n_queries, placed, *others, placed)
+
+
+def by_place(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) -> Weights:
+    """Return ``int64[Q, 64 * n_words]``: the weights from the lowest bit of each word on.
+
+    `bytes_` says which byte of the words each byte of a code is.
+    """
+    placed = np.zeros((len(weights), 8 * n_words, 8), dtype=np.int64)
+    # The first bit of a byte is its highest.
+    placed[:, bytes_] = weights.reshape(len(weights), -1, 8)[:, :, ::-1]
+    return placed.reshape(len(weights), -1)
