@@ -67,8 +67,8 @@ class _Unchecked(Layout):
         """Ask for nothing."""
 
 
-def survey(source: Path, asked: Layout) -> Survey:
-    """Return the layout that the records of `source` suggest; what `asked` names stays.
+def survey(source: Path, given: Layout) -> Survey:
+    """Return the layout that the records of `source` suggest; what `given` names stays.
 
     The text is the field of a usual name, else the one with the longest strings that hardly
     repeat; a title beside it is joined to it. The label is a field of a usual name whose values
@@ -77,23 +77,23 @@ def survey(source: Path, asked: Layout) -> Survey:
     Raises:
         ReadError: if the source cannot be read, or no field looks like text.
     """
-    raw = _Unchecked(encoding=asked.encoding, has_header=asked.has_header)
+    raw = _Unchecked(encoding=given.encoding, has_header=given.has_header)
     records = _sample(source, raw)
-    if asked.has_header and source.suffix.lower() in (".csv", ".tsv") and _no_header(records):
+    if given.has_header and source.suffix.lower() in (".csv", ".tsv") and _no_header(records):
         raw = replace(raw, has_header=False)
         records = _sample(source, raw)
     if not records:
         raise ReadError(f"{source}: has no documents")
     fields = [_describe(name, records) for name in dict.fromkeys(n for one in records for n in one)]
-    texts = asked.text_fields or _find_texts(fields, source)
+    texts = given.text_fields or _find_texts(fields, source)
     rest = [one for one in fields if one.name not in texts]
     label, candidates = _find_label(rest, records)
     found = Layout(
-        id_field=asked.id_field or _find_id(rest),
+        id_field=given.id_field or _find_id(rest),
         text_fields=() if texts == ("text",) else texts,
-        label_field=asked.label_field or (None if label in (None, "label", "labels") else label),
-        payload_fields=asked.payload_fields,
-        encoding=asked.encoding,
+        label_field=given.label_field or (None if label in (None, "label", "labels") else label),
+        payload_fields=given.payload_fields,
+        encoding=given.encoding,
         has_header=raw.has_header,
     )
     return Survey(found, tuple(one.name for one in fields), candidates)

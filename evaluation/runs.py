@@ -39,42 +39,42 @@ def evaluate_run(
         if metric.needs_codes:
             message = f"{metric.name} is defined by Hamming distances; a run has none"
             raise MetricError(message)
-    asked = [query for query, judged in qrels.items() if judged]
-    if not any(query in run for query in asked):
+    query_ids = [query for query, judged in qrels.items() if judged]
+    if not any(query in run for query in query_ids):
         message = "the run has no list for any query that the qrels judge; they do not belong"
         raise EvaluationError(f"{message} together")
     grades = {grade for judged in qrels.values() for grade in judged.values() if grade > 0}
     if max(grades, default=0) < relevant_from or relevant_from < 1:
         message = f"no judgement has a grade of {relevant_from} or more; nothing is relevant"
         raise EvaluationError(message)
-    lists, groups = _rank(run, qrels, asked, np.array(sorted(grades)), relevant_from)
+    lists, groups = _rank(run, qrels, query_ids, np.array(sorted(grades)), relevant_from)
     n_relevant = groups.n_relevant
     return Evaluation(
         per_query={metric.name: measure(metric, lists) for metric in chosen},
         expected_per_query={metric.name: expect(metric, groups) for metric in chosen},
         best_per_query={metric.name: best(metric, groups) for metric in chosen},
         worst_per_query={metric.name: worst(metric, groups) for metric in chosen},
-        queries=len(asked),
+        queries=len(query_ids),
         documents=len({document for found in run.values() for document in found}),
         queries_without_relevant=int((n_relevant == 0).sum()),
-        query_ids=tuple(asked),
-        notes=_oddities(run, asked, n_relevant),
+        query_ids=tuple(query_ids),
+        notes=_oddities(run, query_ids, n_relevant),
     )
 
 
 def _rank(
     run: Mapping[str, Mapping[str, float]],
     qrels: Mapping[str, Mapping[str, int]],
-    asked: list[str],
+    query_ids: list[str],
     levels: Table,
     relevant_from: int,
 ) -> tuple[RankedLists, TieGroups]:
-    longest = max(1, *(len(run.get(query, {})) for query in asked))
-    grades = np.zeros((len(asked), longest), dtype=np.int64)
-    n = np.zeros((len(asked), longest), dtype=np.int64)
-    by_grade = np.zeros((len(asked), longest, len(levels)), dtype=np.int64)
-    totals = np.zeros((len(asked), len(levels)), dtype=np.int64)
-    for place, query in enumerate(asked):
+    longest = max(1, *(len(run.get(query, {})) for query in query_ids))
+    grades = np.zeros((len(query_ids), longest), dtype=np.int64)
+    n = np.zeros((len(query_ids), longest), dtype=np.int64)
+    by_grade = np.zeros((len(query_ids), longest, len(levels)), dtype=np.int64)
+    totals = np.zeros((len(query_ids), len(levels)), dtype=np.int64)
+    for place, query in enumerate(query_ids):
         judged = np.array(list(qrels[query].values()))
         totals[place] = (judged[:, None] == levels).sum(axis=0)
         found = run.get(query, {})
@@ -95,13 +95,13 @@ def _rank(
 
 
 def _oddities(
-    run: Mapping[str, Mapping[str, float]], asked: list[str], n_relevant: Table
+    run: Mapping[str, Mapping[str, float]], query_ids: list[str], n_relevant: Table
 ) -> tuple[str, ...]:
-    known = set(asked)
-    lost = [query for query, held in zip(asked, n_relevant, strict=True) if not held]
+    known = set(query_ids)
+    lost = [query for query, held in zip(query_ids, n_relevant, strict=True) if not held]
     sentences = {
         "queries of the run have no judgement and are left out": [q for q in run if q not in known],
-        "judged queries are not in the run and score 0": [q for q in asked if q not in run],
+        "judged queries are not in the run and score 0": [q for q in query_ids if q not in run],
         "queries have no relevant document and score 0": lost,
     }
     return tuple(f"{len(ids):,} {what}: {name_some(ids)}" for what, ids in sentences.items() if ids)

@@ -114,12 +114,12 @@ def format_run(
     """
     name = _id(tag, "tag")
     for query, found in results.items():
-        asked = _id(query, "query")
+        query_id = _id(query, "query")
         for rank, (document, score) in enumerate(found, start=1):
             if not math.isfinite(score):
                 message = f"the score of document {_show(document)} for query {_show(query)} is"
                 raise TrecError(f"{message} {score}; it must be finite")
-            yield f"{asked} Q0 {_id(document, 'document')} {rank} {score!r} {name}"
+            yield f"{query_id} Q0 {_id(document, 'document')} {rank} {score!r} {name}"
 
 
 def _lines(path: str | Path) -> list[str]:

@@ -35,7 +35,7 @@ def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int =
         type=Path,
         default=Path(work_dir),
         metavar="DIR",
-        help="where results are kept; a run that was made there already is not made again",
+        help="where results are saved; later runs reuse them",
     )
 
 

@@ -143,7 +143,7 @@ def held_out_agreement(
 
 
 def _labelled_only(parts: Split, data: TrainingData) -> Split:
-    """Return `parts` with what is held out cut down to the labelled: others cannot be judged by."""
+    """Return `parts` without the held-out documents that have no label."""
     labelled = data.tags[parts.validation].any(axis=1)
     return Split(parts.training, parts.validation[labelled], parts.shown)
 

@@ -1,7 +1,7 @@
 """Codes without a neural network: ITQ, PCA and random hyperplanes, from faiss and scikit-learn.
 
 Each is a linear map of the features and a threshold for every bit, so the encoder is one layer.
-Labels are not used; they only judge the outcome.
+Labels are used for the evaluation only.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def train_metric(
     settings = run_settings(recipe, similarity_file)
     parts = split(data, recipe)
     if recipe.similarity == "pairs":
-        # Labels then judge the outcome and have no part in it.
+        # Labels are then used for the evaluation only.
         parts = replace(parts, shown=np.zeros_like(parts.shown))
     source = pair_source(data, parts, recipe, similarity_file)
     torch.manual_seed(recipe.seed)

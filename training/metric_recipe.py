@@ -36,7 +36,7 @@ class MetricRecipe:
     """
 
     method: str = setting("metric", "what is trained", "metric")
-    objective: str = setting("continuous-histogram", "what is asked of codes", *OBJECTIVES)
+    objective: str = setting("continuous-histogram", "the loss", *OBJECTIVES)
     similarity: str = setting("hierarchy", "what makes documents alike", *SIMILARITIES)
     distance: str = setting("cosine", "how far relaxed codes are apart", "cosine", "hamming")
     n_bits: int = setting(32, "bits in a code, a multiple of 8")

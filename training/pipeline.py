@@ -81,7 +81,7 @@ def split(data: TrainingData, recipe: SplitSettings) -> Split:
 
 
 def check_labels(data: TrainingData, parts: Split, validation_share: float) -> None:
-    """Check that there is something to learn from labels, and to judge by where that is wanted.
+    """Check that there are labels to learn from and, if wanted, to evaluate by.
 
     Raises:
         TrainingDataError: if fewer than two classes are shown, or if none of the documents could be
@@ -134,7 +134,7 @@ def write_encoder(
     soft_labels: Floats | None = None,
     overwrite: bool = False,
 ) -> Trained:
-    """Judge `encoder` on the documents held out and write it, with what it was trained on.
+    """Evaluate `encoder` on the documents held out and write it, with what it was trained on.
 
     `about` is what a method has to say besides in the artifact's metadata. `soft_labels`,
     float32[N, C], are the distributions over classes that it learned from, of the rows trained on;
@@ -204,7 +204,7 @@ def validate(
 
     The true labels say what is relevant, whether training saw them or not. Beside the encoder's
     figures stands the classifier baseline: a code that knows only the class scores that much.
-    Without labelled queries there is nothing to judge by, and no figures; without labels of two
+    Without labelled queries there are no figures; without labels of two
     classes there is no baseline.
     """
     if not len(queries):

@@ -52,8 +52,8 @@ class DistanceCounts:
         by_grade = np.zeros((*counts.shape, len(levels)), np.int64)
         width = max(self.n_distinct, self._relevance.n_document_sets)
         for block in row_blocks(len(codes), width):
-            asked, set_of_query = np.unique(sets[block], return_inverse=True)
-            grades = self._relevance.grades(asked)
+            distinct_sets, set_of_query = np.unique(sets[block], return_inverse=True)
+            grades = self._relevance.grades(distinct_sets)
             sizes = [self._sizes_of_grade(grades, int(level)) for level in levels]
             for number, own in zip(range(block.start, block.stop), set_of_query, strict=True):
                 # One query at a time: adding up holds the interpreter lock.
@@ -85,11 +85,11 @@ class DistanceCounts:
         self, rows: Ids, query_codes: Codes, query_sets: Ids, counts: tuple[Counts, Counts]
     ) -> None:
         """Take the document `rows` of each query out of the counts, in place."""
-        asked = np.flatnonzero(rows >= 0)
-        distances = hamming_distance(query_codes[asked], self._codes[rows[asked]])
-        grades = self._relevance.grade_pairs(query_sets[asked], rows[asked])
-        counts[0][asked, distances] -= 1
-        counts[1][asked, distances] -= grades[:, None] == self._relevance.levels
+        stored = np.flatnonzero(rows >= 0)
+        distances = hamming_distance(query_codes[stored], self._codes[rows[stored]])
+        grades = self._relevance.grade_pairs(query_sets[stored], rows[stored])
+        counts[0][stored, distances] -= 1
+        counts[1][stored, distances] -= grades[:, None] == self._relevance.levels
 
     def rank_all(self, query_codes: Codes) -> Ids:
         """Return all documents in the order (distance, row) for each query, int64[Q, N]."""

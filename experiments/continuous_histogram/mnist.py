@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from corpus.readers import read_documents
 from experiments.drawings import new_drawing, save_drawing
-from experiments.kept import Tensors, kept
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.data import Rows, gather
 from training.loop import Schedule, fit
 from training.objectives.continuous_histogram import continuous_histogram_loss, histogram_loss
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             settings = {"method": method, "images": len(images), **vars(schedule)}
             compute = partial(embed, method, images, digits, test_images, schedule)
             name = f"mnist-{method}-{args.epochs}-{args.batch_size}-{seed}.safetensors"
-            embedding_N2 = kept(args.work_dir / name, settings, compute)["embedding_N2"]
+            embedding_N2 = load_or_compute(args.work_dir / name, settings, compute)["embedding_N2"]
             embeddings.setdefault(method, embedding_N2)
             records.append(_record(method, seed, embedding_N2, test_digits))
     if args.json:

@@ -19,8 +19,8 @@ from scipy.stats import spearmanr, truncnorm
 from torch import Tensor
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.kept import Tensors, kept
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.continuous_histogram import continuous_histogram_loss, pair_histogram
 
 BINS = 51
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         for seed in range(args.seeds):
             settings = {"prior": prior, "seed": seed, "pairs": args.pairs, "bins": BINS}
             name = f"synthetic-{prior.replace(' ', '-')}-{args.pairs}-{seed}.safetensors"
-            found = kept(args.work_dir / name, settings, partial(descend, settings))
+            found = load_or_compute(args.work_dir / name, settings, partial(descend, settings))
             histograms.setdefault(prior, []).append(found)
             records += _records(prior, seed, found)
     if args.json:

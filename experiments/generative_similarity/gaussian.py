@@ -30,8 +30,8 @@ from experiments.generative_similarity.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
-from experiments.kept import Tensors, kept
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.data import Rows
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import (
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
             settings = {"method": method, "triplets": args.triplets, **vars(schedule)}
             name = f"gaussian-{method}-{args.triplets}-{args.passes}-{seed}.safetensors"
             compute = partial(embed, method, args.triplets, schedule)
-            found = kept(args.work_dir / name, settings, compute)
+            found = load_or_compute(args.work_dir / name, settings, compute)
             embeddings.setdefault(method, found)
             records.append(_record(method, seed, found))
     if args.json:

@@ -40,8 +40,8 @@ from experiments.generative_similarity.picture_encoders import (
     embed,
     train_encoder,
 )
-from experiments.kept import Tensors, kept
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
 from training.similarities.program_kernel import ProgramKernel
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             settings = {"method": method, "pictures": args.concept_pictures, **vars(schedule)}
             name = f"concepts-{'-'.join(map(str, settings.values()))}.safetensors"
             compute = partial(tell_apart, method, concepts, schedule)
-            found = kept(args.work_dir / name, settings, compute)
+            found = load_or_compute(args.work_dir / name, settings, compute)
             records.append(_record(method, seed, concepts.names, found))
     if args.json:
         write_records(args.json, records)
@@ -205,7 +205,7 @@ def _read(args: argparse.Namespace) -> Concepts:
     kernel = ProgramKernel([parse_tree(program) for program in programs.values()])
     count = args.concept_pictures
     settings = {"concepts": list(programs), "pictures": count, "test": _TEST_PICTURES}
-    drawn = kept(
+    drawn = load_or_compute(
         args.work_dir / f"geoclidean-{count}.safetensors",
         settings,
         partial(draw_concepts, list(programs.values()), count, _TEST_PICTURES),

@@ -34,8 +34,8 @@ from experiments.generative_similarity.contrastive_baselines import (
     class_triplet_loss,
     supervised_contrastive_loss,
 )
-from experiments.kept import Tensors, kept
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.data import Rows, TrainingData
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import kernel_triplet_loss
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     data, queries = read_split(args.dataset, args.data_root)
     settings = {"data": data.sha256, "queries": queries.sha256}
     name = f"hierarchy-vectors-{args.dataset}.safetensors"
-    vectors = kept(args.work_dir / name, settings, partial(reduce_texts, data, queries))
+    vectors = load_or_compute(args.work_dir / name, settings, partial(reduce_texts, data, queries))
     records: list[Record] = []
     embeddings: dict[str, Tensors] = {}
     for seed in range(args.seeds):
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
             name = f"hierarchy-{args.dataset}-{method}-{args.tree_epochs}-{seed}.safetensors"
             made_with = {**settings, "method": method, **vars(schedule)}
             compute = partial(embed, method, vectors, data, schedule)
-            found = kept(args.work_dir / name, made_with, compute)
+            found = load_or_compute(args.work_dir / name, made_with, compute)
             embeddings.setdefault(method, found)
             measured = measure(found, data, queries)
             records.append({"part": "hierarchy", "method": method, "seed": seed, **measured})

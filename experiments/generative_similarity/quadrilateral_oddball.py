@@ -50,8 +50,8 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     odd_variants,
     placed,
 )
-from experiments.kept import Tensors, kept
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
 from training.similarities.generative_models import BetaBernoulli
 
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
             name = f"oddball-{'-'.join(map(str, settings.values()))}.safetensors"
             path = args.work_dir / name
             compute = partial(errors_of, method, args.oddball_train, drawn, schedule)
-            error_K = kept(path, settings, compute)["error_K"].tolist()
+            error_K = load_or_compute(path, settings, compute)["error_K"].tolist()
             errors = dict(zip(SHAPES, error_K, strict=True))
             records.append({"train": args.oddball_train} | _record(method, seed, errors, rates))
     if args.json:
@@ -201,7 +201,7 @@ def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
 def _drawn(folder: Path, count: int) -> Tensors:
     settings = {"pictures": count, "test": _TEST_PICTURES, "size": SIZE}
     path = folder / f"quadrilaterals-{count}.safetensors"
-    return kept(path, settings, partial(draw_shapes, count, _TEST_PICTURES))
+    return load_or_compute(path, settings, partial(draw_shapes, count, _TEST_PICTURES))
 
 
 def draw_shapes(count: int, test_count: int) -> Tensors:

@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 
-from experiments.kept import Tensors, kept
 from experiments.perception_coherence.cifar_images import Images, read_images
 from experiments.perception_coherence.figures import plot_methods
 from experiments.perception_coherence.image_networks import SmallStudent, in_batches
@@ -39,6 +38,7 @@ from experiments.perception_coherence.image_training import (
     transfer,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.perception_coherence import global_perception_coherence
 
 COHERENCE = "perception-coherence"
@@ -202,7 +202,7 @@ def _measure(bench: Bench, run: Transfer) -> Record:
         path.unlink(missing_ok=True)
         return {key: torch.tensor(value, dtype=torch.float64) for key, value in figures.items()}
 
-    found = kept(bench.folder / f"{name}.safetensors", asdict(run), train_and_measure)
+    found = load_or_compute(bench.folder / f"{name}.safetensors", asdict(run), train_and_measure)
     return {
         "method": run.method,
         "seed": run.seed,
@@ -242,7 +242,9 @@ def _choose(bench: Bench, method: str) -> Setting:
             path.unlink(missing_ok=True)
             return {"map11": torch.tensor(map11, dtype=torch.float64)}
 
-        score = kept(bench.folder / f"{name}.safetensors", asdict(run), validate)["map11"]
+        score = load_or_compute(bench.folder / f"{name}.safetensors", asdict(run), validate)[
+            "map11"
+        ]
         print(f"{method} at {rate:g} {dict(settings)}: {score:.4f}", file=sys.stderr, flush=True)
         best = max(best, (float(score), -place))
     return SETTINGS[method][-best[1]]

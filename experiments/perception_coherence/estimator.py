@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.kept import Tensors, kept
 from experiments.perception_coherence.figures import plot_estimator
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.dissimilarity import cosine_dissimilarity
 from training.objectives.perception_coherence import (
     coherence_levels,
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         for seed in range(args.seeds):
             one = Estimation(student_dim, seed, args.examples, args.batches)
             path = args.work_dir / "gpcl" / f"{student_dim}-{seed}.safetensors"
-            records += _records(one, kept(path, asdict(one), partial(estimate, one)))
+            records += _records(one, load_or_compute(path, asdict(one), partial(estimate, one)))
     if args.json:
         write_records(args.json, records)
     _print_estimates(records)

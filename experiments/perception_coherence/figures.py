@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.kept import Tensors
+from experiments.saved_tensors import Tensors
 
 Configurations = Mapping[str, tuple[Tensor, Tensor, Tensors]]
 """By data set: the teacher's points, the group of each, and the student's snapshots."""

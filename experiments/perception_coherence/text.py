@@ -95,8 +95,8 @@ def _students(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
 
 
 def _teacher_record(corpus: TaughtCorpus) -> Record:
-    labels, asked = corpus.database.labelled().labels, corpus.queries.labelled().labels
-    found = evaluate_scores(cosine_blocks(corpus), asked, labels, METRICS)
+    labels, query_labels = corpus.database.labelled().labels, corpus.queries.labelled().labels
+    found = evaluate_scores(cosine_blocks(corpus), query_labels, labels, METRICS)
     about = {"method": f"teacher {corpus.teacher.kind}, cosine", "n_bits": None, "seed": None}
     return {**about, **retrieval_figures(found), "coherence": 1.0}
 
@@ -107,9 +107,11 @@ def _tfidf_record(corpus: TaughtCorpus) -> Record:
 
 
 def _tfidf(corpus: TaughtCorpus) -> tuple[Any, Any]:
-    texts, asked = ([str(one) for one in data.inputs] for data in (corpus.database, corpus.queries))
+    texts, queries = (
+        [str(one) for one in data.inputs] for data in (corpus.database, corpus.queries)
+    )
     features = fit_text_features(texts, max_terms=10_000)
-    return features.transform(texts), features.transform(asked)
+    return features.transform(texts), features.transform(queries)
 
 
 def _linear_codes(database: Any, queries: Any, method: str, n_bits: int) -> tuple[Codes, Codes]:

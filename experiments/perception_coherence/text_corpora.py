@@ -69,8 +69,8 @@ def read_taught(name: str, args: argparse.Namespace) -> TaughtCorpus:
     if not set(queries.classes) <= set(database.classes):
         raise ValueError(f"{name}: the test split has classes that the training split lacks")
     source = _teacher_source(name, splits, database, args)
-    teacher, asked = read_teacher(source, database), read_teacher(source, queries)
-    return TaughtCorpus(name, database, queries, teacher, asked.vectors)
+    teacher, query_teacher = read_teacher(source, database), read_teacher(source, queries)
+    return TaughtCorpus(name, database, queries, teacher, query_teacher.vectors)
 
 
 _SPLITS = ("train", "test")
@@ -104,8 +104,8 @@ def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:
 def cosine_blocks(corpus: TaughtCorpus, rows: int = 1000) -> list[Floats]:
     """Return the cosines of the teacher's vectors, ``float32[q, N]`` for `rows` queries each."""
     database = _unit(corpus.teacher.vectors)
-    asked = _unit(corpus.query_vectors)
-    return [asked[start : start + rows] @ database.T for start in range(0, len(asked), rows)]
+    queries = _unit(corpus.query_vectors)
+    return [queries[start : start + rows] @ database.T for start in range(0, len(queries), rows)]
 
 
 def _unit(vectors: Floats) -> Floats:

@@ -20,10 +20,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.kept import Tensors, kept
 from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.dissimilarity import euclidean_dissimilarity
 from training.objectives.perception_coherence import (
     global_perception_coherence,
@@ -173,7 +173,7 @@ def _train_all(toys: list[Toy], folder: Path, jobs: int) -> list[Tensors]:
 
 def _kept_toy(folder: Path, toy: Toy) -> Tensors:
     path = folder / f"{toy.dataset}-{toy.batch_size}-{toy.seed}.safetensors"
-    return kept(path, asdict(toy), lambda: train_toy(toy))
+    return load_or_compute(path, asdict(toy), lambda: train_toy(toy))
 
 
 def _record(toy: Toy, result: Tensors) -> Record:

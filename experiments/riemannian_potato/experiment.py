@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Record:
     """Return the record of one run, from the work folder if it was made there."""
-    from experiments.kept import kept  # noqa: PLC0415 - torch takes a second
     from experiments.riemannian_potato.spd_training import Potato, train_and_judge  # noqa: PLC0415
+    from experiments.saved_tensors import load_or_compute  # noqa: PLC0415 - torch takes a second
     from training.loop import Schedule  # noqa: PLC0415
     from training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
 
@@ -101,7 +101,7 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
     }
     name = f"{args.dataset}-{method}-{seed}.safetensors"
     judge = partial(train_and_judge, method, corpus, args.order, schedule, potato)
-    found = kept(args.work_dir / name, settings, judge)
+    found = load_or_compute(args.work_dir / name, settings, judge)
     figures = {figure: float(found[figure]) for figure in FIGURES}
     return {"dataset": args.dataset, "method": method, "seed": seed, **figures}
 

@@ -22,8 +22,8 @@ from corpus.matrices import Array
 from encoder.spd_features import triangle_length
 from evaluation.metrics.clustering import normalized_mutual_information, pairwise_f1
 from evaluation.metrics.lists import success_at_k
-from experiments.kept import Tensors
 from experiments.riemannian_potato.spd_corpora import SpdCorpus
+from experiments.saved_tensors import Tensors
 from training.data import Rows
 from training.loop import Schedule, fit
 from training.models.spd_geometry import AFFINE_INVARIANT, affine_invariant_distance

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments.result_tables import format_mean, print_table
-from experiments.ssb_vae.held_out import Judge
+from experiments.ssb_vae.held_out import HeldOutScores
 from training.recipe import Recipe
 
 _USUAL = asdict(Recipe())
@@ -44,15 +44,15 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
 
 
 def ablate(args: argparse.Namespace) -> int:
-    """Judge the default recipe and the changes of it that are asked for; print a table."""
-    judge = Judge(args, "ssb-vae")
+    """Evaluate the default recipe and the changes of it that the options name; print a table."""
+    scores = HeldOutScores(args, "ssb-vae")
     runs: dict[str, Mapping[str, Any]] = {"default": {}}
     for name in args.ablate or CHANGES:
-        if not judge.idle_settings.issuperset(CHANGES[name]):
+        if not scores.idle_settings.issuperset(CHANGES[name]):
             runs[name] = CHANGES[name]
     rows = []
     for name, settings in runs.items():
-        figures = np.reshape(judge(settings)["p100"], (-1, args.seeds))
+        figures = np.reshape(scores(settings)["p100"], (-1, args.seeds))
         rows.append([name, *map(format_mean, figures.tolist())])
     cells = [f"{bits} bits, ρ = {rho:g}" for bits in args.bits for rho in args.supervision]
     print_table(("tie-averaged p@100, held out", *cells), rows)

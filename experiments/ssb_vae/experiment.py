@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         choices=CHANGES,
         metavar="CHANGE",
-        help="judge the recipe and changes of it by held-out training documents (default: all of"
+        help="evaluate the recipe and changes of it on held-out training documents (default: all of"
         f" {', '.join(CHANGES)})",
     )
     either.add_argument(

@@ -1,4 +1,4 @@
-"""Settings judged by the documents held out of the training documents; no test document is seen."""
+"""Scores of settings on held-out training documents; no test document is seen."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def idle_settings(*, is_text: bool) -> frozenset[str]:
     return frozenset({"terms", "word_dropout", "hidden_dropout", "features", "idf_target"})
 
 
-class Judge:
-    """Gives settings their figures: trains with them and asks the documents held out.
+class HeldOutScores:
+    """Trains with given settings and scores them on the documents held out.
 
     It takes the data set, widths, shares of labels and seeds that the options of an experiment
-    name. Every run is written down in ``--work-dir``, and none is made twice.
+    name. Every run is saved in ``--work-dir``, and none is made twice.
     """
 
     def __init__(self, args: argparse.Namespace, method: str) -> None:
@@ -61,8 +61,8 @@ class Judge:
             for seed in range(args.seeds)
         ]
         missing = [recipe for recipe in recipes if self._found(recipe) is None]
-        judge = partial(_held_out_figure, args.dataset, args.data_root, args.vectors)
-        for recipe, figure in zip(missing, map_runs(judge, missing, args.jobs), strict=True):
+        scores = partial(_held_out_figure, args.dataset, args.data_root, args.vectors)
+        for recipe, figure in zip(missing, map_runs(scores, missing, args.jobs), strict=True):
             self._records.append({**self._about, "recipe": asdict(recipe), "p100": figure})
             write_records(self._path, self._records)
         return {"settings": dict(settings), "p100": [self._found(recipe) for recipe in recipes]}

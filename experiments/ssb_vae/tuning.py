@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.cells import kind_of
 from experiments.result_tables import Record, format_mean, print_table
-from experiments.ssb_vae.held_out import Judge
+from experiments.ssb_vae.held_out import HeldOutScores
 from experiments.ssb_vae.presets import write_preset
 from training.recipe import METHODS, Recipe
 
@@ -42,9 +42,9 @@ def tune(args: argparse.Namespace) -> int:
         if method not in METHODS:
             print(f"{method} has no settings to choose\n")
             continue
-        judge = Judge(args, method)
-        steps = dict(_steps(METHODS[method].pairs, judge.idle_settings, only=args.tuned))
-        chosen, trials = _search(judge, steps)
+        scores = HeldOutScores(args, method)
+        steps = dict(_steps(METHODS[method].pairs, scores.idle_settings, only=args.tuned))
+        chosen, trials = _search(scores, steps)
         _print(method, trials)
         write_preset(args.presets, kind, method, chosen)
         print(f"{args.presets}: [{kind}.{method}] {_named(chosen)}\n", flush=True)
@@ -64,16 +64,16 @@ def _steps(
 
 
 def _search(
-    judge: Judge, steps: Mapping[str, tuple[Any, ...]]
+    scores: HeldOutScores, steps: Mapping[str, tuple[Any, ...]]
 ) -> tuple[dict[str, Any], list[Record]]:
     """Return what is chosen of each of the settings `steps`, and all that was tried."""
-    usual = asdict(Recipe(method=judge.method))
-    best = judge({})
+    usual = asdict(Recipe(method=scores.method))
+    best = scores({})
     trials = [best]
     for name, values in steps.items():
         known = best["settings"].get(name, usual[name])
         others = [value for value in values if value != known]
-        tried = [judge({**best["settings"], name: value}) for value in others]
+        tried = [scores({**best["settings"], name: value}) for value in others]
         trials += tried
         best = max([best, *tried], key=lambda trial: mean(trial["p100"]))
     # Written down in full, so that a default that changes later changes nothing here.

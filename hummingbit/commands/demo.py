@@ -71,9 +71,10 @@ def run(args: argparse.Namespace) -> int:
     with timed_stage("reading the docstrings of the packages installed here"):
         documents = list(read_documents(f"{NAME}:train"))
         queries = list(read_documents(f"{NAME}:test"))
-        data, asked = gather(documents), gather(queries)
+        data, query_data = gather(documents), gather(queries)
     print(
-        f"  {len(data):,} documents, {len(asked):,} held out as queries, {len(data.classes)} labels"
+        f"  {len(data):,} documents, {len(query_data):,} held out as queries,"
+        f" {len(data.classes)} labels"
     )
     with timed_stage(
         f"training {RECIPE.n_bits}-bit codes with {RECIPE.supervision:.0%} of the labels"
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         with timed_stage("indexing"):
             ingest(collection, documents)
         with timed_stage("evaluating"):
-            topics = _find_topics(collection, queries, trained, data, asked)
+            topics = _find_topics(collection, queries, trained, data, query_data)
             ingest(collection, queries)
             items = _find_known_items(collection, [*documents, *queries])
         _print_figures(topics, items)
@@ -105,12 +106,12 @@ def _find_topics(
     queries: list[Document],
     trained: Trained,
     data: TrainingData,
-    asked: TrainingData,
+    query_data: TrainingData,
 ) -> dict[str, Evaluation]:
     """Search with the documents held out; those of the same label are right."""
     reference = ClassifierReference(trained.encoder, trained.classifier)
     shown = data.labelled(data.rows_of(trained.labelled_ids))
-    database, labelled = data.labelled(), asked.labelled()
+    database, labelled = data.labelled(), query_data.labelled()
     searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
     return {
         METHODS[HAMMING]: evaluate_collection(collection, queries),

@@ -66,13 +66,13 @@ def run(args: argparse.Namespace) -> int:
     metric = parse_metric(args.metric).name
     chosen = {name: getattr(args, name) for name in SETTINGS}
     recipes = [Recipe(supervision=share, **chosen) for share in sorted(set(args.supervision))]
-    data, asked = gather(read(args, args.data)), gather(read(args, args.queries))
-    print(f"{len(data):,} documents, {len(asked):,} queries, {recipes[0].n_bits} bits")
+    data, query_data = gather(read(args, args.data)), gather(read(args, args.queries))
+    print(f"{len(data):,} documents, {len(query_data):,} queries, {recipes[0].n_bits} bits")
     heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
     print(f"{'labels':>8} {'share':>7} {heads}")
     points = []
     for recipe in recipes:
-        point = _measure(data, asked, recipe, metric)
+        point = _measure(data, query_data, recipe, metric)
         points.append(point)
         print(
             f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
@@ -91,12 +91,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(data: TrainingData, asked: TrainingData, recipe: Recipe, metric: str) -> Point:
+def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metric: str) -> Point:
     from training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
 
     with tempfile.TemporaryDirectory() as folder:
         trained = train(data, recipe, Path(folder) / "encoder", progress=False)
-    database, queries = data.labelled(), asked.labelled()
+    database, queries = data.labelled(), query_data.labelled()
     shown = data.labelled(data.rows_of(trained.labelled_ids))
     reference = ClassifierReference(trained.encoder, trained.classifier)
     codes = evaluate_encoder(trained.encoder, database, queries, [metric])

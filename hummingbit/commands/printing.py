@@ -49,7 +49,7 @@ def print_trained(out: Path, trained: Trained) -> None:
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if not figures:
-        print("no labelled documents were held out to judge it by")
+        print("no labelled documents were held out to evaluate it")
         return
     print(f"{len(trained.labelled_ids):,} labels shown; {figures['queries']:,} documents held out:")
     classifier = figures["classifier_baseline"]

@@ -26,7 +26,7 @@ from training.metric_recipe import MetricRecipe
 from training.paper_weights import DATASETS as PAPER_DATASETS
 from training.recipe import METHODS, LinearRecipe, Recipe
 
-# The settings that are asked for where no method is named.
+# The settings of a run without a named method.
 COMMON = (
     *("n_bits", "supervision", "seed", "epochs", "least_batches", "hidden", "max_terms"),
     "analyzer",

@@ -15,13 +15,15 @@ from safetensors.torch import save_file
 Tensors = dict[str, torch.Tensor]
 
 
-def kept(path: Path, settings: Mapping[str, Any], compute: Callable[[], Tensors]) -> Tensors:
-    """Return the tensors kept in `path` if `settings` made them, else compute and keep them.
+def load_or_compute(
+    path: Path, settings: Mapping[str, Any], compute: Callable[[], Tensors]
+) -> Tensors:
+    """Return the tensors saved in `path` if `settings` made them; else compute and save them.
 
     `settings` is everything that the result depends on, as JSON values. A file that is damaged or
     was made with other settings is replaced, in one step.
     """
-    found = load_kept(path, settings)
+    found = load_saved(path, settings)
     if found is not None:
         return found
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in compute().items()}
@@ -32,8 +34,8 @@ def kept(path: Path, settings: Mapping[str, Any], compute: Callable[[], Tensors]
     return tensors
 
 
-def load_kept(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
-    """Return the tensors kept in `path`, None unless `settings` made them."""
+def load_saved(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
+    """Return the tensors saved in `path`, None unless `settings` made them."""
     if not path.exists():
         return None
     try:
