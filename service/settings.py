@@ -203,6 +203,7 @@ class Settings(BaseSettings):
             "documents": self.max_documents,
             "searches": self.max_searches,
             "inputs": self.max_inputs,
+            "input": self.max_inputs,
             "queries": self.max_queries,
         }
 

@@ -9,6 +9,7 @@ Voyage's interfaces: bytes of eight bits each, the first bit the most significan
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -18,21 +19,18 @@ from encoder.encoder import Encoder
 from encoder.features import Floats
 from index.data_folder import DataFolder
 from index.errors import UnknownEncoder
+from index.slices import checkpoint
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
-from service.routes.dependencies import LONG_READ, Folder, Limits, render
+from service.routes.dependencies import LONG_READ, Folder, Limits
 from service.schemas.checks import pointing_at
-from service.schemas.embeddings import (
-    Embedding,
-    EmbeddingFormat,
-    Embeddings,
-    EmbeddingsRequest,
-    Usage,
-)
+from service.schemas.embeddings import EmbeddingFormat, Embeddings, EmbeddingsRequest
+from service.schemas.results import JSONAnswer, answer_to_json
 from service.settings import Settings
 
 router = APIRouter(route_class=JSONRoute)
+ENCODED_AT_ONCE = 64
 
 
 @router.post(
@@ -46,20 +44,16 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
     """Return the real-valued or binary embeddings that an encoder gives texts."""
     encoder = _encoder(body, folder)
     texts = _texts(body, limits)
-    margins = encoder.logits(texts) - encoder.thresholds
-    written = _write(margins, body.encoding_format)
+    data: list[dict[str, Any]] = []
+    for start in range(0, len(texts), ENCODED_AT_ONCE):
+        checkpoint()
+        margins = encoder.logits(texts[start : start + ENCODED_AT_ONCE]) - encoder.thresholds
+        written = enumerate(_write(margins, body.encoding_format), start)
+        data += [{"object": "embedding", "index": at, "embedding": one} for at, one in written]
     words = sum(len(text.split()) for text in texts)
-    return render(
-        Embeddings(
-            object="list",
-            data=[
-                Embedding(object="embedding", index=place, embedding=one)
-                for place, one in enumerate(written)
-            ],
-            model=body.model,
-            usage=Usage(prompt_tokens=words, total_tokens=words),
-        )
-    )
+    usage = {"prompt_tokens": words, "total_tokens": words}
+    answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
 def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:

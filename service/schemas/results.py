@@ -17,7 +17,7 @@ from index.records import Hit, SearchResult, StoredDocument
 from index.slices import checkpoint
 from service.http.problems import ProblemError
 
-LONG_LISTS = ("hits", "documents", "results")
+LONG_LISTS = ("hits", "documents", "results", "data")
 # An entry may be large.
 ENTRIES_AT_ONCE = 16
 SENT_AT_ONCE = 64 << 10

@@ -70,3 +70,14 @@ def test_what_cannot_be_is_named(
     problem = check_problem(response, status, code)
     if pointer is not None:
         assert [one["pointer"] for one in problem["errors"]] == [pointer]
+
+
+def test_texts_are_counted_before_they_are_looked_at(client: httpx.Client) -> None:
+    given = {"model": "words", "input": ["jam"] * 1001}
+    problem = check_problem(client.post("/v1/embeddings", json=given), 422, "invalid_request")
+    assert problem["errors"] == [
+        {"pointer": "/input", "message": "has 1,001 entries; at most 1,000 are allowed"}
+    ]
+    found = embed(client, input=["jam"] * 999 + ["warm kernel"])
+    assert found["data"][0]["embedding"] == found["data"][998]["embedding"]
+    assert found["data"][0]["embedding"] != found["data"][999]["embedding"]
