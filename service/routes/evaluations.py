@@ -9,11 +9,14 @@ from fastapi import APIRouter, Request, Response
 
 from common.files import replace_file
 from evaluation.reports.collection_report import Job
+from evaluation.reports.compare import compare_reports
 from evaluation.reports.formats import FORMATS
+from evaluation.reports.gate import GateError, parse_gate
 from evaluation.reports.plots import PlotError
-from evaluation.reports.report import parse_report
+from evaluation.reports.report import Report, parse_report
+from evaluation.result import EvaluationError
 from evaluation.retrieval import evaluate_collection
-from service.http.problems import ProblemError
+from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
@@ -29,7 +32,14 @@ from service.routes.dependencies import (
 )
 from service.routes.jobs import JobsOf, SubmitOf
 from service.schemas.checks import pointing_among
-from service.schemas.evaluations import EvaluateRequest, EvaluateResponse, EvaluationStatus
+from service.schemas.evaluations import (
+    ComparedEvaluations,
+    CompareEvaluations,
+    EvaluatedQueries,
+    EvaluateRequest,
+    EvaluateResponse,
+    EvaluationStatus,
+)
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
@@ -100,10 +110,7 @@ def get_evaluation(
     job = _evaluation(jobs, id)
     if chosen == "json":
         return render(_status(job, jobs))
-    if job.finished is None:
-        raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
-    if job.state != "done":
-        raise ProblemError(409, "evaluation_failed", _why(job))
+    _check_done(job)
     try:
         text = FORMATS[chosen].write(_finished_job(jobs.folder(id)), None)
     except PlotError as missing:
@@ -112,6 +119,69 @@ def get_evaluation(
         message = "there is no TREC run; the notes of the report say why"
         raise ProblemError(406, "format_unavailable", message)
     return Response(text, media_type=FORMATS[chosen].media_type)
+
+
+@router.get(
+    "/evaluations/{id}/queries",
+    response_model=EvaluatedQueries,
+    openapi_extra=READ,
+    summary="Get an evaluation's queries",
+)
+def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Get the queries that an evaluation was made with, as they were sent, each with its id."""
+    _check_done(_evaluation(jobs, id))
+    path = jobs.folder(id) / REQUEST_FILE
+    if not path.exists():
+        message = "the queries of this evaluation were not kept; an earlier version made it"
+        raise ProblemError(404, "unknown_evaluation", message)
+    body = EvaluateRequest.model_validate_json(path.read_bytes())
+    queries = [
+        one.model_copy(update={"id": one.id or str(place)})
+        for place, one in enumerate(body.queries)
+    ]
+    return render(EvaluatedQueries(queries=queries))
+
+
+@router.post(
+    "/evaluations/{id}/compare",
+    response_model=ComparedEvaluations,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Compare two evaluations",
+)
+def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
+    """Compare an evaluation with another, query by query, and hold it to a gate.
+
+    Differences come with bootstrap intervals and the p-values of paired permutation tests.
+    """
+    report, baseline = (_report(jobs, one) for one in (id, body.baseline))
+    try:
+        rules = [] if body.gate is None else parse_gate(body.gate)
+        compared = compare_reports(report, rules, baseline, ignore_unmatched_queries=True)
+    except GateError as error:
+        raise invalid_field(str(error), "gate") from None
+    except EvaluationError as error:
+        raise invalid_field(str(error), "baseline") from None
+    return render(
+        ComparedEvaluations(
+            changes=compared.changes or [],
+            gate=compared.gate or [],
+            notes=compared.notes[len(report.notes) :],
+            passed=compared.passed,
+        )
+    )
+
+
+def _report(jobs: Jobs, id_: str) -> Report:
+    _check_done(_evaluation(jobs, id_))
+    return _finished_job(jobs.folder(id_)).report
+
+
+def _check_done(job: JobRecord) -> None:
+    if job.finished is None:
+        raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
+    if job.state != "done":
+        raise ProblemError(409, "evaluation_failed", _why(job))
 
 
 def _evaluation(jobs: Jobs, id_: str) -> JobRecord:

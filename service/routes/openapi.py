@@ -79,6 +79,10 @@ EXAMPLES: dict[str, Any] = {
         "inputs": [{"text": "eigenvalues of a symmetric matrix"}],
         "format": "bits",
     },
+    "CompareEvaluations": {
+        "baseline": "5c0c1f0f2d4e4a0b",
+        "gate": '[metrics."P@100"]\nmin = 0.6\nmax_drop = 0.01',
+    },
     "DrawMap": {"method": "pca", "label_field": "label"},
     "FindDuplicates": {"radius": 4, "confirm": 0.5},
     "EvaluateRequest": {

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from evaluation.reports.report import Report
+from evaluation.reports.report import Change, GateResult, Report
 from service.schemas.common import (
     Code,
     EncoderName,
@@ -95,3 +95,32 @@ class EvaluationStatus(ResponseModel):
     status: Literal["running", "done", "failed"]
     error: str | None
     report: Report | None
+
+
+class CompareEvaluations(RequestModel):
+    """The evaluation to compare with, and a gate in TOML as `hummingbit evaluate` reads it."""
+
+    baseline: str = Field(description="The id of another finished evaluation.")
+    gate: str | None = Field(
+        None,
+        max_length=10_000,
+        description='Such as [metrics."P@100"] with min = 0.6 and max_drop = 0.01 below it.',
+    )
+
+
+class ComparedEvaluations(ResponseModel):
+    """What changed since the baseline, over the queries that both have, and what the gate says.
+
+    `notes` says how many queries were left out; `passed` is true without a gate.
+    """
+
+    changes: list[Change]
+    gate: list[GateResult]
+    notes: list[str]
+    passed: bool
+
+
+class EvaluatedQueries(ResponseModel):
+    """The queries of an evaluation, with their ids, in the order of its report."""
+
+    queries: list[LabelledQuery]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,13 +30,39 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A service with a plain collection, one whose every text is a script, and an empty one."""
     folder: Path = make_data_folder(tmp_path_factory.mktemp("console"))
     with served(folder) as client:
-        fill(client, "plain", [f"document {place}" for place in range(120)])
+        fill(client, "plain", [f"document-{place}" for place in range(120)])
         fill(client, "hostile", [f"{SCRIPT} {place}" for place in range(60)])
         fill(client, "fresh", [f"fresh {place}" for place in range(40)])
         for name in ("plain", "hostile"):
             finished(client, client.post(f"/v1/collections/{name}/map", json={"method": "pca"}))
+            body = {"radius": 8}
+            finished(client, client.post(f"/v1/collections/{name}/duplicates", json=body))
         client.put("/v1/collections/empty", json={"n_bits": 16}).raise_for_status()
         yield client
+
+
+@pytest.fixture(scope="session")
+def runs(client: httpx.Client) -> dict[str, list[str]]:
+    """The ids of two evaluations of each collection, which differ in their queries."""
+    return {
+        name: [evaluate(client, name, skipped) for skipped in (0, 5)]
+        for name in ("plain", "hostile")
+    }
+
+
+def evaluate(client: httpx.Client, name: str, skipped: int) -> str:
+    path = f"/v1/collections/{name}"
+    page = client.post(f"{path}/documents:scroll", json={"limit": 40}).json()["documents"]
+    queries = [
+        {"id": one["id"], "text": one["text"], "label": one["payload"]["label"]}
+        for one in page[skipped:]
+    ]
+    body = {"queries": queries, "metrics": ["P@10", "nDCG@10"], "exclude_self": True}
+    prefer = {"prefer": "respond-async"}
+    id_: str = client.post(f"{path}/evaluate", json=body, headers=prefer).json()["id"]
+    while client.get(f"/v1/jobs/{id_}").json()["finished"] is None:
+        time.sleep(0.05)
+    return id_
 
 
 @pytest.fixture(scope="session")

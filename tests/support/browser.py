@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.support.chromium import CHROMIUM, NOWHERE
 
@@ -48,11 +48,11 @@ class Seen:
     def settle(self) -> None:
         """Wait until the page asks for nothing and shows no spinner."""
         self.page.wait_for_load_state("networkidle")
-        self.page.wait_for_function("!document.querySelector('.spinner')", timeout=60_000)
+        expect(self.page.locator(".spinner")).to_have_count(0, timeout=60_000)
 
     def check(self) -> None:
         """Fail if the page wrote to the console, failed, or asked another host."""
-        assert self.problems == []
+        assert self.problems == [], self.problems
         assert self.page.evaluate("globalThis.ran") is None, "a text was run"
 
     def overflow(self) -> int:
@@ -90,7 +90,8 @@ def seen(
         permissions=["clipboard-read", "clipboard-write"],
     )
     if key is not None:
-        context.add_init_script(f"sessionStorage.setItem('hummingbit.key', {key!r})")
+        script = f"sessionStorage.setItem('hummingbit.key', {key!r})"
+        context.add_init_script(f"if (location.protocol === 'http:') {script}")
     page = context.new_page()
     page.set_default_timeout(60_000)
     shown = Seen(page, address)

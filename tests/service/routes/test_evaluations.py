@@ -16,6 +16,7 @@ from evaluation.reports.report import parse_report
 from evaluation.retrieval import evaluate_collection
 from evaluation.trec import parse_run
 from index.data_folder import DataFolder
+from tests.support.encoders import random_texts
 from tests.support.evaluations import labelled_codes, parse_junit
 from tests.support.service import check_problem
 
@@ -171,3 +172,54 @@ def test_an_evaluation_that_runs_has_no_report_yet(client: httpx.Client, path: s
     found = client.get(address).json()
     assert found == {"id": found["id"], "status": "running", "error": None, "report": None}
     finished(client, response)
+
+
+def test_two_evaluations_are_compared_and_held_to_a_gate(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    texts = random_texts(60)
+    documents = [
+        {"id": str(at), "text": text, "label": text.split()[0]} for at, text in enumerate(texts)
+    ]
+    path = make_collection(documents, encoder="words")
+    ids = []
+    for first in (0, 4):
+        body = {
+            "queries": [
+                {"text": one["text"], "label": one["label"], "id": one["id"]}
+                for one in documents[first:20]
+            ],
+            "metrics": ["P@10"],
+            "exclude_self": first == 0,
+        }
+        response = client.post(f"{path}/evaluate", json=body, headers={"prefer": "respond-async"})
+        id_ = response.json()["id"]
+        while client.get(f"/v1/jobs/{id_}").json()["finished"] is None:
+            time.sleep(0.02)
+        ids.append(id_)
+    gate = '[metrics."P@10"]\nmin = 1.0'
+    body = {"baseline": ids[1], "gate": gate}
+    compared = client.post(f"/v1/evaluations/{ids[0]}/compare", json=body).json()
+    reports = [client.get(f"/v1/evaluations/{id_}").json()["report"] for id_ in ids]
+    after = dict(
+        zip(reports[0]["query_ids"], reports[0]["per_query"]["P@10"]["served"], strict=True)
+    )
+    before = dict(
+        zip(reports[1]["query_ids"], reports[1]["per_query"]["P@10"]["served"], strict=True)
+    )
+    change = compared["changes"][0]
+    differences = [after[query] - before[query] for query in before]
+    assert change["difference"] == pytest.approx(sum(differences) / len(differences))
+    assert not compared["passed"]
+    assert compared["gate"][0]["condition"] == "min"
+    assert "4 queries" in compared["notes"][0]
+    asked = client.get(f"/v1/evaluations/{ids[1]}/queries").json()["queries"]
+    assert [one["id"] for one in asked] == reports[1]["query_ids"]
+    assert asked[0]["text"] == documents[4]["text"]
+    for wrong, field in (({"baseline": ids[1], "gate": "nope"}, "/gate"),):
+        problem = check_problem(
+            client.post(f"/v1/evaluations/{ids[0]}/compare", json=wrong), 422, "invalid_request"
+        )
+        assert problem["errors"][0]["pointer"] == field
+    answer = client.post(f"/v1/evaluations/{ids[0]}/compare", json={"baseline": "never"})
+    check_problem(answer, 404, "unknown_evaluation")

@@ -3,6 +3,9 @@ import { html, render, useCallback, useEffect, useState } from "./lib.js";
 import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
 import { Button, Failure, Field, Segments, Waiting } from "./parts.js";
 import { Codes } from "./pages/codes.js";
+import { Duplicates } from "./pages/duplicates.js";
+import { Evaluation } from "./pages/evaluation.js";
+import { Judging } from "./pages/judging.js";
 import { MapPage } from "./pages/map.js";
 import { Overview } from "./pages/overview.js";
 import { SearchPage } from "./pages/search.js";
@@ -12,6 +15,9 @@ const PAGES = [
   ["search", "Search", SearchPage],
   ["map", "Map", MapPage],
   ["codes", "Codes", Codes],
+  ["evaluation", "Evaluation", Evaluation],
+  ["judging", "Judging", Judging],
+  ["duplicates", "Duplicates", Duplicates],
 ];
 const ROLES = ["read", "write", "admin"];
 

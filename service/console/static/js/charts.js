@@ -14,7 +14,7 @@ function ticks(most, wanted = 4) {
   return Array.from({ length: Math.ceil((most || 1) / step - 1e-9) + 1 }, (_, at) => at * step);
 }
 
-const nice = (value) => (Math.abs(value) >= 10_000 ? `${value / 1000}k` : String(Number(value.toPrecision(4))));
+const nice = (value) => (Math.abs(value) >= 10_000 ? `${Number((value / 1000).toPrecision(3))}k` : String(Number(value.toPrecision(4))));
 
 function Frame({ label, height, rows, y, children, xLabel }) {
   return html`<svg class="chart" role="img" aria-label=${label} viewBox=${`0 0 ${WIDTH} ${height}`}>

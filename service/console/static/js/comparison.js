@@ -1,0 +1,133 @@
+// Two evaluations beside each other: what changed, which queries won and lost, and both answers.
+import { html, useMemo, useState } from "./lib.js";
+import { get, of, post, text } from "./api.js";
+import { count, figure, percent, plural, short, signed } from "./format.js";
+import { Button, Failure, Field, Note, Panel, Select, Table, Tag, Waiting, useLoaded } from "./parts.js";
+
+const PAGE = 25;
+
+function Changes({ one, other, gate, onGate }) {
+  const [given, setGiven] = useState(gate);
+  const { data, error } = useLoaded(
+    () => post(`v1/evaluations/${one.job.id}/compare`, { baseline: other.job.id, gate: gate.trim() || null }),
+    [one.job.id, other.job.id, gate],
+  );
+  const columns = [
+    { title: "Metric", class: "name", show: (change) => change.metric },
+    { title: "Before", number: true, show: (change) => figure(change.baseline) },
+    { title: "Now", number: true, show: (change) => figure(change.value) },
+    { title: "Difference", number: true, show: (change) => html`<b>${signed(change.difference)}</b>` },
+    { title: "95 % interval", number: true, show: (change) => `${signed(change.interval[0])} to ${signed(change.interval[1])}` },
+    { title: "p, after Holm", number: true, show: (change) => figure(change.adjusted, 4) },
+    { title: "", show: (change) => html`<${Tag} kind=${change.adjusted > 0.05 ? "" : change.difference > 0 ? "good" : "bad"}>${change.adjusted > 0.05 ? "no difference shown" : change.difference > 0 ? "better" : "worse"}<//>` },
+  ];
+  return html`<${Panel} title="What changed" what="As served, over the queries that both have; intervals by the bootstrap, p by a paired permutation test.">
+    ${data && html`<${Table} label="Changes" columns=${columns} rows=${data.changes} keyOf=${(change) => change.metric} />`}
+    <div class="inside stack">
+      ${!data && !error && html`<${Waiting} what="Comparing" />`}
+      <${Failure} error=${error} />
+      ${data?.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}
+      ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${result.sentence}<//>`)}
+      <details open=${gate !== ""}><summary>Hold it to a gate</summary>
+        <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(given); }}>
+          <${Field} label="Gate" hint="in TOML, as hummingbit evaluate reads it">
+            <textarea class="mono" rows="4" spellcheck="false" value=${given} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setGiven(event.currentTarget.value)}></textarea><//>
+          <div><button class="button small" type="submit">Apply the gate</button></div>
+        </form></details>
+    </div>
+  <//>`;
+}
+
+/** The value of each query in both, the largest loss first. */
+function pairs(one, other, metric) {
+  const before = new Map(other.query_ids.map((id, at) => [id, other.per_query[metric].expected[at]]));
+  return one.query_ids
+    .flatMap((id, at) => (before.has(id) ? [{ id, now: one.per_query[metric].expected[at], before: before.get(id) }] : []))
+    .map((row) => ({ ...row, difference: row.now - row.before }))
+    .sort((a, b) => a.difference - b.difference);
+}
+
+function Balance({ rows }) {
+  const wins = rows.filter((row) => row.difference > 1e-9).length;
+  const losses = rows.filter((row) => row.difference < -1e-9).length;
+  const all = rows.length || 1;
+  return html`<div class="stack">
+    <p><b>${plural(wins, "win")}</b>, <b>${plural(losses, "loss", "losses")}</b>, ${plural(rows.length - wins - losses, "tie")} of ${plural(rows.length, "query", "queries")}.</p>
+    <div class="wins"><svg viewBox="0 0 100 10" preserveAspectRatio="none" class="chart" role="img" aria-label=${`${percent(wins / all, 0)} won, ${percent(losses / all, 0)} lost`}>
+      <rect class="one" width=${(100 * wins) / all} height="10" /><rect class="two" x=${100 - (100 * losses) / all} width=${(100 * losses) / all} height="10" /></svg></div>
+  </div>`;
+}
+
+/** The documents of one query in a run in TREC's format: query, Q0, document, rank, score, tag. */
+const answersOf = (run, id) => run.split("\n").map((line) => line.split(" ")).filter(([query]) => query === id).slice(0, 10).map(([, , document]) => document);
+
+/** The first answers to a query: those of the report's run, or where it has none, those of today. */
+async function drill(run, id, query) {
+  const { collection } = run.job;
+  if (!run.report.has_run) {
+    if (!query) return [];
+    const { text: words, vector, code } = query;
+    const asked = words != null ? { text: words } : vector != null ? { vector } : { code };
+    const { hits } = await post(`${of(collection)}/search`, { ...asked, limit: 10, ranking: "hamming", with_text: true, with_payload: true });
+    return hits;
+  }
+  const ids = answersOf(await text(`v1/evaluations/${run.job.id}?format=trec`), id);
+  const { documents } = ids.length ? await post(`${of(collection)}/documents:get`, { ids }) : { documents: [] };
+  const known = new Map(documents.map((one) => [one.id, one]));
+  return ids.map((document) => known.get(document) ?? { id: document, text: null, payload: {} });
+}
+
+function Answers({ title, documents }) {
+  return html`<${Panel} title=${title}>
+    <ul class="documents" tabindex="0" aria-label=${`Answers of ${title}`}>${documents.map((one) => html`<li key=${one.id}><span class="id">${one.id}</span> <span class="what">${short(String(one.payload.label ?? one.payload.labels ?? ""), 60)}</span><div>${one.text ? short(one.text, 160) : ""}</div></li>`)}</ul>
+    ${!documents.length && html`<p class="nothing">The report keeps no answers to this query.</p>`}<//>`;
+}
+
+function Drill({ one, other, id, nameOf }) {
+  const { data, error } = useLoaded(async () => {
+    const asked = await get(`v1/evaluations/${one.job.id}/queries`).catch(() => ({ queries: [] }));
+    const query = asked.queries.find((each) => each.id === id);
+    const [left, right] = await Promise.all([drill(one, id, query), drill(other, id, query)]);
+    return { left, right, query };
+  }, [id]);
+  if (error) return html`<${Failure} error=${error} />`;
+  if (!data) return html`<${Waiting} what="Reading both answers" />`;
+  const { query } = data;
+  return html`<div class="stack">
+    <${Note}><b class="break">${id}</b> ${query?.label ?? query?.labels?.join(", ") ?? ""}${query?.text ? html`<p>${short(query.text, 500)}</p>` : ""}<//>
+    <div class="pair"><${Answers} title=${nameOf(other)} documents=${data.right} /><${Answers} title=${nameOf(one)} documents=${data.left} /></div>
+  </div>`;
+}
+
+function Queries({ one, other, nameOf }) {
+  const shared = one.report.metrics.map((metric) => metric.name).filter((name) => other.report.per_query[name]);
+  const [metric, setMetric] = useState(shared[0] ?? "");
+  const [from, setFrom] = useState("losses");
+  const [shown, setShown] = useState(PAGE);
+  const [id, setId] = useState(null);
+  const rows = useMemo(() => (metric ? pairs(one.report, other.report, metric) : []), [metric]);
+  if (!metric) return html`<${Note} kind="warn">The two reports have no metric in common.<//>`;
+  const listed = (from === "losses" ? rows : [...rows].reverse()).slice(0, shown);
+  const columns = [
+    { title: "Query", class: "wide", show: (row) => row.id },
+    { title: "Before", number: true, show: (row) => figure(row.before) },
+    { title: "Now", number: true, show: (row) => figure(row.now) },
+    { title: "Difference", number: true, show: (row) => signed(row.difference) },
+    { title: "", number: true, show: (row) => html`<${Button} kind="small" onClick=${() => setId(row.id)}>Both answers<//>` },
+  ];
+  return html`<${Panel} title="Query by query" what="Tie-averaged.">
+      <div class="inside stack">
+        <div class="row"><${Field} label="Metric"><${Select} value=${metric} options=${shared} onChange=${setMetric} /><//>
+          <${Field} label="First"><${Select} value=${from} options=${[["losses", "the largest losses"], ["wins", "the largest wins"]]} onChange=${setFrom} /><//></div>
+        <${Balance} rows=${rows} />
+      </div>
+      <${Table} label="Queries" columns=${columns} rows=${listed} keyOf=${(row) => row.id} marked=${(row) => row.id === id} empty="The two have no query in common." />
+      ${shown < rows.length && html`<div class="inside"><${Button} kind="small" onClick=${() => setShown(shown + PAGE)}>Show more of ${count(rows.length)}<//></div>`}
+    <//>
+    ${id !== null && html`<${Drill} key=${id} one=${one} other=${other} id=${id} nameOf=${nameOf} />`}`;
+}
+
+export function Comparison({ one, other, nameOf }) {
+  const [gate, setGate] = useState("");
+  return html`<${Changes} one=${one} other=${other} gate=${gate} onGate=${setGate} /><${Queries} one=${one} other=${other} nameOf=${nameOf} />`;
+}

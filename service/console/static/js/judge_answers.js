@@ -1,0 +1,89 @@
+// Judgements of answers: the pooled hits of all rankings, those first that tell most.
+import { html, useState } from "./lib.js";
+import { get, of, put } from "./api.js";
+import { plural } from "./format.js";
+import { Payload } from "./hits.js";
+import { tidy, unlabelled } from "./judge_documents.js";
+import { useKeys } from "./keys.js";
+import { Button, Failure, Field, Note, Panel, Select } from "./parts.js";
+
+const GRADES = [[0, "Not relevant"], [1, "Related"], [2, "Relevant"], [3, "Just what was asked"]];
+const METHODS = [["ap-prior", "weighs most in average precision"], ["difference", "the rankings disagree most"], ["depth-k", "best rank of any"]];
+
+export function AnswerJudge({ collection, who, can, onChanged }) {
+  const [query, setQuery] = useState("");
+  const [method, setMethod] = useState("ap-prior");
+  const [pool, setPool] = useState(null);
+  const [at, setAt] = useState(0);
+  const [said, setSaid] = useState([]);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const writes = can("write");
+  const fetchPool = async (event) => {
+    event.preventDefault();
+    setError(null);
+    setBusy(true);
+    const asked = new URLSearchParams({ query: query.trim(), n: "50", method });
+    if (who) asked.set("who", who);
+    try {
+      setPool(await get(`${of(collection)}/judgements/pool?${asked}`));
+      setAt(0);
+      setSaid([]);
+    } catch (problem) {
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  const current = pool?.documents[at];
+  const write = (id, grade) => put(`${of(collection)}/judgements`, { judgements: [{ query: pool.query, id, grade, ...(who && { who }) }] });
+  const say = async (grade) => {
+    if (!current || busy || !writes) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await write(current.id, grade);
+      setSaid((before) => [{ at, id: current.id, grade }, ...before]);
+      setAt(at + 1);
+      if ((said.length + 1) % 5 === 0 || at + 1 === pool.documents.length) onChanged();
+    } catch (problem) {
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  const undo = async () => {
+    const [last, ...rest] = said;
+    if (!last || busy) return;
+    setBusy(true);
+    try {
+      await write(last.id, null);
+      setSaid(rest);
+      setAt(last.at);
+    } catch (problem) {
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  useKeys({ ...Object.fromEntries(GRADES.map(([grade], place) => [String(place + 1), () => say(grade)])), s: () => current && setAt(at + 1), u: undo });
+  return html`
+    <${Panel} title="Does it answer the query?" what="The first hits of all rankings are pooled, so no ranking judges itself.">
+      <div class="inside stack">
+        <form class="row" onSubmit=${fetchPool}>
+          <${Field} label="Query"><input type="search" size="36" value=${query} onInput=${(event) => setQuery(event.currentTarget.value)} /><//>
+          <${Field} label="What comes first"><${Select} value=${method} options=${METHODS} onChange=${setMethod} /><//>
+          <button class="button primary" type="submit" disabled=${!query.trim() || busy}>Pool the answers</button>
+        </form>
+        <${Failure} error=${error} />
+        ${!writes && html`<${Note}>The key may look and not judge.<//>`}
+        ${pool && html`<p class="what">${plural(pool.documents.length, "answer")} to judge; ${plural(pool.judged, "answer")} judged before. ${at} of them done in this sitting.</p>`}
+        ${pool && !current && html`<${Note} kind="good">All pooled answers of this query are judged.<//>`}
+        ${current && html`
+          <progress max=${pool.documents.length} value=${at} aria-label="Judged answers"></progress>
+          <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
+            <span class="what">${Object.entries(current.ranks).map(([ranking, rank]) => `${ranking} ${rank}`).join(", ")}</span></div>
+          <div class="subject" tabindex="0" role="group" aria-label="Text of the answer">${current.text ? tidy(current.text) : "This document has no text."}</div>
+          ${writes && html`<div class="row">${GRADES.map(([grade, name], place) => html`<${Button} disabled=${busy} onClick=${() => say(grade)}><kbd>${place + 1}</kbd> ${name}<//>`)}
+            <${Button} onClick=${() => setAt(at + 1)}><kbd>s</kbd> Skip<//><${Button} disabled=${!said.length || busy} onClick=${undo}><kbd>u</kbd> Undo<//></div>`}`}
+        <p class="visually-hidden" role="status">${said[0] ? `${said[0].id} is judged ${said[0].grade}` : ""}</p>
+      </div>
+    <//>`;
+}

@@ -1,0 +1,134 @@
+// Labels of documents, one at a time, the most useful first.
+import { html, useEffect, useRef, useState } from "./lib.js";
+import { get, of, put } from "./api.js";
+import { percent, plural } from "./format.js";
+import { Payload } from "./hits.js";
+import { useKeys } from "./keys.js";
+import { Button, Failure, Field, Note, Panel, Select, Waiting } from "./parts.js";
+
+const AHEAD = 12;
+const LOW = 4;
+const METHODS = [
+  ["tcm", "typical first, then unsure"], ["margin", "smallest margin"], ["cluster-margin", "smallest margin, by clusters"],
+  ["entropy", "least certain"], ["badge", "uncertain and unlike"], ["typiclust", "typical of clusters"],
+  ["core-set", "farthest from labels"], ["random", "at random"], ["second-opinion", "second opinion"],
+];
+
+/** A text without the empty lines around it and most of those in it. */
+export const tidy = (text) => text.trim().replace(/\n\s*\n\s*\n/g, "\n\n");
+
+/** A payload without the labels that somebody gave before: a judge must not be led by them. */
+export const unlabelled = ({ label, labels, ...rest }) => rest;
+
+/** The classes to choose from: what the document is taken for first, then all others by name. */
+function choicesOf(document, classes, added) {
+  const guessed = document.guesses.map((guess) => guess.label);
+  return [...new Set([...guessed, ...added, ...classes])];
+}
+
+function Choices({ document, choices, onChoose, disabled }) {
+  const probability = new Map(document.guesses.map((guess) => [guess.label, guess.probability]));
+  return html`<div class="choices">${choices.map((name, at) => html`<button type="button" class="button" key=${name} disabled=${disabled} onClick=${() => onChoose(name)}>
+    ${at < 9 && html`<kbd>${at + 1}</kbd>`}<span>${name}</span>${probability.has(name) && html`<span class="what">${percent(probability.get(name), 0)}</span>`}</button>`)}</div>`;
+}
+
+export function DocumentJudge({ collection, who, field, can, onChanged }) {
+  const [method, setMethod] = useState("tcm");
+  const [queue, setQueue] = useState(null);
+  const [classes, setClasses] = useState([]);
+  const [added, setAdded] = useState([]);
+  const [given, setGiven] = useState("");
+  const [past, setPast] = useState([]);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const seen = useRef(new Set());
+  const asking = useRef(false);
+
+  const fetchMore = async (kept) => {
+    if (asking.current) return;
+    asking.current = true;
+    const query = new URLSearchParams({ n: String(AHEAD), method });
+    if (who) query.set("who", who);
+    if (field) query.set("label_field", field);
+    [...seen.current].slice(-200).forEach((id) => query.append("skip", id));
+    try {
+      const found = await get(`${of(collection)}/labels/suggest?${query}`);
+      setClasses(found.classes);
+      const fresh = found.documents.filter((one) => !seen.current.has(one.id));
+      fresh.forEach((one) => seen.current.add(one.id));
+      setQueue((before) => [...(kept ? before ?? [] : []), ...fresh]);
+    } catch (problem) {
+      setError(problem);
+      setQueue((before) => before ?? []);
+    }
+    asking.current = false;
+  };
+  useEffect(() => { seen.current = new Set(); setQueue(null); fetchMore(false); }, [method]);
+  const current = queue?.[0];
+  const writes = can("write");
+
+  const say = async (labels) => {
+    if (!current || busy || !writes) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await put(`${of(collection)}/labels`, { labels: [{ id: current.id, labels, ...(who && { who }) }] });
+      setPast((before) => [{ document: current, labels }, ...before]);
+      next();
+      if ((past.length + 1) % 5 === 0) onChanged();
+    } catch (problem) {
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  const next = () => {
+    setQueue((before) => before.slice(1));
+    if (queue.length <= LOW) fetchMore(true);
+  };
+  const undo = async () => {
+    const [last, ...rest] = past;
+    if (!last || busy) return;
+    setBusy(true);
+    try {
+      await put(`${of(collection)}/labels`, { labels: [{ id: last.document.id, labels: null, ...(who && { who }) }] });
+      setPast(rest);
+      setQueue((before) => [last.document, ...before]);
+    } catch (problem) {
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  const choices = current ? choicesOf(current, classes, added) : [];
+  const digits = Object.fromEntries(choices.slice(0, 9).map((name, at) => [String(at + 1), () => say([name])]));
+  useKeys({ ...digits, 0: () => say([]), s: () => current && next(), u: undo });
+  const add = (event) => {
+    event.preventDefault();
+    const name = given.trim();
+    if (!name) return;
+    setAdded((before) => [...new Set([...before, name])]);
+    setGiven("");
+    say([name]);
+  };
+  return html`
+    <${Panel} title=${past.length ? `${plural(past.length, "document")} labelled in this sitting` : "What is this document?"}
+      actions=${html`<${Field} label="What comes next" class="inline"><${Select} value=${method} options=${METHODS} onChange=${setMethod} /><//>`}>
+      <div class="inside stack">
+        <${Failure} error=${error} />
+        ${!writes && html`<${Note}>The key may look and not label.<//>`}
+        ${!queue && html`<${Waiting} what="Choosing what to label" />`}
+        ${queue && !current && !error && html`<${Note}>Nothing is left to suggest by this method.<//>`}
+        ${current && html`
+          <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload)} />
+            <span class="what">${current.bucket > 1 ? `${plural(current.bucket, "document")} have its code` : "its code is its own"}</span></div>
+          <div class="subject" tabindex="0" aria-label="Text of the document" role="group" data-document=${current.id}>${current.text ? tidy(current.text) : "This document has no text."}</div>
+          ${writes && html`<${Choices} document=${current} choices=${choices} onChoose=${(name) => say([name])} disabled=${busy} />
+            <form class="row" onSubmit=${add}><input aria-label="Another label" placeholder="Another label" maxlength="200" value=${given} onInput=${(event) => setGiven(event.currentTarget.value)} />
+              <button class="button" type="submit" disabled=${!given.trim() || busy}>Label it so</button>
+              <${Button} onClick=${() => say([])} disabled=${busy}><kbd>0</kbd> None fits<//>
+              <${Button} onClick=${next}><kbd>s</kbd> Skip<//>
+              <${Button} onClick=${undo} disabled=${!past.length || busy}><kbd>u</kbd> Undo<//></form>`}`}
+        <p class="visually-hidden" role="status">${past[0] ? `${past[0].document.id} is labelled ${past[0].labels.join(", ") || "none"}` : ""}</p>
+      </div>
+    <//>
+    ${past.length > 0 && html`<${Panel} title="Just said"><ul class="documents" tabindex="0" aria-label="Just said">${past.slice(0, 20).map((one) => html`<li key=${one.document.id}><span class="id">${one.document.id}</span> ${one.labels.join(", ") || "none fits"}</li>`)}</ul><//>`}`;
+}

@@ -1,0 +1,133 @@
+// Near-duplicates: clusters to look through, one after the other.
+import { html, useEffect, useState } from "../lib.js";
+import { follow, get, jobsOf, of, post } from "../api.js";
+import { ago, count, plural, short } from "../format.js";
+import { Payload } from "../hits.js";
+import { Button, CollectionPicker, Empty, Failure, Field, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
+
+const PAGE = 10;
+const SHOWN = 20;
+
+function Finder({ collection, onDone }) {
+  const [radius, setRadius] = useState("2");
+  const [confirm, setConfirm] = useState("0.5");
+  const [byText, setByText] = useState(true);
+  const [job, setJob] = useState(null);
+  const [error, setError] = useState(null);
+  const start = async (event) => {
+    event.preventDefault();
+    setError(null);
+    try {
+      const begun = await post(`${of(collection)}/duplicates`, { radius: Number(radius), confirm: byText ? Number(confirm) : null });
+      setJob(begun);
+      const done = await follow(begun.id, setJob);
+      onDone(done.id);
+    } catch (problem) {
+      setError(problem);
+    }
+    setJob(null);
+  };
+  return html`<form class="inside stack" onSubmit=${start}>
+    <div class="row">
+      <${Field} label="Bits that may differ"><input type="number" min="0" value=${radius} onInput=${(event) => setRadius(event.currentTarget.value)} /><//>
+      <label class="check"><input type="checkbox" checked=${byText} onChange=${(event) => setByText(event.currentTarget.checked)} /> compare texts too</label>
+      ${byText && html`<${Field} label="Least similarity of texts"><input type="number" min="0.01" max="1" step="any" value=${confirm} onInput=${(event) => setConfirm(event.currentTarget.value)} /><//>`}
+      <button class="button primary" type="submit" disabled=${job !== null || radius === ""}>Find near-duplicates</button>
+      ${job && html`<${Progress} job=${job} />`}
+    </div>
+    <${Failure} error=${error} />
+  </form>`;
+}
+
+/** A cluster: of its documents those that are to stay are checked. */
+function Cluster({ cluster, documents, done, can, onDelete, onKeep }) {
+  const listed = cluster.ids.slice(0, SHOWN);
+  const [kept, setKept] = useState(() => new Set(listed.slice(0, 1)));
+  const leaving = listed.filter((id) => !kept.has(id) && documents.has(id));
+  const toggle = (id) => setKept((before) => {
+    const after = new Set(before);
+    if (!after.delete(id)) after.add(id);
+    return after;
+  });
+  return html`<div class="cluster">
+    <div class="row"><b>${plural(cluster.size, "document")}</b>
+      ${done && html`<${Tag} kind=${done === "kept" ? "" : "bad"}>${done}<//>`}
+      ${cluster.size > listed.length && html`<span class="what">the first ${listed.length} are shown</span>`}
+    </div>
+    <ol>${listed.map((id) => {
+      const known = documents.get(id);
+      const gone = !known || (done && done !== "kept" && !kept.has(id));
+      return html`<li key=${id} class=${gone ? "gone" : ""}>
+        ${can && !done ? html`<input type="checkbox" aria-label=${`Keep ${short(id, 120)}`} checked=${kept.has(id)} onChange=${() => toggle(id)} />` : html`<span></span>`}
+        <div><b class="break">${id}</b> <${Payload} payload=${known?.payload} most=${3} /></div>
+        ${known?.text && html`<p>${short(known.text, 260)}</p>`}
+      </li>`;
+    })}</ol>
+    ${can && !done && html`<div class="actions">
+      <${Button} kind="small" onClick=${onKeep}>Keep all<//>
+      <${Button} kind="small danger" disabled=${!leaving.length || !kept.size} onClick=${() => onDelete(leaving)}>Delete ${plural(leaving.length, "document")} that ${leaving.length === 1 ? "is" : "are"} not checked<//>
+    </div>`}
+  </div>`;
+}
+
+function Clusters({ collection, id, can, onChanged }) {
+  const [offset, setOffset] = useState(0);
+  const [done, setDone] = useState({});
+  const [error, setError] = useState(null);
+  const { data, error: failed } = useLoaded(async (signal) => {
+    const found = await get(`v1/duplicates/${encodeURIComponent(id)}?offset=${offset}&limit=${PAGE}`, { signal });
+    const ids = found.page.flatMap((cluster) => cluster.ids.slice(0, SHOWN));
+    const { documents } = ids.length ? await post(`${of(collection)}/documents:get`, { ids }) : { documents: [] };
+    return { ...found, documents: new Map(documents.map((one) => [one.id, one])) };
+  }, [id, offset]);
+  useEffect(() => { setOffset(0); setDone({}); }, [id]);
+  if (failed) return html`<${Failure} error=${failed} />`;
+  if (!data) return html`<${Waiting} />`;
+  const mark = (at, what) => setDone((before) => ({ ...before, [at]: what }));
+  const remove = async (at, ids) => {
+    setError(null);
+    try {
+      const { deleted } = await post(`${of(collection)}/documents:delete`, { ids });
+      mark(at, `${deleted} deleted`);
+      onChanged();
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  const last = Math.min(offset + PAGE, data.clusters);
+  return html`<${Panel} title=${plural(data.clusters, "cluster")} what="The oldest document of a cluster is checked. What is not checked can be deleted."
+    actions=${data.clusters > PAGE && html`<span class="what">${count(offset + 1)}–${count(last)}</span>
+      <${Button} kind="small" disabled=${!offset} onClick=${() => setOffset(offset - PAGE)}>Before<//>
+      <${Button} kind="small" disabled=${last >= data.clusters} onClick=${() => setOffset(offset + PAGE)}>Next<//>`}>
+    <${Failure} error=${error} />
+    ${!data.clusters && html`<p class="nothing">No two documents are so near.</p>`}
+    ${data.page.map((cluster, at) => html`<${Cluster} key=${`${id}-${offset + at}`} cluster=${cluster} documents=${data.documents} can=${can}
+      done=${done[offset + at]} onKeep=${() => mark(offset + at, "kept")} onDelete=${(ids) => remove(offset + at, ids)} />`)}
+  <//>`;
+}
+
+export function Duplicates({ collections, collection, params, setParams, can, reload }) {
+  const runs = useLoaded(() => (collection ? jobsOf("duplicates", collection) : Promise.resolve([])), [collection]);
+  const finished = (runs.data ?? []).filter((job) => job.state === "done");
+  const chosen = finished.find((job) => job.id === params.run) ?? finished[0];
+  const columns = [
+    { title: "Search", class: "name", show: (job) => ago(job.finished) },
+    { title: "Clusters", number: true, show: (job) => count(job.result.clusters) },
+    { title: "With an older duplicate", number: true, show: (job) => count(job.result.documents_with_an_older_duplicate) },
+    { title: "", number: true, show: (job) => html`<${Button} kind="small" onClick=${() => setParams({ run: job.id })}>Show<//>` },
+  ];
+  const done = (run) => { runs.reload(); setParams({ run }); };
+  return html`
+    <div class="head"><h1>Duplicates</h1>
+      ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name, run: "" })} />`}
+      <p class="what">Two documents are near-duplicates if their codes differ in few bits and, where texts are compared, share enough runs of five words. A cluster is what near-duplicates connect.</p>
+    </div>
+    ${!collection
+      ? html`<${Empty} title="There is nothing to compare">No collection has been made yet.<//>`
+      : html`<div class="stack">
+          <${Panel} title="Look for near-duplicates"><${Finder} key=${collection} collection=${collection} onDone=${done} /><//>
+          <${Failure} error=${runs.error} />
+          ${chosen && html`<${Clusters} key=${collection} collection=${collection} id=${chosen.id} can=${can("write")} onChanged=${reload} />`}
+          ${finished.length > 1 && html`<${Panel} title="Earlier searches"><${Table} label="Earlier searches" columns=${columns} rows=${finished} keyOf=${(job) => job.id} marked=${(job) => job.id === chosen.id} /><//>`}
+        </div>`}`;
+}

@@ -1,0 +1,64 @@
+// Evaluations: run one, look at its report, compare two.
+import { html, useState } from "../lib.js";
+import { get, jobsOf } from "../api.js";
+import { ago, count, figure } from "../format.js";
+import { CollectionPicker, Empty, Failure, Field, Panel, Progress, Select, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { Comparison } from "../comparison.js";
+import { Report, Supervision } from "../report.js";
+import { Runner } from "../runner.js";
+
+/** The finished evaluations with their reports, the latest first; those that run come without. */
+async function load() {
+  const jobs = await jobsOf("evaluation", "", 60);
+  return Promise.all(jobs.map(async (job) => {
+    if (job.state !== "done") return { job };
+    const { report } = await get(`v1/evaluations/${job.id}`).catch(() => ({}));
+    return { job, report };
+  }));
+}
+
+const nameOf = ({ job, report }) => `${report.subject.name} ${report.subject.encoder ?? ""} · ${ago(job.finished)}`;
+
+function Runs({ runs, shown, setParams }) {
+  const columns = [
+    { title: "Collection", class: "name", show: ({ job }) => html`<span class="break">${job.collection}</span>` },
+    { title: "Encoder", show: ({ report }) => report?.subject.encoder ?? "–" },
+    { title: "State", show: ({ job }) => job.finished ? html`<${Tag} kind=${job.state === "done" ? "good" : "bad"} title=${job.error?.detail}>${job.state}<//>` : html`<${Progress} job=${job} />` },
+    { title: "Queries", number: true, show: ({ report }) => count(report?.queries) },
+    { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? report.metrics.slice(0, 3).map((one) => `${one.name} ${figure(one.expected)}`).join(", ") : job.error?.detail ?? "" },
+    { title: "Made", number: true, show: ({ job }) => ago(job.finished ?? job.created) },
+    { title: "", number: true, show: ({ job, report }) => report && html`<button type="button" class="button small" onClick=${() => setParams({ run: job.id, against: "" })}>Open</button>` },
+  ];
+  return html`<${Panel} title="Reports"><${Table} label="Reports" columns=${columns} rows=${runs} keyOf=${({ job }) => job.id}
+    marked=${({ job }) => job.id === shown?.job.id} empty="No evaluation has run here yet." /><//>`;
+}
+
+export function Evaluation({ access, collections, collection, params, setParams }) {
+  const { data, error, reload } = useLoaded(load, []);
+  const [running, setRunning] = useState(false);
+  const done = (data ?? []).filter((one) => one.report);
+  const shown = done.find((one) => one.job.id === params.run) ?? done[0];
+  const against = done.find((one) => one.job.id === params.against && one !== shown);
+  const others = done.filter((one) => one !== shown);
+  return html`
+    <div class="head"><h1>Evaluation</h1>
+      ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
+        <button type="button" class="button primary" aria-expanded=${String(running)} onClick=${() => setRunning(!running)}>Run an evaluation</button>`}
+    </div>
+    <div class="stack">
+      ${running && html`<${Runner} key=${collection} collection=${collection} limits=${access.limits} onDone=${(id) => { reload(); setRunning(false); setParams({ run: id, against: "" }); }} />`}
+      <${Failure} error=${error} />
+      ${!data && !error && html`<${Waiting} />`}
+      ${data && !data.length && !running && html`<${Empty} title="No evaluation has run here yet">An evaluation searches with queries whose answers are known, and measures how many of the hits are right.<//>`}
+      ${data?.length > 0 && html`<${Runs} runs=${data} shown=${shown} setParams=${setParams} />`}
+      ${shown && html`
+        <div class="row">
+          <${Field} label="Report"><${Select} value=${shown.job.id} onChange=${(run) => setParams({ run, against: "" })} options=${done.map((one) => [one.job.id, nameOf(one)])} /><//>
+          ${others.length > 0 && html`<${Field} label="Compared with"><${Select} value=${against?.job.id ?? ""} onChange=${(id) => setParams({ against: id })} options=${[["", "nothing"], ...others.map((one) => [one.job.id, nameOf(one)])]} /><//>`}
+        </div>
+        ${against
+          ? html`<${Comparison} key=${`${shown.job.id} ${against.job.id}`} one=${shown} other=${against} nameOf=${nameOf} />`
+          : html`<${Report} key=${shown.job.id} run=${shown} />`}`}
+      ${data && html`<${Supervision} runs=${done} />`}
+    </div>`;
+}

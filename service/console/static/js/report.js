@@ -1,0 +1,116 @@
+// A report of an evaluation: figures with intervals, plots, classes and the worst queries.
+import { html, useState } from "./lib.js";
+import { get, save, text } from "./api.js";
+import { Legend, Lines } from "./charts.js";
+import { count, figure, percent, plural, short } from "./format.js";
+import { Failure, Note, Panel, Table, useLoaded } from "./parts.js";
+
+const FORMATS = [["json", "application/json"], ["markdown", "text/markdown"], ["html", "text/html"], ["junit", "application/xml"], ["trec", "text/plain"]];
+const ENDINGS = { json: "json", markdown: "md", html: "html", junit: "xml", trec: "trec" };
+
+function Figures({ report }) {
+  const columns = [
+    { title: "Metric", class: "name", show: (one) => one.name },
+    { title: "As served", number: true, show: (one) => figure(one.served) },
+    { title: `${percent(report.confidence, 0)} interval`, number: true, show: (one) => one.interval ? `${figure(one.interval[0])} – ${figure(one.interval[1])}` : "–" },
+    { title: "Tie-averaged", number: true, show: (one) => html`<b>${figure(one.expected)}</b>` },
+    { title: "Best and worst order of ties", number: true, show: (one) => one.worst == null ? "–" : `${figure(one.worst)} – ${figure(one.best)}` },
+    { title: "Classifier baseline", number: true, show: (one) => figure(report.classifier_baseline?.find((other) => other.name === one.name)?.expected) },
+  ];
+  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${(one) => one.name} />`;
+}
+
+function Save({ run }) {
+  const [error, setError] = useState(null);
+  const fetchAs = async (format, type) => {
+    setError(null);
+    try {
+      const found = format === "json" ? JSON.stringify(run.report, null, 1) : await text(`v1/evaluations/${run.job.id}?format=${format}`);
+      save(`${run.report.subject.name}-${run.job.id.slice(0, 8)}.${ENDINGS[format]}`, found, type);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  return html`${FORMATS.filter(([name]) => name !== "trec" || run.report.has_run).map(([name, type]) => html`<button type="button" class="button small" onClick=${() => fetchAs(name, type)}>${name}</button>`)}
+    <${Failure} error=${error} />`;
+}
+
+function Curve({ precision }) {
+  const points = precision.k.map((k, at) => [k, precision.expected[at], precision.worst[at], precision.best[at]]);
+  return html`<${Panel} title="Precision over the length of the list" what="Tie-averaged; the band is what the order of ties could make of it. Good codes fall late.">
+    <div class="inside"><${Lines} label="Mean precision at k" log=${true} most=${1} xLabel="k" series=${[{ name: "P@k", points }]} /></div><//>`;
+}
+
+function Distances({ shape }) {
+  const sum = (values) => values.reduce((total, one) => total + one, 0) || 1;
+  const last = Math.max(1, shape.others.findLastIndex((value) => value > 0), shape.relevant.findLastIndex((value) => value > 0));
+  const share = (values) => values.slice(0, last + 1).map((value, at) => [at, value / sum(values)]);
+  return html`<${Panel} title="Pairs by distance" what="Relevant pairs should lie to the left of the others: the less the two overlap, the better the codes part them.">
+    <div class="inside stack"><${Lines} label="Share of relevant and other pairs at each Hamming distance" xLabel="Hamming distance" series=${[{ name: "relevant", points: share(shape.relevant) }, { name: "others", points: share(shape.others) }]} />
+      <${Legend} names=${["relevant", "others"]} /></div><//>`;
+}
+
+function Worst({ report }) {
+  return html`<${Panel} title="Worst queries" what=${`The lowest ${report.metrics[0].name}, and what each found first.`}>
+    ${report.worst_queries.map((query) => html`<details class="cluster" key=${query.id}>
+      <summary><b class="break">${query.id}</b> ${query.labels.join(", ")} · ${figure(query.value)} · ${short(query.text, 110)}</summary>
+      <ol>${query.hits.map((hit) => html`<li key=${hit.id}><span>${hit.relevant ? "✓" : "✗"}</span><div><b class="break">${hit.id}</b> <span class="what">${hit.labels.join(", ")} · ${hit.distance} bits</span></div><p>${short(hit.text, 160)}</p></li>`)}</ol>
+    </details>`)}
+    ${!report.worst_queries.length && html`<p class="nothing">None.</p>`}<//>`;
+}
+
+function Classes({ report }) {
+  const name = report.metrics[0].name;
+  const columns = [
+    { title: "Class", class: "wide", show: (one) => one.label },
+    { title: "Queries", number: true, show: (one) => count(one.queries) },
+    { title: "Documents", number: true, show: (one) => count(one.documents) },
+    { title: name, number: true, show: (one) => figure(one.expected[name]) },
+  ];
+  const rows = [...report.classes].sort((a, b) => (a.expected[name] ?? 0) - (b.expected[name] ?? 0)).slice(0, 100);
+  return html`<${Panel} title="Classes" what="The worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(one) => one.label} /><//>`;
+}
+
+export function Report({ run }) {
+  const { report } = run;
+  const gate = report.gate ?? [];
+  return html`
+    <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}, generation ${count(report.subject.generation)}. Relevant by ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
+      <${Figures} report=${report} />
+      ${gate.length > 0 && html`<div class="inside">${gate.map((one) => html`<${Note} kind=${one.status === "passed" ? "good" : "bad"}>${one.sentence}<//>`)}</div>`}
+      ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}</div>`}
+    <//>
+    <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} /><${Classes} report=${report} /><${Worst} report=${report} /></div>`;
+}
+
+/** How figures grow with the labels that training was shown: encoders by their supervision. */
+export function Supervision({ runs }) {
+  const { data } = useLoaded(async (signal) => {
+    const { encoders } = await get("v1/encoders", { signal });
+    return Promise.all(encoders.slice(0, 60).map((one) => get(`v1/encoders/${encodeURIComponent(one.name)}`, { signal })));
+  }, []);
+  if (!data) return null;
+  const labelled = new Map(data.map((one) => [one.fingerprint, one.trained_on?.labelled]));
+  const measured = runs.flatMap(({ report }) => {
+    const n = labelled.get(report.subject.fingerprint);
+    const { interval, expected, name } = report.metrics[0];
+    return typeof n === "number" && n > 0 ? [{ n, metric: name, point: interval ? [n, expected, ...interval] : [n, expected], bits: report.subject.n_bits, collection: report.subject.name }] : [];
+  });
+  const groups = new Map();
+  for (const one of measured) {
+    const key = `${one.metric}, ${one.bits} bits`;
+    groups.set(key, [...(groups.get(key) ?? []), one.point]);
+  }
+  const series = [...groups].map(([name, points]) => ({ name, points: points.sort((a, b) => a[0] - b[0]) })).slice(0, 3);
+  const columns = [
+    { title: "Labels shown", number: true, show: (one) => count(one.n) },
+    { title: "Collection", class: "wide", show: (one) => one.collection },
+    { title: "Figure, tie-averaged", number: true, show: (one) => `${one.metric} ${figure(one.point[1])}` },
+  ];
+  return html`<${Panel} title="The curve over supervision" what="Evaluations by how many labels the encoder was shown. Where the curve flattens, more labels no longer pay off.">
+    ${series.length
+      ? html`<div class="inside stack"><${Lines} label="The first metric of each evaluation over the labels that its encoder was shown" series=${series} xLabel="labels shown" log=${true} /><${Legend} names=${series.map((one) => one.name)} /></div>
+        <${Table} label="Evaluations by labels" columns=${columns} rows=${[...measured].sort((a, b) => a.n - b.n)} />`
+      : html`<p class="nothing">No report is of an encoder that records how many labels it was shown.</p>`}
+  <//>`;
+}

@@ -1,0 +1,114 @@
+// Retraining: a job makes an encoder of the labels, a gate judges it, a person confirms.
+import { html, useEffect, useState } from "./lib.js";
+import { follow, get, jobsOf, of, post } from "./api.js";
+import { ago, count, figure, plural, signed } from "./format.js";
+import { Button, Failure, Field, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "./parts.js";
+
+const KINDS = { "waiting for confirmation": "warn", refused: "bad", live: "good" };
+
+function Trial({ trial }) {
+  const columns = [
+    { title: "On held-out labels", class: "name", show: ([name]) => name },
+    { title: "In use", number: true, show: ([name]) => figure(trial.current[name]) },
+    { title: "New", number: true, show: ([name]) => html`<b>${figure(trial.candidate[name])}</b>` },
+    { title: "Difference", number: true, show: ([name]) => signed(trial.candidate[name] - trial.current[name]) },
+  ];
+  return html`<${Table} label="Figures of the trial" columns=${columns} rows=${Object.entries(trial.candidate)} keyOf=${([name]) => name} />
+    <p class="nothing">${plural(trial.queries, "query", "queries")} with labels held out, tie-averaged, p ${figure(trial.p_value, 3)}. The gate asks for ${signed(trial.min_gain)} and ${trial.passed ? "passes" : "fails"}.</p>`;
+}
+
+function Outcome({ job, onDone, reload }) {
+  const [now, setNow] = useState(null);
+  const [error, setError] = useState(null);
+  const [done, setDone] = useState(null);
+  const { result } = job;
+  const confirm = async () => {
+    setError(null);
+    try {
+      const begun = await post(`v1/jobs/${job.id}/confirm`);
+      setNow(begun);
+      await follow(begun.id, setNow);
+      setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} means it now` : ""}.`);
+      onDone();
+    } catch (problem) {
+      setError(problem);
+    }
+    setNow(null);
+  };
+  const takeBack = async () => {
+    setError(null);
+    try {
+      const { alias, collection } = await post(`v1/jobs/${job.id}/take-back`);
+      setDone(`The alias ${alias} means ${collection} again.`);
+      onDone();
+    } catch (problem) {
+      setError(problem);
+    }
+    reload();
+  };
+  return html`<${Panel} title=${`Encoder ${result.encoder ?? "refused"}`} actions=${html`<${Tag} kind=${KINDS[result.state]}>${result.state}<//>`}>
+    <${Trial} trial=${result.trial} />
+    <div class="inside stack">
+      <${Failure} error=${error} />
+      ${done && html`<${Note} kind="good">${done}<//>`}
+      ${now && html`<${Progress} job=${now} />`}
+      <div class="actions">
+        ${result.state === "waiting for confirmation" && !now && html`<${Button} kind="primary" onClick=${confirm}>Reindex with it${result.alias ? ` and move ${result.alias}` : ""}<//>`}
+        ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Take it back<//>`}
+      </div>
+    </div><//>`;
+}
+
+export function Retraining({ collection, field, onChanged, stats }) {
+  const [alias, setAlias] = useState(null);
+  const [gain, setGain] = useState("0");
+  const [epochs, setEpochs] = useState("");
+  const [job, setJob] = useState(null);
+  const [error, setError] = useState(null);
+  const runs = useLoaded(() => jobsOf("retrain", collection), [collection]);
+  const aliases = useLoaded((signal) => get("v1/aliases", { signal }), []);
+  const known = aliases.data?.aliases.find((one) => one.collection === collection)?.alias ?? "";
+  const watch = async (id) => {
+    try {
+      await follow(id, setJob);
+      runs.reload();
+    } catch (problem) {
+      setError(problem);
+    }
+    setJob(null);
+  };
+  useEffect(() => {
+    const running = runs.data?.find((one) => !one.finished);
+    if (running && !job) watch(running.id);
+  }, [runs.data]);
+  const start = async (event) => {
+    event.preventDefault();
+    setError(null);
+    try {
+      const begun = await post(`${of(collection)}/retrain`, {
+        alias: (alias ?? known).trim() || null, label_field: field || null, min_gain: Number(gain) || 0, epochs: epochs ? Number(epochs) : null,
+      });
+      setJob(begun);
+      watch(begun.id);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  const finished = (runs.data ?? []).filter((one) => one.state === "done");
+  return html`
+    <${Panel} title="A better encoder from these labels" what="A process of its own trains on the labels; some are held out. If the new encoder finds better by them than the one in use, it waits for you. Searches go on throughout.">
+      <form class="inside stack" onSubmit=${start}>
+        <p class="what">${stats ? `${count(stats.labelled)} documents are labelled by hand${field ? `, and the field ${field} counts for the others` : ""}.` : ""}</p>
+        <div class="row">
+          <${Field} label="Alias to move" hint="optional"><input size="14" value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
+          <${Field} label="Least gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
+          <${Field} label="Epochs" hint="optional"><input type="number" min="1" max="1000" value=${epochs} onInput=${(event) => setEpochs(event.currentTarget.value)} /><//>
+          <button class="button primary" type="submit" disabled=${job !== null}>Retrain</button>
+          ${job && html`<${Progress} job=${job} />`}
+        </div>
+        <${Failure} error=${error} />
+      </form>
+    <//>
+    ${runs.loading && !runs.data && html`<${Waiting} />`}
+    ${finished.map((one) => html`<div class="stack" key=${one.id}><p class="what">Trained ${ago(one.finished)}</p><${Outcome} job=${one} onDone=${onChanged} reload=${runs.reload} /></div>`)}`;
+}

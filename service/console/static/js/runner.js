@@ -1,0 +1,97 @@
+// Beginning an evaluation: with queries from a file, or with documents of the collection itself.
+import { html, useState } from "./lib.js";
+import { follow, of, post } from "./api.js";
+import { plural } from "./format.js";
+import { Failure, Field, Panel, Progress, Segments } from "./parts.js";
+
+const PAGE = 1000;
+const READ = 50_000;
+
+/** Labels in a field of a payload, as the service reads them. */
+function labelsOf(payload, field) {
+  const value = payload[field] ?? (field === "label" ? payload.labels : undefined);
+  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string");
+}
+
+/** Some labelled documents, drawn at random (algorithm R) from the first fifty thousand. */
+async function sample(collection, field, wanted, tell) {
+  const chosen = [];
+  let seen = 0;
+  let read = 0;
+  let cursor;
+  do {
+    const page = await post(`${of(collection)}/documents:scroll`, { limit: PAGE, cursor });
+    for (const document of page.documents) {
+      const labels = labelsOf(document.payload, field);
+      if (!labels.length) continue;
+      const query = { id: document.id, code: document.code, labels };
+      const at = seen < wanted ? seen : Math.floor(Math.random() * (seen + 1));
+      if (at < wanted) chosen[at] = document.text ? { id: document.id, text: document.text, labels } : query;
+      seen += 1;
+    }
+    read += page.documents.length;
+    cursor = page.next_cursor;
+    tell(read);
+  } while (cursor && read < READ);
+  if (!chosen.length) throw new Error(`No document has a label in the field ${field}.`);
+  return chosen;
+}
+
+/** Queries of JSON lines; a line that is none is named. */
+function parseLines(text) {
+  return text.split("\n").flatMap((line, at) => {
+    if (!line.trim()) return [];
+    try {
+      const { id, text: words, vector, code, label, labels } = JSON.parse(line);
+      return [JSON.parse(JSON.stringify({ id: id === undefined ? undefined : String(id), text: words, vector, code, label, labels }))];
+    } catch {
+      throw new Error(`Line ${at + 1} is not JSON: ${line.slice(0, 80)}`);
+    }
+  });
+}
+
+export function Runner({ collection, limits, onDone }) {
+  const [source, setSource] = useState("sample");
+  const [field, setField] = useState("label");
+  const [wanted, setWanted] = useState("200");
+  const [metrics, setMetrics] = useState("P@100, mAP@100");
+  const [lines, setLines] = useState("");
+  const [state, setState] = useState(null);
+  const [error, setError] = useState(null);
+  const run = async (event) => {
+    event.preventDefault();
+    setError(null);
+    try {
+      setState({ text: "Choosing queries" });
+      const most = Math.min(Number(wanted) || 200, limits.max_queries);
+      const queries = source === "sample"
+        ? await sample(collection, field, most, (read) => setState({ text: `${plural(read, "document")} read` }))
+        : parseLines(lines);
+      const body = { queries, metrics: metrics.split(",").map((one) => one.trim()).filter(Boolean), label_field: field, exclude_self: source === "sample" };
+      const begun = await post(`${of(collection)}/evaluate`, body, { prefer: "respond-async" });
+      await follow(begun.id, (job) => setState({ job }));
+      onDone(begun.id);
+    } catch (problem) {
+      setError(problem);
+    }
+    setState(null);
+  };
+  const read = async (event) => setLines(await event.currentTarget.files[0].text());
+  return html`<${Panel} title=${`Evaluate ${collection}`} what="Relevant is what shares a label with the query.">
+    <form class="inside stack" onSubmit=${run}>
+      <${Segments} label="Where the queries come from" value=${source} onChange=${setSource} options=${[["sample", "Documents of the collection"], ["file", "Queries of my own"]]} />
+      ${source === "file" && html`<${Field} label="JSON lines" hint="each with a text, vector or code, and a label or labels">
+          <textarea rows="4" spellcheck="false" value=${lines} onInput=${(event) => setLines(event.currentTarget.value)} placeholder='{"id": "q1", "text": "…", "label": "…"}'></textarea><//>
+        <${Field} label="Or a file of them"><input type="file" accept=".jsonl,.json,.txt" onChange=${read} /><//>`}
+      <div class="row">
+        <${Field} label="Label field"><input size="10" value=${field} onInput=${(event) => setField(event.currentTarget.value)} /><//>
+        ${source === "sample" && html`<${Field} label="Queries"><input type="number" min="1" max=${limits.max_queries} value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /><//>`}
+        <${Field} label="Metrics"><input size="24" value=${metrics} onInput=${(event) => setMetrics(event.currentTarget.value)} /><//>
+        <button class="button primary" type="submit" disabled=${state !== null || (source === "file" && !lines.trim())}>Run</button>
+        ${state?.text && html`<span class="what" role="status">${state.text} …</span>`}
+        ${state?.job && html`<${Progress} job=${state.job} />`}
+      </div>
+      <${Failure} error=${error} />
+    </form>
+  <//>`;
+}
