@@ -23,10 +23,14 @@ class _FirstError(FailFast):
 FIRST_ERROR = _FirstError()
 
 
-class RequestModel(BaseModel):
+class StrictModel(BaseModel):
     """What a request's body is made of: no unknown fields, no conversions, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class RequestModel(StrictModel):
+    """A strict model of which many unknown fields may be given."""
 
     @model_validator(mode="before")
     @classmethod
