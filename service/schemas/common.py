@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
+from index.rankings.protocol import RANKINGS
 from service.http.field_errors import MAX_ERRORS
 
 
@@ -136,3 +137,7 @@ class Problem(ResponseModel):
     code: str
     request_id: str | None = None
     errors: list[ProblemField] = Field(default_factory=list)
+
+
+RankingUsed = Annotated[str, Field(json_schema_extra={"enum": [*RANKINGS]})]
+"""The name of a ranking, in a response."""

@@ -16,6 +16,7 @@ from service.schemas.common import (
     Fingerprint,
     Limit,
     Radius,
+    RankingUsed,
     RequestModel,
     ResponseModel,
     StrictModel,
@@ -189,7 +190,7 @@ class SearchResponse(ResponseModel):
     encoder: EncoderName | None
     generation: int
     engine: str
-    ranking: str
+    ranking: RankingUsed
     ties_cut: bool
     took_ms: float
     recognized_terms: int | None = None
