@@ -39,10 +39,6 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-.PHONY: clients
-clients: $(VENV)/.dev ## Write the asynchronous client from the synchronous one
-	$(BIN)/python -m tests.support.async_clients
-
 .PHONY: test
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
@@ -67,6 +63,10 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation as a site in build/docs; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+.PHONY: package
+package: $(VENV)/.dev ## Build the wheel, install it into a clean environment, and use it there
+	$(BIN)/python -m pytest -m package -s tests/package
 
 .PHONY: eval-gate
 eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the committed baseline

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import hummingbit
-from common.errors import HummingbitError
+from hummingbit import PACKAGES
 
 COMMANDS = {
     "quickstart": "look at a file, train codes on it, compare rankings, and serve a search",
@@ -40,17 +40,6 @@ COMMANDS = {
     "evaluate curve": "train with several shares of the labels, to see how many pay off",
     "reproduce": "rerun an experiment of a paper beside its printed figures",
 }
-PACKAGES = (
-    "common",
-    "corpus",
-    "encoder",
-    "evaluation",
-    "experiments",
-    "hummingbit",
-    "index",
-    "service",
-    "training",
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,7 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         cure = f"training needs {error.name}: pip install 'hummingbit[train]'"
         print(f"hummingbit: {cure}", file=sys.stderr)
         return 2
-    except HummingbitError as error:
+    except Exception as error:
+        # Imported here: our folders come first on the path only now.
+        from common.errors import HummingbitError  # noqa: PLC0415
+        from hummingbit.calls import ServiceError  # noqa: PLC0415
+
+        if not isinstance(error, HummingbitError | ServiceError):
+            raise
         print(f"hummingbit: {error}", file=sys.stderr)
         return 2
     return status

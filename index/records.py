@@ -149,8 +149,6 @@ class SearchResult:
     queries: EncodedQueries
     reranked: bool = False
     rescored_by: str | None = None
-    highlighted: bool = False
-    """Whether passages were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

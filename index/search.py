@@ -28,7 +28,7 @@ from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.generations.publication import Publication
 from index.generations.published import Published
-from index.hits import highlighted, hits_with_codes
+from index.hits import codes_of, distances_of, highlighted, reranked
 from index.inputs import encode_queries
 from index.lexical.index import LexicalIndex
 from index.paging import Page, cursor_after, hits_after, identity_of
@@ -48,8 +48,6 @@ HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
 # A search for fewer hits is done before others would have their turn.
 FEW_HITS = 200
-# Generations in which a search is made before it waits for the writers.
-ATTEMPTS = 3
 
 
 class Search:
@@ -63,20 +61,19 @@ class Search:
         incarnation: str,
         default: str = HAMMING,
     ) -> None:
-        """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
+        """Begin a search of the collection `name`; a cursor belongs to one `incarnation` of it.
 
-        Where no ranking is asked for, :func:`default_ranking` says which it is.
+        Where no ranking is asked for, it is `default`, but by Hamming distance if there is a radius
+        or re-ranking, or nothing is known of the queries but their codes.
 
         Raises:
-            InputError: if the queries do not suit what is wanted, or the cursor is of another
-                search.
+            InputError: if the cursor is of another search, or was altered; or if hits are to be
+                re-ranked for a query of which only the code is known.
         """
         self.queries = queries
         self.wanted = wanted
         self.name = name
-        if default != HAMMING and not wanted.ranking:
-            default = default_ranking(default, queries, wanted)
-        self.ranking: str = wanted.ranking or default
+        self.ranking: str = wanted.ranking or default_ranking(default, queries, wanted)
         rescore = wanted.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
@@ -154,7 +151,6 @@ class Search:
             queries=queries,
             reranked=wanted.rerank,
             rescored_by=None if wanted.rescore is None else wanted.rescore.by,
-            highlighted=wanted.highlight,
         )
 
     def _rankings(self) -> list[str]:
@@ -167,8 +163,9 @@ class Search:
     def _recognized(self, place: int, found: Ranked) -> Ranked:
         """Return what a query found; nothing, where the ranking knows nothing of the query."""
         terms = self.queries.terms[place]
-        nothing = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
-        return Ranked(found.rows[:0], found.scores[:0]) if nothing else found
+        if terms is not None and not terms.recognized_terms and self.ranking in BY_CODES:
+            return Ranked(found.rows[:0], found.scores[:0])
+        return found
 
     def _hits(
         self, place: int, found: Ranked, shown: list[float], known: Mapping[int, StoredRow]
@@ -176,16 +173,28 @@ class Search:
         """Return the hits of one query, best first."""
         rows: list[int] = found.rows.tolist()
         stored = [known[row] for row in rows]
-        if self.needs_codes:
-            query = self.queries[place : place + 1]
-            return hits_with_codes(query, self.wanted, rows, stored, shown)
-        distances: list[int] = (-found.scores).tolist()
-        return [
-            Hit(id_, distance, score, row, payload, text)
-            for row, distance, score, (id_, payload, text, _) in zip(
+        codes = codes_of(stored, self.queries) if self.needs_codes else None
+        if codes is None or self.by_distance:
+            distances: list[int] = (-found.scores).tolist()
+        else:
+            distances = distances_of(codes, self.queries.codes[place])
+        with_code = self.wanted.with_code
+        hits = [
+            Hit(
+                id_, distance, score, row, payload, text, code.hex() if with_code and code else None
+            )
+            for row, distance, score, (id_, payload, text, code) in zip(
                 rows, distances, shown, stored, strict=True
             )
         ]
+        if codes is None or not self.wanted.rerank:
+            return hits
+        return reranked(hits, codes, self.queries.weights[place].astype(np.float64))
+
+
+# So often a search is made anew, each time in the generation published by then, before it waits for
+# the writers.
+ATTEMPTS = 3
 
 
 class SearchedCollection(CollectionBase, ABC):
@@ -296,5 +305,9 @@ def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
 def _is_plain(query: Query) -> bool:
     """Tell whether a query is a text that can be encoded as it is."""
     text, *others = query
-    usual = text is not None and text.isascii() and others == [None, None, None]
-    return usual and len(text or "") <= MAX_TEXT_LENGTH
+    return (
+        text is not None
+        and text.isascii()
+        and len(text) <= MAX_TEXT_LENGTH
+        and others == [None, None, None]
+    )

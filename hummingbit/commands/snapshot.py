@@ -22,7 +22,7 @@ from index.data_folder import DataFolder
 from index.snapshots.snapshots import Snapshot
 
 if TYPE_CHECKING:
-    from hummingbit.clients.client import Client
+    from hummingbit.client import Client
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

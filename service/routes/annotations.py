@@ -39,9 +39,7 @@ async def _local(collection: CollectionOf) -> Collection:
 
 
 async def _who(request: Request) -> str:
-    name: str | None = request.app.state.keyring.name_of(
-        given_key(request.scope["state"]["headers"])
-    )
+    name: str | None = request.app.state.keyring.name_of(given_key(request.headers))
     return name or ANONYMOUS
 
 

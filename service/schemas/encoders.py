@@ -49,7 +49,7 @@ class EncoderSummary(ResponseModel):
     name: str
     fingerprint: str
     n_bits: int
-    kind: str = Field(json_schema_extra={"enum": ["text", "vector"]})
+    kind: str
     dimension: int | None
     trained_on: Any
 

@@ -1,7 +1,4 @@
-"""A service from Python, without waiting for it.
-
-Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
-"""
+"""A service from Python, without waiting for it."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit.clients import calls, document_calls, operation_responses, responses, transport
-from hummingbit.clients.async_label_operations import AsyncLabelOperations
-from hummingbit.clients.async_operations import AsyncOperations
-from hummingbit.clients.responses import CodeFormat, Ranking
-from hummingbit.clients.transport import Call
+from hummingbit import answers, calls, document_calls
+from hummingbit.answers import CodeFormat, Ranking
+from hummingbit.async_operations import AsyncOperations
+from hummingbit.calls import Call
+from hummingbit.label_operations import AsyncLabelOperations
 
 Answer = TypeVar("Answer")
 
@@ -28,10 +25,10 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         url: str | None = None,
         key: str | None = None,
         *,
-        timeout: float = transport.TIMEOUT_SECONDS,
-        retries: int = transport.RETRIES,
+        timeout: float = calls.TIMEOUT_SECONDS,
+        retries: int = calls.RETRIES,
     ) -> None:
-        self._http = httpx.AsyncClient(**transport.settings_of(url, key), timeout=timeout)
+        self._http = httpx.AsyncClient(**calls.settings_of(url, key), timeout=timeout)
         self._retries = retries
 
     async def __aenter__(self) -> Self:
@@ -41,22 +38,22 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         await self.close()
 
     async def close(self) -> None:
-        """See :meth:`hummingbit.Client.close`."""
+        """Close the connections."""
         await self._http.aclose()
 
-    async def ready(self) -> responses.Ready:
+    async def ready(self) -> answers.Ready:
         """See :meth:`hummingbit.Client.ready`."""
         return await self._call(calls.ready())
 
-    async def collections(self) -> responses.Collections:
+    async def collections(self) -> answers.Collections:
         """See :meth:`hummingbit.Client.collections`."""
         return await self._call(calls.collections())
 
-    async def collection(self, name: str) -> responses.CollectionDetail:
+    async def collection(self, name: str) -> answers.CollectionDetail:
         """See :meth:`hummingbit.Client.collection`."""
         return await self._call(calls.collection(name))
 
-    async def stats(self, name: str) -> responses.CollectionStats:
+    async def stats(self, name: str) -> answers.CollectionStats:
         """See :meth:`hummingbit.Client.stats`."""
         return await self._call(calls.stats(name))
 
@@ -67,13 +64,11 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str | None = None,
-    ) -> responses.CollectionSummary:
+    ) -> answers.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
         return await self._call(calls.create_collection(name, encoder, n_bits, engine))
 
-    async def update_collection(
-        self, name: str, *, ranking: Ranking
-    ) -> responses.CollectionSummary:
+    async def update_collection(self, name: str, *, ranking: Ranking) -> answers.CollectionSummary:
         """See :meth:`hummingbit.Client.update_collection`."""
         return await self._call(calls.update_collection(name, ranking))
 
@@ -88,7 +83,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         *,
         create_only: bool = False,
         encoder_fingerprint: str | None = None,
-    ) -> responses.Upserted:
+    ) -> answers.Upserted:
         """See :meth:`hummingbit.Client.upsert`."""
         call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
         return await self._call(call)
@@ -101,7 +96,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         create_only: bool = False,
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
-    ) -> responses.BulkAnswer:
+    ) -> answers.BulkAnswer:
         """See :meth:`hummingbit.Client.bulk`."""
         call = document_calls.bulk(
             name,
@@ -121,7 +116,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
-    ) -> operation_responses.Job:
+    ) -> answers.Job:
         """See :meth:`hummingbit.Client.bulk_job`."""
         call = document_calls.bulk_job(
             name,
@@ -140,7 +135,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         limit: int | None = None,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.DocumentPage:
+    ) -> answers.DocumentPage:
         """See :meth:`hummingbit.Client.scroll`."""
         return await self._call(document_calls.scroll(name, limit, cursor, filter))
 
@@ -150,14 +145,13 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> int:
         """See :meth:`hummingbit.Client.count`."""
-        found = await self._call(document_calls.count(name, filter))
-        return found["count"]
+        return (await self._call(document_calls.count(name, filter)))["count"]
 
-    async def get(self, name: str, document_id: str) -> responses.StoredDocument:
+    async def get(self, name: str, document_id: str) -> answers.StoredDocument:
         """See :meth:`hummingbit.Client.get`."""
         return await self._call(calls.get(name, document_id))
 
-    async def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
+    async def get_many(self, name: str, ids: Sequence[str]) -> answers.FoundDocuments:
         """See :meth:`hummingbit.Client.get_many`."""
         return await self._call(document_calls.get_many(name, ids))
 
@@ -171,7 +165,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         *,
         ids: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.Deleted:
+    ) -> answers.Deleted:
         """See :meth:`hummingbit.Client.delete_many`."""
         return await self._call(document_calls.delete_many(name, ids, filter))
 
@@ -199,7 +193,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         highlight: bool | None = None,
         explain: bool | None = None,
         encoder_fingerprint: str | None = None,
-    ) -> responses.SearchResponse:
+    ) -> answers.SearchResponse:
         """See :meth:`hummingbit.Client.search`."""
         return await self._call(calls.search(name, calls.wanted(locals())))
 
@@ -211,17 +205,16 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
-    ) -> list[responses.SearchResponse]:
+    ) -> list[answers.SearchResponse]:
         """See :meth:`hummingbit.Client.search_batch`."""
         call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        found = await self._call(call)
-        return found["results"]
+        return (await self._call(call))["results"]
 
-    async def encoders(self) -> responses.Encoders:
+    async def encoders(self) -> answers.Encoders:
         """See :meth:`hummingbit.Client.encoders`."""
         return await self._call(calls.encoders())
 
-    async def encoder(self, name: str) -> responses.EncoderDetail:
+    async def encoder(self, name: str) -> answers.EncoderDetail:
         """See :meth:`hummingbit.Client.encoder`."""
         return await self._call(calls.encoder(name))
 
@@ -232,15 +225,15 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         *,
         vectors: Sequence[Sequence[float]] | None = None,
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
-    ) -> responses.EncodedInputs:
+    ) -> answers.EncodedInputs:
         """See :meth:`hummingbit.Client.encode`."""
         return await self._call(calls.encode(encoder, texts, vectors, format))
 
-    async def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
+    async def evaluate(self, name: str, body: Mapping[str, Any]) -> answers.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluate`."""
         return await self._call(calls.evaluate(name, body))
 
-    async def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
+    async def evaluation(self, evaluation_id: str) -> answers.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluation`."""
         return await self._call(calls.evaluation(evaluation_id))
 
@@ -253,15 +246,15 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
             found: httpx.Response | httpx.HTTPError
             try:
                 found = await self._http.request(
-                    call.method, call.path, **transport.sent(call, waiting=False)
+                    call.method, call.path, **calls.sent(call, waiting=False)
                 )
             except httpx.HTTPError as error:
                 found = error
             else:
-                if transport.is_done(call, found, attempt):
-                    return cast("Answer", transport.read(found))
-            wait = transport.seconds_to_wait(call, found, attempt)
+                if calls.is_done(call, found, attempt):
+                    return cast("Answer", calls.read(found))
+            wait = calls.seconds_to_wait(call, found, attempt)
             if wait is None or attempt == self._retries:
                 break
             await asyncio.sleep(wait)
-        raise transport.error_of(str(self._http.base_url), found)
+        raise calls.error_of(str(self._http.base_url), found)

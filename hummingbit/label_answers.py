@@ -1,4 +1,4 @@
-"""What a service answers about labels and judgements; see :mod:`hummingbit.clients.responses`."""
+"""What a service answers about labels and judgements; see :mod:`hummingbit.answers`."""
 
 from __future__ import annotations
 

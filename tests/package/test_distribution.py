@@ -1,0 +1,177 @@
+"""The wheel: what it holds, and that it works alone in a clean environment.
+
+``make package`` runs these. They build the distribution as a release does, install it with pip into
+an environment that has nothing else, and use it from a project with folders of our names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.service import client_of
+
+pytestmark = pytest.mark.package
+
+ROOT = Path(__file__).parents[2]
+OURS = ("benchmarks", "tests")
+"""Folders of the repository that are not installed."""
+
+
+@pytest.fixture(scope="module")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with an sdist, and a wheel that was built of it."""
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT))
+    for built in sorted(out.iterdir()):
+        print(f"{built.name}: {built.stat().st_size / 1e6:.2f} MB")
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(distribution: Path) -> Path:
+    return next(distribution.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of an environment with the wheel and what it needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", str(folder))
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    run(*pip, "--constraint", str(ROOT / "constraints.txt"), str(wheel))
+    size = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    print(f"an environment that serves: {size / 1e6:.0f} MB")
+    return folder / "bin"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A user's project, whose modules fail when they are imported, with a file of documents."""
+    for name in ("common", "corpus", "encoder", "index", "service", "training"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own')\n")
+    lines = [f"{row},text {row % 7} of topic {row % 3},t{row % 3}" for row in range(60)]
+    (tmp_path / "notes.csv").write_text("\n".join(["key,body,topic", *lines]) + "\n")
+    return tmp_path
+
+
+def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def files_of_the_packages() -> Iterator[str]:
+    """Return the files of the repository that a wheel should hold."""
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "packages"
+    ]
+    folders = {name.replace(".", "/") for name in packages}
+    for name in run("git", "ls-files", cwd=ROOT).splitlines():
+        if str(Path(name).parent) in folders and Path(name).suffix == ".py":
+            yield name
+    yield from ("hummingbit/py.typed", "corpus/docstring_questions.jsonl")
+    yield from ("experiments/ssb_vae/presets.toml", "evaluation/reports/page.html.j2")
+    static = ROOT / "service" / "console" / "static"
+    for path in static.rglob("*"):
+        if path.is_file():
+            yield str(path.relative_to(ROOT))
+
+
+def test_every_module_and_every_file_is_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    assert sorted(set(files_of_the_packages()) - held) == []
+    assert not [name for name in held if name.startswith(OURS)]
+    packages = {Path(name).parent for name in run("git", "ls-files", cwd=ROOT).splitlines()}
+    modules = {
+        path
+        for path in packages
+        if (ROOT / path / "__init__.py").exists() and not str(path).startswith((*OURS, "."))
+    }
+    assert {str(path) for path in modules} - {str(Path(name).parent) for name in held} == set()
+
+
+def test_the_sdist_holds_no_data_and_no_environment(distribution: Path) -> None:
+    with tarfile.open(next(distribution.glob("*.tar.gz"))) as archive:
+        names = archive.getnames()
+    assert not [name for name in names if "/.venv" in name or "/demo-data" in name]
+
+
+def test_a_project_with_folders_of_our_names_uses_it_whole(
+    environment: Path, project: Path
+) -> None:
+    def hummingbit(*arguments: str) -> str:
+        return run(str(environment / "hummingbit"), *arguments, cwd=project, PYTHONPATH=".")
+
+    assert hummingbit("--version").startswith("hummingbit ")
+    fields = ["--id-field", "key", "--text-field", "body", "--label-field", "topic"]
+    hummingbit(
+        "train", "lsh", "--data", "notes.csv", "--bits", "64", "--out", "encoders/n", *fields
+    )
+    hummingbit("index", "build", "notes", "notes.csv", "--encoder", "n", "--data-dir", ".", *fields)
+    found = json.loads(hummingbit("search", "notes", "text 3", "--data-dir", ".", "--json"))
+    assert len(found["hits"]) == 10
+    again = run(
+        str(environment / "python"),
+        "-m",
+        "hummingbit",
+        "index",
+        "list",
+        "--data-dir",
+        ".",
+        cwd=project,
+    )
+    assert "notes" in again
+
+
+def test_a_library_import_says_what_is_in_its_way(environment: Path, project: Path) -> None:
+    code = """
+try:
+    from hummingbit import Collection
+except ImportError as error:
+    print(error)
+from hummingbit import Client
+print(Client.__name__)
+"""
+    printed = run(str(environment / "python"), "-c", code, cwd=project)
+    assert str(project / "common") in printed.splitlines()[0]
+    assert "an environment of its own" in printed
+    assert printed.splitlines()[-1] == "Client"
+
+
+def test_it_serves_the_console_without_torch(environment: Path, project: Path) -> None:
+    absent = "import importlib.util; print(importlib.util.find_spec('torch'))"
+    assert run(str(environment / "python"), "-c", absent).strip() == "None"
+    data = project / "data"
+    data.mkdir()
+    command = [str(environment / "hummingbit"), "serve", "--data-dir", str(data), "--port", "0"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            with client_of(address) as client:
+                assert client.get("/readyz").status_code == 200
+                page = client.get("/console", follow_redirects=True)
+                assert page.status_code == 200
+                assert page.headers["content-type"].startswith("text/html")
+        finally:
+            process.terminate()
