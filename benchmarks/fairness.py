@@ -114,7 +114,7 @@ def kinds(corpus: Corpus) -> list[Kind]:
         queries = [{"text": text, "label": f"label{at % LABELS}"} for text in some(at, 500)]
         return {"queries": queries, "metrics": ["P@100"]}
 
-    long_text = " ".join(texts)[:1_000_000]
+    long_text = " ".join(itertools.islice(itertools.cycle(texts), 200_000))[:1_000_000]
 
     def batched(at: int) -> dict[str, Any]:
         return {"searches": [{"text": one, "limit": 100} for one in some(at, 1000)]}
