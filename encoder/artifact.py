@@ -68,11 +68,11 @@ def write_artifact(
 ) -> Encoder:
     """Write `encoder` to `folder` and return it as it is loaded from there.
 
-    Golden inputs are drawn from `examples`: those whose bits are the surest, so that another
-    machine's rounding cannot flip them. `extra_files` are further files by name.
+    Golden inputs are those of `examples` whose bits are surest, so that another machine's rounding
+    cannot flip them. `extra_files` are further files by name.
 
     Raises:
-        ArtifactError: if `folder` exists and `overwrite` is false, or it cannot be written.
+        ArtifactError: if it cannot be written, or exists and `overwrite` is false.
     """
     check_place(folder, overwrite=overwrite)
     _replace_folder(folder, artifact_contents(encoder, examples, extra_files or {}))
@@ -288,10 +288,8 @@ def _read_checked(folder: Path, name: str, digest: str) -> bytes:
 def _read_file(path: Path, max_bytes: int) -> bytes:
     try:
         return read_regular_file(path, max_bytes)
-    except OSError as error:
-        raise ArtifactError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise ArtifactError(f"{path}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -84,8 +84,7 @@ class Collection:
         folder. Without it, the collection takes codes of `n_bits`. One that is there is opened.
 
         Raises:
-            InputError: if the name or `n_bits` cannot be, or of `encoder` and `n_bits` both or none
-                are given.
+            InputError: if the name or `n_bits` cannot be, or not just one of the two is given.
             ArtifactError: if `encoder` is not an intact encoder.
             CollectionExists: if the name is taken by a collection with other settings.
             DataFolderInUse: if another process is writing to the folder.

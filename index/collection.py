@@ -3,7 +3,7 @@
 **Writes.** See :mod:`index.generations.writing`. A write that returned is durable, and every later
 search sees it.
 
-**Searches** are described at the head of :mod:`index.search`.
+**Searches** are described at the head of :mod:`index.search.search`.
 
 **Readers.** A process that only reads works alike. Nothing keeps the writer's commits away from it;
 :meth:`Collection.follow`, called every so often, publishes what was committed since.
@@ -22,7 +22,6 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.annotations.annotations import Annotations
 from index.backend import BATCH_SIZE
-from index.cursors import Position, read_cursor, write_cursor
 from index.filters import Filter
 from index.generations.publication import Publication
 from index.generations.statistics import StatisticsCache, code_statistics
@@ -37,8 +36,9 @@ from index.records import (
     UpsertResult,
     Verification,
 )
-from index.search import IndexedCollection
-from index.search_options import check_ranking
+from index.search.cursors import Position, read_cursor, write_cursor
+from index.search.options import check_ranking
+from index.search.search import IndexedCollection
 from index.sqlite.blocks import Block
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store

@@ -26,7 +26,6 @@ from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import BATCH_SIZE
-from index.cursors import Position, read_cursor, write_cursor
 from index.errors import StoreError
 from index.filters import Filter
 from index.generations.statistics import StatisticsCache
@@ -55,8 +54,9 @@ from index.records import (
     Verification,
 )
 from index.schema import Description
-from index.search import Search, SearchedCollection
-from index.search_options import check_ranking
+from index.search.cursors import Position, read_cursor, write_cursor
+from index.search.options import check_ranking
+from index.search.search import Search, SearchedCollection
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.

@@ -16,7 +16,7 @@ from index.milvus.store import MilvusStore
 from index.rankings.hamming import shown_distances
 from index.rankings.protocol import HAMMING, Ranked
 from index.records import EncodedQueries, SearchResult, StoredRow
-from index.search import Search, rows_of
+from index.search.search import Search, rows_of
 
 ENGINE = "milvus"
 # A search is repeated where a hit is replaced before its payload is read.

@@ -17,9 +17,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from index.slices import Cancelled, ComputeTurns, Slices, in_slices
+from index.slices import Cancelled, ComputeTurns
 from service.http.problems import ProblemError
 from service.jobs.files import JobFiles, bytes_of
 from service.jobs.job_store import JobStore, JobStoreError
@@ -48,8 +47,7 @@ class Jobs:
     ) -> None:
         """Open the jobs in the folder `path`; those that were not finished are begun again.
 
-        So many `workers` do the jobs of each lane, one each where that is not said. Those in slices
-        take `turns`.
+        So many `workers` do the jobs of each lane, by default one. Those in slices take `turns`.
 
         Raises:
             JobStoreError: if the records cannot be opened.
@@ -238,7 +236,7 @@ class Jobs:
         try:
             if kind not in self._kinds:
                 raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
-            result = self._do(self._kinds[kind], progress)
+            result = self._kinds[kind].do(progress, self._turns)
         except (Stopped, Cancelled):
             if not progress.cancelled.is_set():
                 return None
@@ -248,12 +246,6 @@ class Jobs:
             return Outcome("failed", None, problem, progress.done, progress.total)
         return Outcome("done", result, None, progress.done, progress.total)
 
-    def _do(self, kind: Kind, progress: Progress) -> dict[str, Any]:
-        if not kind.in_slices:
-            return kind.work(progress)
-        with in_slices(Slices(self._turns, progress.is_stopped)):
-            return kind.work(progress)
-
     def _record_outstanding(self) -> None:
         """Write how jobs ended, as far as that can be done now."""
         with self._recording:
@@ -261,8 +253,8 @@ class Jobs:
                 try:
                     self._store.finish(id_, outcome)
                 except JobStoreError as error:
-                    message = "job %s is %s, which cannot be recorded: %s"
-                    _log.error(message, id_, outcome.state, error)
+                    state = outcome.state
+                    _log.error("job %s is %s, which cannot be recorded: %s", id_, state, error)
                     return
                 del self._unrecorded[id_]
                 self._delete_files(id_)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from index.slices import ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import Lane
@@ -101,6 +102,13 @@ class Kind:
     kept: frozenset[str] = frozenset()
     counted: bool = True
     in_slices: bool = False
+
+    def do(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
+        """Do a job and return its result; in slices, if the kind is done so."""
+        if not self.in_slices:
+            return self.work(progress)
+        with in_slices(Slices(turns, progress.is_stopped)):
+            return self.work(progress)
 
     def lane(self, bytes_: int) -> Lane:
         """Return which of the two queues a job waits in."""

@@ -291,7 +291,9 @@ def test_many_threads_find_what_one_finds(name: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         for _ in range(5):
             for one, other in zip(
-                pool.map(lambda batch: index.search(batch, 50), batches), expected, strict=True
+                pool.map(lambda batch: index.search(batch, 50), batches),
+                expected,
+                strict=True,
             ):
                 assert_same(one, other)
 

@@ -8,8 +8,8 @@ holding the publishing lock, within one transaction: it sees one moment of the s
 generation published is brought up to that moment, so the rows are there. A search waits for at most
 one commit and no search waits for an encoder or for another search's first attempt.
 
-What every search does is in this module, what some ask for besides in :mod:`index.search_options`,
-:mod:`index.paging` and :mod:`index.hits`.
+What every search does is in this module, what some ask for besides in :mod:`index.search.options`,
+:mod:`index.search.paging` and :mod:`index.search.hits`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from corpus.document import MAX_TEXT_LENGTH
 from encoder.codes import Codes, pack_rows
 from index.backend import MAX_K
 from index.base import CollectionBase
-from index.cursors import Position, read_cursor
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.generations.publication import Publication
 from index.generations.published import Published
-from index.hits import codes_of, distances_of, highlighted, reranked
 from index.inputs import encode_queries
 from index.lexical.index import LexicalIndex
-from index.paging import Page, cursor_after, hits_after, identity_of
 from index.rankings.choice import ranking_of
 from index.rankings.hamming import HammingRanking
 from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
 from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
-from index.search_options import Wanted, check_suits, default_ranking
+from index.search.cursors import Position, read_cursor
+from index.search.hits import codes_of, distances_of, highlighted, reranked
+from index.search.options import Wanted, check_suits, default_ranking
+from index.search.paging import Page, cursor_after, hits_after, identity_of
 from index.slices import checkpoint
 from index.sqlite.store import Store
 

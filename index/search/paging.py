@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from index.cursors import Position, write_cursor
 from index.engines.protocol import Rows
 from index.filters import filter_to_json
 from index.rankings.protocol import Ranked, Ranking
 from index.records import EncodedQueries
-from index.search_options import Wanted
+from index.search.cursors import Position, write_cursor
+from index.search.options import Wanted
 
 
 class Page(NamedTuple):
