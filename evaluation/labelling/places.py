@@ -76,9 +76,12 @@ def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Place
     return Places(documents, _unit_rows(found), buckets.reshape(-1))
 
 
-def text_places(rows: Any) -> Floats:
-    """Return where texts lie, ``float32[N, D]``; `rows` are weighted terms, a scipy matrix."""
-    return _unit_rows(_directions(rows))
+def text_places(rows: Any, others: Any = None) -> Floats:
+    """Return where texts lie, ``float32[N, D]``; `rows` are weighted terms, a scipy matrix.
+
+    With `others`, it is where these lie along the directions of `rows`.
+    """
+    return _unit_rows(_directions(rows, others))
 
 
 def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
@@ -97,14 +100,18 @@ def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> F
     return centred
 
 
-def _directions(rows: Any) -> Floats:
-    """Return where rows of weighted terms lie along their principal directions."""
+def _directions(rows: Any, others: Any = None) -> Floats:
+    """Return where `rows`, or `others`, lie along the principal directions of `rows`."""
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
     size = min(DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)
     if size < 1:
-        return np.asarray(rows.todense(), dtype=np.float32)
-    return np.asarray(TruncatedSVD(size, random_state=0).fit_transform(rows), dtype=np.float32)
+        return np.asarray((rows if others is None else others).todense(), dtype=np.float32)
+    model = TruncatedSVD(size, random_state=0)
+    places = model.fit_transform(rows)
+    if others is not None:
+        places = model.transform(others)
+    return np.asarray(places, dtype=np.float32)
 
 
 def _unit_rows(rows: Floats) -> Floats:

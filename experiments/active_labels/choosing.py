@@ -23,11 +23,19 @@ TERMS = 10_000
 
 
 @cache
-def places_of(dataset: str, data_root: Path | None) -> Floats:
-    """Return where the documents of a data set lie, ``float32[N, D]``, rows of unit length."""
-    data, _ = read_split(dataset, data_root)
+def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floats:
+    """Return where the documents of a data set lie, ``float32[N, D]``, rows of unit length.
+
+    `part` is ``train``, whose directions they are, or ``test``.
+    """
+    data, queries = read_split(dataset, data_root)
     texts = [str(text) for text in data.inputs]
-    return text_places(fit_text_features(texts, TERMS).transform(texts))
+    features = fit_text_features(texts, TERMS)
+    rows = features.transform(texts)
+    if part == "train":
+        return text_places(rows)
+    asked = features.transform([str(text) for text in queries.inputs])
+    return text_places(rows, asked)
 
 
 def label_order(

@@ -17,7 +17,7 @@ from hummingbit.commands.options import OptionError, add_data_dir
 from service.jobs.training_process import (
     TRAINING_FILE,
     can_train,
-    is_finished,
+    is_wanted,
     locked,
     run_training,
 )
@@ -197,7 +197,7 @@ def run_train(args: argparse.Namespace) -> int:
         for request in sorted(jobs.glob(f"*/{TRAINING_FILE}")):
             folder = request.parent
             with locked(folder) as lock:
-                if lock is not None and not is_finished(folder):
+                if lock is not None and is_wanted(folder):
                     print(f"training for job {folder.name}", flush=True)
                     run_training(folder, lock)
         if args.once:

@@ -29,7 +29,13 @@ from index.collection import Collection
 from index.data_folder import DataFolder
 from index.records import StoredDocument
 from service.jobs.reindex import reindex
-from service.jobs.training_process import DATA_FILE, TRAINING_FILE, train_in
+from service.jobs.training_process import (
+    DATA_FILE,
+    ENCODER_FOLDER,
+    LOCK_FILE,
+    TRAINING_FILE,
+    train_in,
+)
 from service.jobs.work import Progress
 from service.write_gate import WriteGate
 
@@ -56,16 +62,11 @@ def retrain(
     if (progress.recorded or {}).get("target") is None:
         collection = folder.collection(spec["source"])
         assert isinstance(collection, Collection)  # noqa: S101 - the route has checked it
-        if not (progress.folder / TRAINING_FILE).exists():
-            progress.step = "reading"
-            write_training(folder, collection, progress)
-        progress.step = "training"
-        progress.advance()
-        artifact = train_in(progress, elsewhere=elsewhere)
-        progress.step = "evaluating"
-        progress.advance()
+        artifact = progress.folder / ENCODER_FOLDER
         if not (progress.folder / TRIAL_FILE).exists():
-            _write_trial(collection, artifact, progress)
+            _train_and_try(folder, collection, progress, elsewhere=elsewhere)
+        # No trainer begins again while the files are deleted.
+        (progress.folder / TRAINING_FILE).unlink(missing_ok=True)
         if not _read_trial(progress)["passed"]:
             return {**_result(progress), "encoder": None, "state": "refused"}
         progress.step = "installing"
@@ -75,6 +76,21 @@ def retrain(
             return {**_result(progress), "state": "waiting for confirmation"}
     done = reindex(folder, gate, progress)
     return {**_result(progress), **done, "state": "live"}
+
+
+def _train_and_try(
+    folder: DataFolder, collection: Collection, progress: Progress, *, elsewhere: bool
+) -> None:
+    """Have an encoder trained and judged; the trial is in the job's folder after."""
+    if not (progress.folder / TRAINING_FILE).exists():
+        progress.step = "reading"
+        write_training(folder, collection, progress)
+    progress.step = "training"
+    progress.advance()
+    artifact = train_in(progress, elsewhere=elsewhere)
+    progress.step = "evaluating"
+    progress.advance()
+    _write_trial(collection, artifact, progress)
 
 
 def check_retrainable(collection: Collection) -> Encoder:
@@ -116,6 +132,7 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
         "seen": len(set(held) & set(shown)),
     }
     replace_file(progress.folder / SPLIT_FILE, json.dumps(split, ensure_ascii=False))
+    (progress.folder / LOCK_FILE).touch()
     replace_file(progress.folder / TRAINING_FILE, json.dumps(_arguments(encoder, spec)))
 
 

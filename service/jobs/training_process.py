@@ -108,15 +108,20 @@ def is_trained(encoder: Path) -> bool:
     return True
 
 
-def is_finished(folder: Path) -> bool:
-    """Tell whether the training that a folder asks for ended, well or not."""
-    return (folder / FAILED_FILE).exists() or is_trained(folder / ENCODER_FOLDER)
+def is_wanted(folder: Path) -> bool:
+    """Tell whether a folder asks for training that has not ended, well or not."""
+    ended = (folder / FAILED_FILE).exists() or is_trained(folder / ENCODER_FOLDER)
+    return (folder / TRAINING_FILE).exists() and not ended
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[int | None]:
-    """Lend the descriptor of the lock of a folder; None where a trainer holds it."""
-    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Lend the descriptor of the lock of a folder; None where a trainer holds it, or it is gone."""
+    try:
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # the job was finished
+        yield None
+        return
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
