@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from corpus.readers import read_documents
 from encoder.artifact import load_encoder
 from encoder.codes import code_to_hex
 from hummingbit.cli import main
+from index.annotations.records import DocumentLabel
+from index.collection import Collection
 from index.data_folder import DataFolder
 from index.records import Query
+from index.sqlite.store import Store
 from service.settings import Settings
 from tests.compatibility.write_fixtures import KILLED_AFTER, QUERIES, SMALL, TEXTS
 from tests.support.service import served
@@ -165,3 +169,18 @@ def test_an_interrupted_run_is_resumed(
     assert main([*arguments, "--epochs", "5", "--analyzer", analyzer]) == 0
     assert "16 bits" in capsys.readouterr().out
     assert load_encoder(Path(out)).n_bits == 16
+
+
+def test_stores_take_labels(written: Path, tmp_path: Path) -> None:
+    with DataFolder(written / "data", writable=True) as folder:
+        for name, collection in folder.collections().items():
+            assert isinstance(collection, Collection)
+            assert collection.annotations.counts() == (0, 0)
+            first = collection.following(0, 1)[0].id
+            label = DocumentLabel(first, ("a",), "ann", 1, "2026-01-01T00:00:00+00:00")
+            collection.annotations.set_labels([label])
+            assert collection.verify().problems == []
+            copy = tmp_path / f"{name}.sqlite"
+            collection.store.copy_to(copy)
+            with closing(Collection(Store(copy, writable=False), collection.encoder)) as again:
+                assert again.annotations.labels() == [label]
