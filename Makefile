@@ -81,10 +81,16 @@ eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the commi
 .PHONY: bench
 bench: $(VENV)/.dev ## Time encoding, search and training side by side with their alternatives
 	$(BIN)/python -m benchmarks.encoding
-	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.kernel
+	$(BIN)/python -m benchmarks.search --sizes 1e5
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.evaluation
+
+.PHONY: bench-long
+bench-long: $(VENV)/.dev ## Time search over ten million codes, and beside other libraries over a million
+	$(BIN)/python -m benchmarks.kernel --sizes 1e7
+	$(BIN)/python -m benchmarks.search --sizes 1e6
 
 .PHONY: faults
 faults: $(VENV)/.dev ## Kill the service, jobs at every step and the store; cut the power; fill a disk
@@ -97,6 +103,21 @@ soak: $(VENV)/.dev ## Hold every answer to 32 clients that search and write to t
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Searches against the oracle, made-up, broken and expensive requests, 100,000 of each
 	$(BIN)/python -m pytest -m fuzz -s tests
+
+# The kernel with the sanitizers of addresses and of undefined behaviour, in a copy of what it needs.
+ASAN := build/asan
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+.PHONY: asan
+asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address sanitizer
+	rm -rf $(ASAN) && mkdir -p $(ASAN)
+	cp -R common encoder index tests pyproject.toml $(ASAN)
+	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror $(SANITIZE) \
+	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
+	  -o $(ASAN)/index/engines/_kernel.abi3.so index/engines/native/*.c
+	cd $(ASAN) && ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
+	  $(CURDIR)/$(BIN)/python -m pytest -m "fuzz or not fuzz" -k "not install and not variable" \
+	  tests/index/engines/test_kernel.py tests/index/engines/test_self_join.py
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours

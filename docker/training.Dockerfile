@@ -1,5 +1,5 @@
 # Training: everything the service has, and torch. Run it as a job over a mounted data folder.
-FROM python:3.11-slim AS build
+FROM python:3.11 AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY common common

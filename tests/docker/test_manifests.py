@@ -109,6 +109,10 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
 
 def test_every_package_is_copied_into_the_images() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    folders = {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]}
+    folders = {
+        name.rstrip("*") for name in project["tool"]["setuptools"]["packages"]["find"]["include"]
+    }
+    sent = set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    assert folders <= sent
     for path in DOCKERFILES:
         assert set(re.findall(r"^COPY (\w+) \w+$", path.read_text(), re.MULTILINE)) == folders

@@ -5,7 +5,7 @@ import pytest
 from index.engines import kernel
 
 WITHOUT = "without the kernel"
-PATHS = () if kernel.built is None else kernel.built.paths()
+PATHS: tuple[str, ...] = () if kernel.built is None else kernel.built.paths()
 
 
 @pytest.fixture(autouse=True, params=[WITHOUT, "kernel"])

@@ -1,0 +1,45 @@
+/* Distances on 64-bit Arm; included by distances.c. */
+#include <arm_neon.h>
+
+/* ---- NEON */
+
+typedef struct {
+    uint64x2_t of[4];
+} four128_t;
+
+INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    uint8x16_t sum[4];
+    four128_t found;
+    for (unsigned i = 0; i < 4; i++) sum[i] = vdupq_n_u8(0);
+    for (size_t w = 0; w < words; w++) {
+        const uint64x2_t word = vdupq_n_u64(q[w]);
+        for (unsigned i = 0; i < 4; i++) {
+            const uint64x2_t x = veorq_u64(vld1q_u64(p + LANES * w + 2 * i), word);
+            sum[i] = vaddq_u8(sum[i], vcntq_u8(vreinterpretq_u8_u64(x)));
+        }
+    }
+    for (unsigned i = 0; i < 4; i++)
+        found.of[i] = vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(sum[i])));
+    return found;
+}
+
+INLINE unsigned neon_near(four128_t sum, uint64_t limit) {
+    const uint64x2_t most = vdupq_n_u64(limit);
+    unsigned mask = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        const uint64x2_t near = vcleq_u64(sum.of[i], most);
+        mask |= (unsigned)(vgetq_lane_u64(near, 0) & 1) << (2 * i);
+        mask |= (unsigned)(vgetq_lane_u64(near, 1) & 1) << (2 * i + 1);
+    }
+    return mask;
+}
+
+#define GROUP(p) neon_group(p, words, q)
+#define NEAR(r) neon_near(r, limit)
+#define STORE(r) \
+    for (unsigned i = 0; i < 4; i++) vst1q_u64(distances + 2 * i, (r).of[i])
+INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_NEAR(four128_t, GROUP, NEAR, STORE) }
+#undef GROUP
+#undef NEAR
+#undef STORE
+BY_WORDS(neon_hamming, , neon_inner, uint64_t)

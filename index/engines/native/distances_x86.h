@@ -1,0 +1,133 @@
+/* Distances on x86-64; included by distances.c. */
+#include <immintrin.h>
+
+/* ---- AVX2: the ones of four bits from a table, bytes added up by a difference from zero */
+
+#define AVX2 __attribute__((target("avx2")))
+
+typedef struct {
+    __m256i low, high;
+} two256_t;
+
+AVX2 INLINE __m256i avx2_ones(__m256i x) {
+    const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
+                                           2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    const __m256i four = _mm256_set1_epi8(15);
+    const __m256i low = _mm256_shuffle_epi8(table, _mm256_and_si256(x, four));
+    const __m256i high =
+        _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(x, 4), four));
+    return _mm256_add_epi8(low, high);
+}
+
+AVX2 INLINE two256_t avx2_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (size_t w = 0; w < words; w++) {
+        const __m256i word = _mm256_set1_epi64x((long long)q[w]);
+        const __m256i *at = (const __m256i *)(p + LANES * w);
+        /* At most 8 a word and 16 words: a byte holds the sum. */
+        low = _mm256_add_epi8(low, avx2_ones(_mm256_xor_si256(_mm256_loadu_si256(at), word)));
+        high = _mm256_add_epi8(high, avx2_ones(_mm256_xor_si256(_mm256_loadu_si256(at + 1), word)));
+    }
+    const __m256i zero = _mm256_setzero_si256();
+    const two256_t sum = {_mm256_sad_epu8(low, zero), _mm256_sad_epu8(high, zero)};
+    return sum;
+}
+
+AVX2 INLINE unsigned avx2_near(two256_t sum, uint64_t limit) {
+    /* A distance is at most 1024, so the limit need not be more either. */
+    const __m256i above = _mm256_set1_epi64x((long long)(limit < 2048 ? limit + 1 : 2048));
+    const __m256i low = _mm256_cmpgt_epi64(above, sum.low);
+    const __m256i high = _mm256_cmpgt_epi64(above, sum.high);
+    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(low)) |
+           (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4;
+}
+
+#define GROUP(p) avx2_group(p, words, q)
+#define NEAR(r) avx2_near(r, limit)
+#define STORE(r)                                          \
+    _mm256_storeu_si256((__m256i *)distances, (r).low);   \
+    _mm256_storeu_si256((__m256i *)(distances + 4), (r).high)
+AVX2 INLINE size_t avx2_inner(PARAMETERS(uint64_t)) { FIRST_NEAR(two256_t, GROUP, NEAR, STORE) }
+#undef GROUP
+#undef NEAR
+#undef STORE
+BY_WORDS(avx2_hamming, AVX2, avx2_inner, uint64_t)
+
+/* ---- AVX-512BW: the same, eight codes in one register */
+
+#define AVX512BW __attribute__((target("avx512f,avx512bw")))
+#define NEAR(r) (unsigned)_mm512_cmple_epu64_mask(r, _mm512_set1_epi64((long long)limit))
+#define STORE(r) _mm512_storeu_si512(distances, r)
+
+AVX512BW INLINE __m512i avx512bw_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    const __m512i table = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const __m512i four = _mm512_set1_epi8(15);
+    __m512i sum = _mm512_setzero_si512();
+    for (size_t w = 0; w < words; w++) {
+        const __m512i x = _mm512_xor_si512(_mm512_loadu_si512(p + LANES * w),
+                                           _mm512_set1_epi64((long long)q[w]));
+        const __m512i low = _mm512_shuffle_epi8(table, _mm512_and_si512(x, four));
+        const __m512i high =
+            _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(x, 4), four));
+        sum = _mm512_add_epi8(sum, _mm512_add_epi8(low, high));
+    }
+    return _mm512_sad_epu8(sum, _mm512_setzero_si512());
+}
+
+#define GROUP(p) avx512bw_group(p, words, q)
+AVX512BW INLINE size_t avx512bw_inner(PARAMETERS(uint64_t)) {
+    FIRST_NEAR(__m512i, GROUP, NEAR, STORE)
+}
+#undef GROUP
+BY_WORDS(avx512bw_hamming, AVX512BW, avx512bw_inner, uint64_t)
+
+/* Sixteen entries for four bits of the lower half of each word and sixteen for those of the upper
+   one are one table of 32 in two registers. */
+AVX512BW INLINE __m512i avx512bw_weighed(const uint64_t *p, size_t words, const weights_t *q) {
+    const __m512i upper = _mm512_set1_epi64((long long)(UINT64_C(16) << 32));
+    const __m512i four = _mm512_set1_epi32(15);
+    __m512i sum = _mm512_setzero_si512();
+    for (size_t w = 0; w < words; w++) {
+        __m512i x = _mm512_loadu_si512(p + LANES * w);
+        for (unsigned n = 0; n < 8; n++) {
+            const __m512i at = _mm512_or_si512(_mm512_and_si512(x, four), upper);
+            const __m512i low = _mm512_loadu_si512(q->nibbles[w][n][0]);
+            const __m512i high = _mm512_loadu_si512(q->nibbles[w][n][1]);
+            sum = _mm512_add_epi32(sum, _mm512_permutex2var_epi32(low, at, high));
+            x = _mm512_srli_epi32(x, 4);
+        }
+    }
+    return _mm512_add_epi64(_mm512_and_si512(sum, _mm512_set1_epi64(0xffffffffLL)),
+                            _mm512_srli_epi64(sum, 32));
+}
+
+#define GROUP(p) avx512bw_weighed(p, words, q)
+AVX512BW INLINE size_t avx512bw_weighted_inner(PARAMETERS(weights_t)) {
+    FIRST_NEAR(__m512i, GROUP, NEAR, STORE)
+}
+#undef GROUP
+BY_WORDS(avx512bw_weighted, AVX512BW, avx512bw_weighted_inner, weights_t)
+
+/* ---- AVX-512 VPOPCNTDQ: the processor counts the ones */
+
+#define VPOPCNT __attribute__((target("avx512f,avx512vpopcntdq")))
+
+VPOPCNT INLINE __m512i vpopcnt_group(const uint64_t *p, size_t words, const uint64_t *q) {
+    __m512i sum = _mm512_setzero_si512();
+    for (size_t w = 0; w < words; w++) {
+        const __m512i x = _mm512_xor_si512(_mm512_loadu_si512(p + LANES * w),
+                                           _mm512_set1_epi64((long long)q[w]));
+        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
+    }
+    return sum;
+}
+
+#define GROUP(p) vpopcnt_group(p, words, q)
+VPOPCNT INLINE size_t vpopcnt_inner(PARAMETERS(uint64_t)) {
+    FIRST_NEAR(__m512i, GROUP, NEAR, STORE)
+}
+#undef GROUP
+#undef NEAR
+#undef STORE
+BY_WORDS(vpopcnt_hamming, VPOPCNT, vpopcnt_inner, uint64_t)

@@ -1,0 +1,210 @@
+"""Every path of the compiled kernel against the oracle; how it is built and switched off."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from index.engines import kernel
+from index.engines.brute_force import BruteForceIndex
+from index.engines.compiled import CompiledIndex
+from index.engines.halves import HalvesIndex
+from index.engines.lookup import LookupIndex
+from index.engines.protocol import MAX_WEIGHT
+from index.engines.scan import ScanIndex
+from tests.index.engines.conftest import PATHS
+from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
+
+ROOT = Path(__file__).parents[3]
+WIDTHS = [8, 16, 24, 40, 64, 72, 104, 128, 136, 256, 1024]
+
+pytestmark = pytest.mark.parametrize("way", ["kernel"], indirect=True)
+
+
+@pytest.fixture(params=PATHS or ["none"])
+def path(request: pytest.FixtureRequest, way: str) -> Iterator[str]:
+    """Make the kernel use each path that this processor has, in turn."""
+    kernel.built.use(request.param)
+    yield request.param
+    kernel.built.use(PATHS[0])
+
+
+def engines(n_bits: int) -> list[type[CompiledIndex]]:
+    """Return the engines that take codes of so many bits."""
+    fitting: list[type[CompiledIndex]] = [ScanIndex]
+    fitting += [LookupIndex] * (n_bits <= 64)
+    return fitting + [HalvesIndex] * (16 <= n_bits <= 128)
+
+
+def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float) -> None:
+    """Hold every engine to the oracle: radius, tombstones, allowed rows, weights, batches."""
+    codes = clustered_codes(rng, n + 12, n_bits, centres=4, flips=flips)
+    codes, queries = codes[:n], codes[n:]
+    rows, gone = random_rows(rng, n), rng.random(n) < rng.choice([0, 0.2, 1])
+    among = np.flatnonzero(rng.random(3 * n + 3) < rng.choice([0, 0.02, 0.5, 1]))
+    among.setflags(write=False)
+    radius = int(rng.integers(0, n_bits + 1))
+    weights = rng.integers(-MAX_WEIGHT, MAX_WEIGHT + 1, (4, n_bits)) * (rng.random(n_bits) < 0.7)
+    oracle = BruteForceIndex(codes[~gone], rows[~gone])
+    for engine in engines(n_bits):
+        index = engine(codes, rows).without(rows[gone])
+        for limit, some in [(None, None), (radius, None), (None, among), (radius, among)]:
+            expected = oracle.search(queries, k, limit, some)
+            assert_same(index.search(queries, k, limit, some), expected)
+            assert_same(index.search(queries[:1], k, limit, some), expected[:1])
+        for some in (None, among):
+            expected = oracle.search_weighted(weights, k, some)
+            assert_same(index.search_weighted(weights, k, some), expected)
+        assert np.array_equal(index.live_codes()[0], codes[~gone])
+        held, counts = index.counted_codes()
+        assert len(held) <= (counts > 0).sum()
+        assert counts.sum() == len(oracle)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([0, 1, 7, 8, 9, 33, 300, 900]),
+    n_bits=st.sampled_from(WIDTHS),
+    k=st.sampled_from([1, 2, 10, 255, 256, 257, 2000]),
+    flips=st.sampled_from([0.0, 0.01, 0.05, 0.5]),
+)
+def test_every_path_finds_what_the_oracle_finds(
+    *, path: str, seed: int, n: int, n_bits: int, k: int, flips: float
+) -> None:
+    check(np.random.default_rng(seed), n=n, n_bits=n_bits, k=k, flips=flips)
+
+
+@pytest.mark.fuzz
+def test_every_path_finds_what_the_oracle_finds_for_long(path: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n_bits = 8 * int(rng.integers(1, 24)) if rng.random() < 0.9 else 1024
+        k = int(rng.choice([1, 10, 256, 257, 3000]))
+        flips = float(rng.choice([0, 0.01, 0.03, 0.1, 0.5]))
+        check(rng, n=int(rng.integers(0, 3000)), n_bits=n_bits, k=k, flips=flips)
+
+
+def test_codes_that_share_a_cell_of_the_directory_are_found() -> None:
+    # The inverse of the multiplier makes numbers of which the highest bits of the hashes agree.
+    back = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    words = np.array([hash_ * back % 2**64 for hash_ in range(2000)], dtype="<u8")
+    codes = np.random.default_rng(0).permutation(words)[:, None].view(np.uint8)
+    index, oracle = LookupIndex(codes, np.arange(2000)), BruteForceIndex(codes, np.arange(2000))
+    assert_same(index.search(codes[:50], 3), oracle.search(codes[:50], 3))
+
+
+def test_a_list_of_allowed_rows_is_remembered_while_it_cannot_change() -> None:
+    rng = np.random.default_rng(0)
+    codes = random_codes(rng, 2000, 64)
+    index, oracle = ScanIndex(codes, np.arange(2000)), BruteForceIndex(codes, np.arange(2000))
+    among = np.arange(0, 2000, 2)
+    assert_same(index.search(codes[:3], 5, None, among), oracle.search(codes[:3], 5, None, among))
+    among += 1
+    assert_same(index.search(codes[:3], 5, None, among), oracle.search(codes[:3], 5, None, among))
+    for start in range(20):
+        # Lists that are gone leave their addresses to others.
+        some = np.arange(start, 2000, 3)
+        some.setflags(write=False)
+        for _ in range(2):
+            found = index.search(codes[:3], 5, None, some)
+            assert_same(found, oracle.search(codes[:3], 5, None, some))
+        del some
+        gc.collect()
+
+
+def test_threads_search_and_strike_out_at_once(path: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = clustered_codes(rng, 4040, 128)
+    index = HalvesIndex(codes[:4000], np.arange(4000))
+    among = np.arange(0, 4000, 3)
+    among.setflags(write=False)
+    expected = index.search(codes[4000:], 20, None, among)
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(lambda _: index.search(codes[4000:], 20, None, among), range(40)):
+            assert_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("scan", (), "takes 12 arguments; 0 were given"),
+        ("mark", (9, bytearray(1), 0, b"", 1), "argument 2 is too short"),
+        ("mark", (8, b"a", 0, b"", 1), "not writable"),
+        ("mark", (8, bytearray(1), 1, (8).to_bytes(8, "little"), 1), "beyond the last"),
+        ("mark", (8, bytearray(1), 0, b"", 2), "argument 5 is out of its bounds"),
+        ("order", (-1, b"", b""), "negative|can't convert"),
+        ("order", (2**40, bytearray(1), bytearray(1)), "argument 1 is out of its bounds"),
+        ("group", (1, 65, bytearray(8), bytearray(4), bytearray(8), None), "argument 2"),
+        ("pairs", (1, 1, bytes(72), bytes(8), 3, 1, 1, 8, None, None, None), "bytes-like|buffer"),
+        ("use", ("quantum",), "does not have 'quantum'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(
+    name: str, arguments: tuple[object, ...], message: str
+) -> None:
+    with pytest.raises((ValueError, TypeError, OverflowError, BufferError), match=message):
+        getattr(kernel.built, name)(*arguments)
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_variable_switches_it_off_or_chooses_a_path() -> None:
+    show = "from index.engines import kernel; print(kernel.native is None)"
+    assert run(show, HUMMINGBIT_KERNEL="off").stdout == "True\n"
+    assert run(show, HUMMINGBIT_KERNEL="scalar").stdout == "False\n"
+    assert "must be one of off, " in run(show, HUMMINGBIT_KERNEL="fast").stderr
+
+
+SMALL = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "small"
+version = "1"
+"""
+
+
+@pytest.mark.parametrize("compiler", ["false", None])
+def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None) -> None:
+    if compiler is None and shutil.which(sysconfig.get_config_var("CC").split()[0]) is None:
+        pytest.skip("there is no compiler here")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    begin = project.index("[[tool.setuptools.ext-modules]]")
+    extension = project[begin : project.index("\n[", begin)]
+    packages = '\n[tool.setuptools]\npackages = ["index.engines"]\n'
+    (tmp_path / "pyproject.toml").write_text(SMALL + packages + extension, encoding="utf-8")
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "index/engines", tmp_path / "index/engines", ignore=ignored)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--no-build-isolation", "--target", str(tmp_path / "to"), str(tmp_path)]
+    environment = os.environ | ({} if compiler is None else {"CC": compiler})
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    installed = tmp_path / "to/index/engines"
+    assert (installed / "kernel.py").is_file()
+    assert len(list(installed.glob("_kernel*.so"))) == (compiler is None)
