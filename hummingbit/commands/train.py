@@ -56,8 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                 nargs="?",
                 const="snippets",
                 choices=PAPER_DATASETS,
-                help="the settings that SSB-VAE's authors chose for this data set (default:"
-                " snippets), whatever is given for those",
+                help="use the settings of SSB-VAE's authors for this data set (default:"
+                " snippets); they override the flags below",
             )
         neural.add_argument(
             "--device", default="cpu", choices=("cpu", "cuda"), help="where (default: %(default)s)"
