@@ -101,7 +101,7 @@ class EvaluationInput:
         Raises:
             EvaluationError, InputError: as :func:`evaluation.retrieval.evaluate_collection`.
         """
-        self.documents = collection.contents()
+        self.documents = collection.all_documents()
         stored = stored_of(self.documents, collection.n_bits, settings.label_field)
         self.codes: Codes = stored.codes
         self.labels = stored.labels

@@ -208,7 +208,7 @@ def relevance_in(
 
 def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> Stored:
     if ids:
-        return stored_of(collection.contents(), collection.n_bits, label_field)
+        return stored_of(collection.all_documents(), collection.n_bits, label_field)
     return Stored(*collection.labelled_codes(label_field), [])
 
 

@@ -163,7 +163,7 @@ class Collection:
             documents, layout, ids=ids, labels=labels, payloads=payloads, first=len(self)
         )
         numbered = [document.id for document, was_given in given if not was_given]
-        taken = sorted(self.backend.existing(numbered))
+        taken = sorted(self.backend.existing_ids(numbered))
         if taken:
             found = f"document {taken[0]!a} exists already"
             raise InputError("ids", f"are not given, and {found}; name the documents' own ids")
@@ -279,7 +279,7 @@ class Collection:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the documents by row: id, text, code, and a column for each payload field."""
-        stored = self.backend.contents()
+        stored = self.backend.all_documents()
         rows = [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
         return frame(rows, ["id", "text", "code"])
 

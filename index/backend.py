@@ -120,13 +120,13 @@ class CollectionBackend(Protocol):
             StoreError: if it cannot be written.
         """
 
-    def changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Leave out the documents that the collection holds just as they are given.
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents that the collection does not hold just as they are given.
 
         A backend that cannot tell returns all of them; writing one again changes only its row.
         """
 
-    def existing(self, ids: Sequence[str]) -> set[str]:
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that documents of the collection have."""
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
@@ -172,10 +172,10 @@ class CollectionBackend(Protocol):
                 scroll of this collection with this filter gave.
         """
 
-    def following(self, row: int, limit: int) -> list[StoredDocument]:
+    def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents above `row`, in the order of rows."""
 
-    def contents(self) -> list[StoredDocument]:
+    def all_documents(self) -> list[StoredDocument]:
         """Return all documents as they were given, by row."""
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:

@@ -137,11 +137,11 @@ class Collection(IndexedCollection):
         """See :meth:`index.backend.CollectionBackend.set_bookmark`."""
         self._writer.set_bookmark(key, value)
 
-    def changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Leave out the documents that the collection holds just as they are given."""
-        return self._writer.changed(documents)
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents that the collection does not hold just as they are given."""
+        return self._writer.new_or_changed(documents)
 
-    def existing(self, ids: Sequence[str]) -> set[str]:
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that documents of the collection have."""
         return set(self.store.read_marks(list(dict.fromkeys(ids))))
 
@@ -183,11 +183,11 @@ class Collection(IndexedCollection):
         position = Position(0, found[limit - 1].row, last, passed)
         return ScrollPage(found[:limit], write_cursor(position, *search))
 
-    def following(self, row: int, limit: int) -> list[StoredDocument]:
+    def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents above `row`, in the order of rows."""
         return self.store.scroll(limit, row, None, None)[0]
 
-    def contents(self) -> list[StoredDocument]:
+    def all_documents(self) -> list[StoredDocument]:
         """Return all documents as they were given, all as of one moment, by row."""
         return self.store.read_contents()
 

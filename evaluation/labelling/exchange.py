@@ -88,7 +88,7 @@ def import_records(
         StoreError: if the store cannot be written.
     """
     ids = [*(one.id for one in labels), *(one.id for one in judgements)]
-    there = collection.existing(ids)
+    there = collection.existing_ids(ids)
     notes = collection.annotations
     written = [
         notes.set_labels([one for one in labels if one.id in there]),

@@ -89,7 +89,7 @@ class HummingbitDocumentStore:
             raise ValueError("documents must be a list of Haystack's documents")
         given = documents
         if policy != DuplicatePolicy.OVERWRITE:
-            known = self.collection.backend.existing([one.id for one in documents])
+            known = self.collection.backend.existing_ids([one.id for one in documents])
             if known and policy != DuplicatePolicy.SKIP:
                 raise DuplicateDocumentError(f"document {min(known)!a} exists already")
             given = [one for one in documents if one.id not in known]

@@ -118,7 +118,7 @@ def _read(collection: CollectionBackend) -> tuple[list[str], Codes]:
     ids: list[str] = []
     codes: list[str] = []
     row = 0
-    while page := collection.following(row, PAGE):
+    while page := collection.documents_after(row, PAGE):
         checkpoint()
         ids += [document.id for document in page]
         codes += [document.code for document in page]

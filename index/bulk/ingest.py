@@ -110,5 +110,5 @@ def _changed(
 ) -> list[Document]:
     """Leave out what the collection holds, and will hold once the batches before are written."""
     certain = [one for one in batch if one.id not in on_their_way]
-    changed = {one.id for one in collection.changed(certain)}
+    changed = {one.id for one in collection.new_or_changed(certain)}
     return [one for one in batch if one.id in changed or one.id in on_their_way]

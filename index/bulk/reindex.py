@@ -44,7 +44,7 @@ def copy_following(
             take what it has. The batches before it stay.
         StoreError: if one of the stores fails.
     """
-    while batch := source.following(row, BATCH):
+    while batch := source.documents_after(row, BATCH):
         documents = [_uncoded(one) for one in batch]
         target.upsert(documents)
         row = batch[-1].row
@@ -58,11 +58,11 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
     if len(source) == len(target):
         return 0
     held, row = set[str](), 0
-    while batch := source.following(row, BATCH):
+    while batch := source.documents_after(row, BATCH):
         held.update(one.id for one in batch)
         row = batch[-1].row
     missing, row = [], 0
-    while batch := target.following(row, BATCH):
+    while batch := target.documents_after(row, BATCH):
         missing += [one.id for one in batch if one.id not in held]
         row = batch[-1].row
     return target.delete(missing).deleted

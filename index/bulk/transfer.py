@@ -125,7 +125,7 @@ def import_documents(
     began = time.perf_counter()
     read = written = 0
     for batch in batches(export.documents(), COMMIT_SIZE):
-        changed = {one.id for one in collection.changed([document for document, _ in batch])}
+        changed = {one.id for one in collection.new_or_changed([document for document, _ in batch])}
         kept = {document.id: (document, code) for document, code in batch if document.id in changed}
         if kept:
             documents = [document for document, _ in kept.values()]

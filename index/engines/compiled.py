@@ -50,7 +50,7 @@ class Allowed(NamedTuple):
 class CompiledIndex(ABC):
     """A code index that the kernel searches and that does not change once made.
 
-    Rows can be struck out: :meth:`without` returns an index that shares the codes with this one.
+    Rows can be removed: :meth:`without` returns an index that shares the codes with this one.
     Any number of threads can search at once.
     """
 
@@ -90,7 +90,7 @@ class CompiledIndex(ABC):
 
     @property
     def n_dead(self) -> int:
-        """The number of rows that were struck out and still take up room."""
+        """The number of tombstones: rows that were removed and still take up room."""
         return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> Self:

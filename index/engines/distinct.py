@@ -60,7 +60,7 @@ class DistinctIndex(PostingIndex):
 
     @property
     def n_distinct(self) -> int:
-        """The number of distinct codes, those of rows that were struck out included."""
+        """The number of distinct codes, those of tombstones included."""
         return len(self._codes)
 
     def work(self, queries: Codes, k: int) -> float:
@@ -122,7 +122,7 @@ class DistinctIndex(PostingIndex):
             parts.append(within(pending[whole], codes[whole], distances[whole], limit[whole]))
             cut = reached[:, -1] & ~whole
             parts += self._in_range(queries, pending[cut], limit[cut])
-            # Rows that were struck out took the places of others.
+            # Tombstones took the places of other rows.
             pending = pending[~whole & ~cut]
             width = min(4 * width, len(self._codes))
         return parts

@@ -38,7 +38,7 @@ MANY = 4
 class FlatIndex:
     """A code index that scans all codes and does not change once made.
 
-    Rows can be struck out: :meth:`without` returns an index that shares the codes with this one.
+    Rows can be removed: :meth:`without` returns an index that shares the codes with this one.
     Any number of threads can search at once.
     """
 
@@ -62,7 +62,7 @@ class FlatIndex:
 
     @property
     def n_dead(self) -> int:
-        """The number of rows that were struck out and still take up room."""
+        """The number of tombstones: rows that were removed and still take up room."""
         return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> FlatIndex:
@@ -125,7 +125,7 @@ class FlatIndex:
         return found if radius is None else [_within(one, radius) for one in found]
 
     def _search_live(self, queries: Codes, k: int, is_live: Marks) -> list[Neighbours]:
-        """Ask for more than `k`, and for more again where too many of them were struck out."""
+        """Ask for more than `k`, and for more again where too many of them are tombstones."""
         width = k * len(self._rows) // self._n_live + 8
         found: dict[int, Neighbours] = {}
         while len(found) < len(queries):

@@ -39,7 +39,7 @@ class LookupIndex(CompiledIndex):
 
     @property
     def n_distinct(self) -> int:
-        """The number of distinct codes, those of rows that were struck out included."""
+        """The number of distinct codes, those of tombstones included."""
         return self._table.n_keys
 
     def counted_codes(self) -> tuple[Codes, Integers]:

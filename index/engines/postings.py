@@ -59,7 +59,7 @@ class Postings(NamedTuple):
 class PostingIndex(ABC):
     """A code index over distinct codes that does not change once made.
 
-    Rows can be struck out: :meth:`without` returns an index that shares everything with this one
+    Rows can be removed: :meth:`without` returns an index that shares everything with this one
     except the marks of what is live. Any number of threads can search at once.
     """
 
@@ -84,7 +84,7 @@ class PostingIndex(ABC):
 
     @property
     def n_dead(self) -> int:
-        """The number of rows that were struck out and still take up room."""
+        """The number of tombstones: rows that were removed and still take up room."""
         return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> Self:

@@ -2,10 +2,10 @@
 
 Most rows lie in a large segment, the base; what was added since it was built lies in small ones,
 the deltas. A write adds a segment, and the last segments become one while they are small, so that
-writing one row costs little and a search has few segments to look at. Rows that are deleted are
-struck out where they lie. Once much has been added or struck out, :meth:`Generation.compacted`
-makes one base of everything; it takes long, changes nothing that is in use, and may run beside
-searches and writes.
+writing one row costs little and a search has few segments to look at. A row that is deleted
+becomes a tombstone: it stays where it lies, and no search finds it. Once much has been added or
+deleted, :meth:`Generation.compacted` makes one base of everything; it takes long, changes nothing
+that is in use, and may run beside searches and writes.
 
 Every row of a segment was inserted after every row of the segment before it.
 """
@@ -158,15 +158,15 @@ class Segment(Protocol):
 
     @property
     def n_dead(self) -> int:
-        """The number of rows that were struck out and still take up room."""
+        """The number of tombstones: rows that were removed and still take up room."""
 
 
 def needs_compaction(segments: Sequence[Segment]) -> bool:
     """Tell whether a base and its deltas should become one base."""
     added = sum(map(len, segments[1:]))
-    struck_out = sum(segment.n_dead for segment in segments)
-    whole = sum(map(len, segments)) + struck_out
-    return added > max(MIN_FOLD, whole // FOLD_FRACTION) or struck_out * DEAD_FRACTION > whole
+    tombstones = sum(segment.n_dead for segment in segments)
+    whole = sum(map(len, segments)) + tombstones
+    return added > max(MIN_FOLD, whole // FOLD_FRACTION) or tombstones * DEAD_FRACTION > whole
 
 
 def _joined(one: tuple[Codes, Integers], other: tuple[Codes, Integers]) -> tuple[Codes, Integers]:

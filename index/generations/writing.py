@@ -93,8 +93,8 @@ class Writer:
 
         return self._delete(delete)
 
-    def changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Leave out the documents that the store holds just as they are given.
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents that the store does not hold just as they are given.
 
         A text or vector that is unchanged has the code it had, for the encoder never changes.
         """

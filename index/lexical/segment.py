@@ -42,7 +42,7 @@ class Segment:
     """The posting lists of documents under ascending `rows`, ``int64[n]``.
 
     The postings of the term number ``terms[i]`` are those from ``starts[i]`` to ``starts[i + 1]``:
-    `places` ascend within them. `live` marks the documents that were not struck out, None where
+    `places` ascend within them. `live` marks the documents that are no tombstones, None where
     none was.
     """
 
@@ -62,7 +62,7 @@ class Segment:
 
     @property
     def n_dead(self) -> int:
-        """The number of documents that were struck out and still take up room."""
+        """The number of tombstones: documents that were removed and still take up room."""
         return len(self.rows) - len(self)
 
     @property

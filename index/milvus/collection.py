@@ -143,15 +143,15 @@ class MilvusCollection(SearchedCollection):
     def set_bookmark(self, key: str, value: str | None) -> None:
         """Do nothing, see :meth:`bookmark`."""
 
-    def changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Leave out the documents that the collection holds just as they are given."""
+    def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents that the collection does not hold just as they are given."""
         ids = list({document.id: None for document in documents})
         known = self._store.of_ids(ids, ["code", "checksum"])
         return [
             one for one in documents if one.id not in known or not is_stored(one, known[one.id])
         ]
 
-    def existing(self, ids: Sequence[str]) -> set[str]:
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that documents of the collection have."""
         return set(self._store.of_ids(list(dict.fromkeys(ids)), ["row"]))
 
@@ -205,12 +205,12 @@ class MilvusCollection(SearchedCollection):
             found.append(to_document(entity))
         return ScrollPage(found, None)
 
-    def following(self, row: int, limit: int) -> list[StoredDocument]:
+    def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents above `row`, in the order of rows."""
         found = self._store.documents(row + 1, self._progress.now().last_row)
         return [*map(to_document, itertools.islice(found, limit))]
 
-    def contents(self) -> list[StoredDocument]:
+    def all_documents(self) -> list[StoredDocument]:
         """Return all documents as they were given, by row."""
         return [*map(to_document, self._store.documents(1, self._progress.now().last_row))]
 

@@ -169,7 +169,7 @@ class BulkWriter:
         """Leave out the lines that the collection holds; of an id that comes twice, no line."""
         times = Counter(line.document.id for line in accepted)
         once = [line.document for line in accepted if times[line.document.id] == 1]
-        changed = {document.id for document in collection.changed(once)}
+        changed = {document.id for document in collection.new_or_changed(once)}
         kept = [
             line for line in accepted if line.document.id in changed or times[line.document.id] > 1
         ]
@@ -177,7 +177,7 @@ class BulkWriter:
         return kept
 
     def _missing(self, collection: CollectionBackend, accepted: list[Line]) -> list[Line]:
-        there = collection.existing([line.document.id for line in accepted])
+        there = collection.existing_ids([line.document.id for line in accepted])
         missing = []
         for line in accepted:
             id_ = line.document.id

@@ -69,7 +69,7 @@ def _copy(source: CollectionBackend, target: CollectionBackend, progress: Progre
     row = copy_following(source, target, 0, progress.advance)
     progress.step = "catching up"
     # What is written during one round is copied in the next, which is shorter.
-    while source.following(row, BATCH)[BATCH - 1 :]:
+    while source.documents_after(row, BATCH)[BATCH - 1 :]:
         row = copy_following(source, target, row, progress.advance)
     return row
 

@@ -117,7 +117,7 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     """
     spec, encoder = progress.job.spec, check_retrainable(collection)
     progress.advance(total=len(collection))
-    documents = collection.contents()
+    documents = collection.all_documents()
     known = known_labels(collection, documents, spec["label_field"])
     shown = folder.encoders.labelled_ids(str(collection.encoder_name))
     held = hold_out_labels(known, shown, spec["held_out"], spec["seed"])
@@ -170,7 +170,7 @@ def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> 
     held = set(split["held_out"])
     queries: list[StoredDocument] = []
     database: list[StoredDocument] = []
-    for document in collection.contents():
+    for document in collection.all_documents():
         if document.id in labels:
             (queries if document.id in held else database).append(document)
     trial = compare_encoders(

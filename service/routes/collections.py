@@ -233,7 +233,7 @@ def delete_document(
 
 def _check_missing(collection: CollectionBackend, documents: list[Document]) -> None:
     """Raise a ProblemError, 412, that points to the documents that are there."""
-    there = collection.existing([document.id for document in documents])
+    there = collection.existing_ids([document.id for document in documents])
     errors = [
         {
             "pointer": pointer("documents", place, "id"),

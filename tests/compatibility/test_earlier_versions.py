@@ -176,7 +176,7 @@ def test_stores_take_labels(written: Path, tmp_path: Path) -> None:
         for name, collection in folder.collections().items():
             assert isinstance(collection, Collection)
             assert collection.annotations.counts() == (0, 0)
-            first = collection.following(0, 1)[0].id
+            first = collection.documents_after(0, 1)[0].id
             label = DocumentLabel(first, ("a",), "ann", 1, "2026-01-01T00:00:00+00:00")
             collection.annotations.set_labels([label])
             assert collection.verify().problems == []

@@ -65,7 +65,7 @@ def test_by_hamming_the_figures_are_those_of_the_collection(collection: Collecti
 def test_by_other_rankings_they_are_those_of_searches(collection: CollectionBackend) -> None:
     names = ["asymmetric", "bm25"]
     found = evaluate_rankings(collection, QUERIES, names, METRICS)
-    labels = {one.id: one.payload["label"] for one in collection.contents()}
+    labels = {one.id: one.payload["label"] for one in collection.all_documents()}
     for name in names:
         for place, query in enumerate(QUERIES):
             (hits,) = collection.search([Query(text=query.text)], 10, ranking=name).hits
@@ -76,7 +76,7 @@ def test_by_other_rankings_they_are_those_of_searches(collection: CollectionBack
 
 def test_ties_of_the_asymmetric_ranking_are_averaged(collection: CollectionBackend) -> None:
     (found,) = evaluate_rankings(collection, QUERIES, ["asymmetric"], ["P@10"]).values()
-    stored = collection.contents()
+    stored = collection.all_documents()
     codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
     signs = unpack_codes(codes).astype(np.int64) * 2 - 1
     encoded = collection.encode_queries([Query(text=query.text) for query in QUERIES])
@@ -172,12 +172,12 @@ def test_a_query_without_an_answer_scores_0_and_one_without_a_label_is_refused(
 
 
 def test_by_words_the_query_itself_can_be_left_out(collection: CollectionBackend) -> None:
-    stored = collection.contents()[:10]
+    stored = collection.all_documents()[:10]
     queries = [Document(id=one.id, text=one.text, payload=one.payload) for one in stored]
     how = RelevanceSettings(exclude_self=True)
     for name in ("bm25", "hybrid", "asymmetric"):
         found = evaluate_rankings(collection, queries, [name], ["P@10", "Recall@10"], how)[name]
-        labels = {one.id: one.payload["label"] for one in collection.contents()}
+        labels = {one.id: one.payload["label"] for one in collection.all_documents()}
         for place, query in enumerate(queries):
             (hits,) = collection.search([Query(text=query.text)], 11, ranking=name).hits
             others = [hit.id for hit in hits if hit.id != query.id][:10]
@@ -192,7 +192,7 @@ def test_what_a_search_does_not_find_is_in_no_list(collection: CollectionBackend
     query = Document(id="q", text=min(words), payload={"label": TEXTS[0].split()[-1]})
     found = evaluate_rankings(collection, [query], ["bm25"], ["P@100", "mAP-trec"])["bm25"]
     (hits,) = collection.search([Query(text=query.text)], 100, ranking="bm25").hits
-    labels = {one.id: one.payload["label"] for one in collection.contents()}
+    labels = {one.id: one.payload["label"] for one in collection.all_documents()}
     right = sum(labels[hit.id] == query.payload["label"] for hit in hits)
     assert len(hits) < 100
     for values in (found.per_query, found.expected_per_query, found.best_per_query):

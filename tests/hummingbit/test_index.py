@@ -130,7 +130,7 @@ def test_an_export_is_imported(data: Path, capsys: pytest.CaptureFixture[str], f
     assert "60 of them unchanged" in capsys.readouterr().out.splitlines()[-1]
     assert sorted(path.name for path in data.glob("e.jsonl*")) == [file]
     with DataFolder(data, writable=False) as folder:
-        before, after = (folder.collection(name).contents() for name in ("c", "again"))
+        before, after = (folder.collection(name).all_documents() for name in ("c", "again"))
     assert [(one.id, one.code, one.text) for one in before] == [
         (one.id, one.code, one.text) for one in after
     ]

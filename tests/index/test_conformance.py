@@ -95,7 +95,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         collection: CollectionBackend = milvus_folder.create_collection(
             f"conforming-{n_bits}", n_bits=n_bits
         )
-        collection.delete([one.id for one in collection.contents()])
+        collection.delete([one.id for one in collection.all_documents()])
         return collection
 
     yield make_on_milvus
@@ -219,7 +219,7 @@ def test_what_is_stored_comes_back(make: Make) -> None:
     assert (hits[0].distance, hits[0].code, hits[0].payload) == (0, "00ff", payload)
     same = Document(id="'\"\\ é", code="00ff", payload=payload)
     other = Document(id="'\"\\ é", code="00ff", payload={**payload, "a": 1})
-    assert collection.changed([same, other]) == [other]
+    assert collection.new_or_changed([same, other]) == [other]
     assert collection.verify().problems == []
     assert collection.delete(["'\"\\ é", "'\"\\ é"]).deleted == 1
     assert collection.get("'\"\\ é") is None
@@ -233,11 +233,11 @@ def test_labels_and_contents_come_by_row(make: Make) -> None:
     codes, labels = collection.labelled_codes()
     assert codes[:, 1].tolist() == [0, 2, 7]
     assert labels == [(), (), ("red", "blue")]
-    assert [one.id for one in collection.contents()] == ["z", "a", "y"]
-    contents = collection.contents()
-    assert [one.id for one in collection.following(0, 2)] == ["z", "a"]
-    assert [one.id for one in collection.following(contents[0].row, 9)] == ["a", "y"]
-    assert collection.following(contents[2].row, 9) == []
+    assert [one.id for one in collection.all_documents()] == ["z", "a", "y"]
+    contents = collection.all_documents()
+    assert [one.id for one in collection.documents_after(0, 2)] == ["z", "a"]
+    assert [one.id for one in collection.documents_after(contents[0].row, 9)] == ["a", "y"]
+    assert collection.documents_after(contents[2].row, 9) == []
     first = collection.scroll(2)
     assert [one.id for one in first.documents] == ["z", "a"]
     rest = collection.scroll(2, first.next_cursor)

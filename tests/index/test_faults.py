@@ -62,7 +62,7 @@ def possible(versions: Versions, lines: list[str]) -> list[Versions]:
 
 def held_in(collection: CollectionBackend) -> Versions:
     """Return the versions that a collection holds, each with its code, and found once."""
-    stored = collection.contents()
+    stored = collection.all_documents()
     versions = {one.id: int(one.payload["version"]) for one in stored}
     assert len(versions) == len(stored) == len(collection)
     assert all(one.code == code_of(one.id, versions[one.id]) for one in stored)

@@ -175,7 +175,7 @@ class CollectionMachine(RuleBasedStateMachine):
         same = expected is not None and expected[1] == document.code
         # As it was given means in the order of its keys, too.
         same = same and json.dumps(payload) == json.dumps(document.payload)
-        assert (self.collection.changed([document]) == []) == same
+        assert (self.collection.new_or_changed([document]) == []) == same
 
     @rule(filter_=FILTERS)
     def count(self, filter_: Filter) -> None:

@@ -29,7 +29,7 @@ State = dict[str, Any]
 def state_of(folder: DataFolder) -> State:
     """Return the documents of each collection, the aliases, and what snapshots are of."""
     collections = {
-        name: {one.id: one.payload["step"] for one in collection.contents()}
+        name: {one.id: one.payload["step"] for one in collection.all_documents()}
         for name, collection in folder.collections().items()
     }
     snapshots = [

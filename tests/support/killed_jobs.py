@@ -382,7 +382,7 @@ def _check_writes(folder: DataFolder, lines: list[dict[str, str]]) -> None:
         if "labelled" in one:
             assert (one["labelled"], one["who"]) in labels, f"the label of {one['who']} is lost"
     held = {f"d{at}" for at in range(6, DOCUMENTS)}
-    assert {one.id for one in books.following(0, 10**6)} >= held
+    assert {one.id for one in books.documents_after(0, 10**6)} >= held
     if any("code" in one for one in lines):
         found = folder.collection("codes").get("b0")
         assert found is not None
@@ -401,7 +401,7 @@ def _check_result(
     elif kind.startswith("bulk"):
         assert (result["received"], result["failed"]) == (LINES, 0), result
         assert result["written"] + result["unchanged"] == LINES, result
-        held = folder.collection("codes").following(0, 10**6)
+        held = folder.collection("codes").documents_after(0, 10**6)
         assert {one.id for one in held} == {f"b{at}" for at in range(LINES)}
         assert {one.code for one in held if one.id != "b0"} == {KEPT_CODE}
         assert folder.collection("codes").bookmark(job["id"]) is None

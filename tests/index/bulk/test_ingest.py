@@ -54,7 +54,7 @@ def test_what_was_acknowledged_stays_and_the_rest_is_added_later(tmp_path: Path)
         assert (len(collection), collection.generation) == (28, 4)
         report = ingest(collection, iter(documents), batch_size=7)
         assert (report.documents, report.unchanged, report.generation) == (30, 28, 5)
-        assert [one.row for one in collection.contents()] == list(range(1, 31))
+        assert [one.row for one in collection.all_documents()] == list(range(1, 31))
 
 
 def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
         changed[7] = Document(id="d7", text=documents[7].text, labels=("x",), payload={"at": 7})
         report = ingest(collection, changed, batch_size=9)
         assert (report.documents, report.unchanged) == (40, 37)
-        rows = {one.id: one.row for one in collection.contents()}
+        rows = {one.id: one.row for one in collection.all_documents()}
         assert [rows[id_] for id_ in ("d2", "d3", "d5", "d7")] == [3, 41, 42, 43]
         assert collection.get("d5").payload == {"at": "five"}  # type: ignore[union-attr]
 
@@ -85,8 +85,8 @@ def test_processes_encode_as_this_one_does(folder: Path, monkeypatch: pytest.Mon
             ingest(collection, text_documents(30), jobs=jobs)
             report = ingest(collection, documents, batch_size=40, jobs=jobs)
             assert report.documents == 400
-        expected = [(doc.id, doc.code, doc.text) for doc in one.contents()]
-        assert [(doc.id, doc.code, doc.text) for doc in other.contents()] == expected
+        expected = [(doc.id, doc.code, doc.text) for doc in one.all_documents()]
+        assert [(doc.id, doc.code, doc.text) for doc in other.all_documents()] == expected
         assert other.get("d10").text == documents[10].text  # type: ignore[union-attr]
         assert other.verify().problems == []
         assert other.search([Query(text="jam")], 1).generation == other.generation

@@ -62,7 +62,7 @@ def held(folder: Path, name: str) -> list[tuple[object, ...]]:
                 None if one.vector is None else one.vector.tobytes(),
                 one.payload,
             )
-            for one in data.collection(name).contents()
+            for one in data.collection(name).all_documents()
         ]
 
 
@@ -166,7 +166,7 @@ def test_what_is_no_whole_export_is_refused(
 def test_an_export_is_as_of_one_moment(folder: Path) -> None:
     stream = io.BytesIO()
     with DataFolder(folder, writable=True) as writer, DataFolder(folder, writable=False) as reader:
-        before = [one.id for one in reader.collection("words").contents()]
+        before = [one.id for one in reader.collection("words").all_documents()]
 
         def write(_: int) -> None:
             writer.collection("words").upsert([Document(id="later", code="ffffffff")])

@@ -94,7 +94,7 @@ def test_it_finds_what_the_oracle_finds(
 
 
 def agree(name: str, codes: Codes, queries: Codes, k: int, rng: np.random.Generator) -> None:
-    """Fail unless an engine finds what the oracle finds, before and after rows are struck out."""
+    """Fail unless an engine finds what the oracle finds, before and after rows are removed."""
     rows = random_rows(rng, len(codes))
     index, oracle = make(name, codes, rows), BruteForceIndex(codes, rows)
     half = len(queries) // 2
@@ -247,7 +247,7 @@ def test_the_number_of_queries_asked_at_once_changes_nothing(name: str) -> None:
 
 @each_engine
 def test_codes_whose_rows_are_all_gone_do_not_crowd_out_others(name: str) -> None:
-    # Zeros are nearest to the query, then 255 codes; all of them are struck out, except the last.
+    # Zeros are nearest to the query, then 255 codes; all of them are tombstones, except the last.
     codes = np.arange(256, dtype=np.uint8)[:, None].repeat(4, axis=1)
     index = make(name, codes, np.arange(256)).without(np.arange(255))
     (found,) = index.search(np.zeros((1, 4), dtype=np.uint8), 1)

@@ -96,7 +96,7 @@ def test_compaction_is_due_once_much_was_added() -> None:
     assert_same(compacted.search(codes[:20], 30), generation.search(codes[:20], 30))
 
 
-def test_compaction_is_due_once_much_is_struck_out() -> None:
+def test_compaction_is_due_once_much_is_tombstones() -> None:
     codes = clustered_codes(np.random.default_rng(0), 100, 32)
     generation = Generation.build(0, codes, np.arange(100))
     marked = generation.with_changes(1, codes[:0], NO_ROWS, np.arange(25))

@@ -214,7 +214,7 @@ def test_a_reader_keeps_no_checkpoint_back(writer: DataFolder, reader: DataFolde
     collection.upsert(code_documents(["0000"]))
     reader.follow()
     assert ids_of(reader, "c") == ["d0"]
-    assert len(reader.collection("c").contents()) == 1
+    assert len(reader.collection("c").all_documents()) == 1
     (store,) = writer.path.glob("collections/*/store.sqlite")
     collection.upsert(code_documents(["00ff"]))
     connection = sqlite3.connect(store)

@@ -14,10 +14,10 @@ from corpus.document import Document
 from index.collection import Collection
 from index.lexical import index as lexical_index
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.brute_force import BruteForceBm25
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
 from index.sqlite.store import Store
+from tests.support.brute_force_bm25 import BruteForceBm25
 from tests.support.collections import code_collection
 
 WORDS = "apple apples banana cherry cherries date elder fig grape".split()
@@ -49,7 +49,7 @@ def check(collection: Collection) -> None:
     assert moments.n_codes == expected.n_codes
     assert np.array_equal(moments.products, expected.products)
     assert np.array_equal(moments.sums, expected.sums)
-    held = [(one.row, one.text) for one in collection.contents() if one.text is not None]
+    held = [(one.row, one.text) for one in collection.all_documents() if one.text is not None]
     oracle = BruteForceBm25(held, ANALYZERS[DEFAULT_ANALYZER])
     assert lexical.rows().tolist() == oracle.rows
     for text in ("apple", "cherries date date", "fig grape elder banana"):

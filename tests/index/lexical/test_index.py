@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from index.lexical import index as lexical_index
 from index.lexical.analyzers import ANALYZERS
 from index.lexical.bm25 import UNIT
-from index.lexical.brute_force import BruteForceBm25
 from index.lexical.index import LexicalIndex, best
+from tests.support.brute_force_bm25 import BruteForceBm25
 
 WORDS = [f"w{number}" for number in range(30)]
 WORDS_ONLY = ANALYZERS["words"]
@@ -110,7 +110,7 @@ def test_best_is_a_stable_sort(values: list[int], k: int) -> None:
     assert best(scores, k).tolist() == expected
 
 
-def test_compaction_is_asked_for_once_much_was_struck_out() -> None:
+def test_compaction_is_asked_for_once_much_was_tombstones() -> None:
     index = indexed(["some words"] * 8)
     assert not index.needs_compaction
     fewer = index.with_changes(1, [], np.array([1, 3, 5]))

@@ -52,7 +52,7 @@ def other(milvus_uri: str, tmp_path: Path) -> Iterator[MilvusFolder]:
 @pytest.fixture
 def collection(milvus_folder: MilvusFolder) -> CollectionBackend:
     collection = milvus_folder.create_collection("particular", n_bits=16)
-    collection.delete([one.id for one in collection.contents()])
+    collection.delete([one.id for one in collection.all_documents()])
     return collection
 
 
@@ -100,7 +100,7 @@ def test_a_second_writer_is_noticed(collection: CollectionBackend, other: Milvus
     time.sleep(0.5)
     with pytest.raises(StoreError, match="another process writes to collection 'particular'"):
         collection.upsert(code_documents(["0000"]))
-    assert [one.id for one in theirs.contents()] == ["theirs0"]
+    assert [one.id for one in theirs.all_documents()] == ["theirs0"]
     # The rest of the tests go on with a view that is up to date.
     collection._progress.__init__(collection._progress._catalogue, "particular", writable=True)  # type: ignore[attr-defined]
 
@@ -128,9 +128,9 @@ def test_an_interrupted_write_is_completed_by_doing_it_again(
             collection.upsert(documents)
     assert 0 < len(collection) < 30
     assert collection.generation == generation
-    assert collection.changed(documents) == documents[len(collection) :]
+    assert collection.new_or_changed(documents) == documents[len(collection) :]
     assert collection.upsert(documents).generation == generation + 1
-    assert [one.id for one in collection.contents()] == [one.id for one in documents]
+    assert [one.id for one in collection.all_documents()] == [one.id for one in documents]
 
 
 def test_answers_that_are_too_large_are_asked_for_in_parts(
@@ -149,7 +149,7 @@ def test_answers_that_are_too_large_are_asked_for_in_parts(
 
     monkeypatch.setattr(Cluster, "call", refuse)
     kept = [one.id for one in documents[:100] + documents[150:]]
-    assert [one.id for one in collection.contents()] == kept
+    assert [one.id for one in collection.all_documents()] == kept
     page = collection.scroll(500)
     rest = collection.scroll(500, page.next_cursor)
     assert [one.id for one in page.documents + rest.documents] == kept
@@ -170,7 +170,7 @@ def test_texts_and_vectors_come_back(other: MilvusFolder, tmp_path: Path) -> Non
     texts = other.create_collection("texts-of-words", encoder="words")
     texts.upsert([Document(id=str(at), text=text) for at, text in enumerate(random_texts(5))])
     texts.upsert([Document(id="empty", text="")])
-    assert [one.text for one in texts.contents()] == [*random_texts(5), ""]
+    assert [one.text for one in texts.all_documents()] == [*random_texts(5), ""]
     assert texts.search([Query(text=random_texts(5)[3])], 1).hits[0][0].distance == 0
     reranked = texts.search([Query(text=random_texts(5)[3])], 4, rerank=True)
     scores = [hit.rerank_score for hit in reranked.hits[0]]

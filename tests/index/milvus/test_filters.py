@@ -58,7 +58,7 @@ def fill(milvus_folder: MilvusFolder) -> Callable[[list[dict[str, Any]]], Collec
             for id_, payload in zip(ids, payloads, strict=True)
         ]
         if len(collection):
-            collection.delete([one.id for one in collection.contents()])
+            collection.delete([one.id for one in collection.all_documents()])
         collection.upsert(documents)
         return collection
 
@@ -79,7 +79,7 @@ def test_milvus_finds_what_matches(
 ) -> None:
     payloads = [*ASSORTED, *payloads]
     collection = fill(payloads)
-    stored = collection.contents()
+    stored = collection.all_documents()
     read_back = [json.loads(payload_to_json(payload)) for payload in payloads]
     assert [one.payload for one in stored] == read_back
     for record in records:

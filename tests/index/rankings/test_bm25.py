@@ -15,8 +15,8 @@ from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.bm25 import UNIT
-from index.lexical.brute_force import BruteForceBm25
 from index.records import Hit, Query
+from tests.support.brute_force_bm25 import BruteForceBm25
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
 
@@ -32,7 +32,7 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
 def expected(
     collection: Collection, text: str, filter_: Filter | None = None
 ) -> list[tuple[str, float]]:
-    held = {one.row: one for one in collection.contents()}
+    held = {one.row: one for one in collection.all_documents()}
     oracle = BruteForceBm25([(row, one.text or "") for row, one in held.items()], ANALYZER)
     found = [(held[row], score / UNIT) for score, row in oracle.rank(text, len(held))]
     return [(one.id, score) for one, score in found if not filter_ or filter_.matches(one.payload)]

@@ -17,12 +17,12 @@ from index.engines.segments import Generation
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.brute_force import BruteForceBm25
 from index.lexical.index import LexicalIndex
 from index.rankings.asymmetric import whole_weights
 from index.rankings.hybrid import HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries, Query
+from tests.support.brute_force_bm25 import BruteForceBm25
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
@@ -110,7 +110,7 @@ def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None
     collection.upsert(text_documents(40))
     collection.delete(["d3", "d5"])
     collection.upsert(text_documents(4, seed=1))
-    held = collection.contents()
+    held = collection.all_documents()
     codes = np.array([list(bytes.fromhex(one.code)) for one in held], dtype=np.uint8)
     texts = [one.text or "" for one in held]
     asked = [Query(text=text) for text in random_texts(5, seed=2)]
@@ -128,7 +128,7 @@ def test_a_filter_changes_no_score(collection: Collection) -> None:
     third = parse_filter({"field": "third", "eq": 2})
     (text,) = random_texts(1, seed=5)
     whole = all_hits(collection, text)
-    kept = {one.id for one in collection.contents() if third.matches(one.payload)}
+    kept = {one.id for one in collection.all_documents() if third.matches(one.payload)}
     assert all_hits(collection, text, third) == [one for one in whole if one[0] in kept]
 
 

@@ -133,7 +133,7 @@ def expected_hits(collection: CollectionBackend, text: str) -> list[tuple[str, i
     """The whole order by the twin, as ids and scores."""
     encoder = collection.encoder
     assert isinstance(encoder, Encoder)
-    stored = collection.contents()
+    stored = collection.all_documents()
     codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
     rows = np.array([one.row for one in stored])
     ids = {one.row: one.id for one in stored}

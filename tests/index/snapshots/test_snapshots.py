@@ -50,7 +50,9 @@ def fill(path: Path) -> None:
 
 
 def held(collection: CollectionBackend) -> list[tuple[object, ...]]:
-    return [(one.id, one.row, one.code, one.text, one.payload) for one in collection.contents()]
+    return [
+        (one.id, one.row, one.code, one.text, one.payload) for one in collection.all_documents()
+    ]
 
 
 def snapshot_of(path: Path) -> Path:
@@ -174,7 +176,7 @@ def test_a_snapshot_holds_one_moment_while_writes_go_on(data: Path) -> None:
         assert generations == sorted(generations)
         for at, one in enumerate(made):
             restored = folder.restore_snapshot(folder.snapshots.file(one.id), f"pairs{at}")
-            ids = [document.id for document in restored.contents()]
+            ids = [document.id for document in restored.all_documents()]
             assert {id_[1:] for id_ in ids if id_[0] == "a"} == {
                 id_[1:] for id_ in ids if id_[0] == "b"
             }
