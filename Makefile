@@ -92,6 +92,11 @@ bench-long: $(VENV)/.dev ## Time search over ten million codes, and beside other
 	$(BIN)/python -m benchmarks.kernel --sizes 1e7
 	$(BIN)/python -m benchmarks.search --sizes 1e6
 
+.PHONY: console
+console: $(VENV)/.dev ## In Chromium: from a judgement to a live encoder, 100,000 documents, pictures
+	test -d demo-data/collections || $(BIN)/hummingbit demo --no-serve
+	$(BIN)/python -m pytest -m console -s tests/console
+
 .PHONY: faults
 faults: $(VENV)/.dev ## Kill the service, jobs at every step and the store; cut the power; fill a disk
 	$(BIN)/python -m pytest -m faults -s tests

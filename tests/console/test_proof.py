@@ -1,0 +1,221 @@
+"""The console with real corpora: from a judgement to a live encoder, and large collections.
+
+`make console` runs these, and prints what they measure; pictures of every page go to
+`build/console`, or to the folder that `CONSOLE_PICTURES` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from service.settings import Settings
+from tests.support.browser import THEMES, WIDTHS, Seen, seen
+from tests.support.encoders import random_texts
+from tests.support.service import ROOT, finished, make_data_folder, served
+
+pytestmark = [pytest.mark.console, pytest.mark.xdist_group("console")]
+
+DEMO = ROOT / "demo-data"
+PICTURES = Path(os.environ.get("CONSOLE_PICTURES", ROOT / "build" / "console"))
+LABELLED = 24
+LARGE = 100_000
+FRAMES = """async () => {
+  const canvas = document.querySelector("canvas");
+  const began = performance.now();
+  let frames = 0;
+  while (performance.now() - began < 2000) {
+    const key = frames % 20 < 10 ? "ArrowLeft" : "ArrowRight";
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    await new Promise(requestAnimationFrame);
+    frames += 1;
+  }
+  return frames / ((performance.now() - began) / 1000);
+}"""
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A service of a copy of the demo's data folder."""
+    if not (DEMO / "collections").is_dir():
+        pytest.skip("needs demo-data; run hummingbit demo --no-serve")
+    folder = tmp_path_factory.mktemp("demo") / "data"
+    shutil.copytree(DEMO, folder, ignore=shutil.ignore_patterns("jobs"))
+    with served(folder, Settings(request_timeout=300)) as client:
+        client.timeout = httpx.Timeout(300)
+        action = {"add": {"alias": "docs", "collection": "docstrings"}}
+        client.post("/v1/aliases", json={"actions": [action]}).raise_for_status()
+        yield client
+
+
+def address_of(client: httpx.Client) -> str:
+    return str(client.base_url).rstrip("/")
+
+
+def evaluate(client: httpx.Client, ranks: slice) -> str:
+    """Evaluate some documents as queries, and return the id."""
+    path = "/v1/collections/docstrings"
+    page = client.post(f"{path}/documents:scroll", json={"limit": 1000}).json()["documents"]
+    queries = [
+        {"id": one["id"], "text": one["text"], "label": one["payload"]["label"]}
+        for one in page[ranks]
+        if one["payload"].get("label")
+    ]
+    body = {"queries": queries, "exclude_self": True}
+    prefer = {"prefer": "respond-async"}
+    id_: str = client.post(f"{path}/evaluate", json=body, headers=prefer).json()["id"]
+    while client.get(f"/v1/jobs/{id_}").json()["finished"] is None:
+        time.sleep(0.2)
+    return id_
+
+
+def test_pictures_of_every_page(browser: Browser, demo: httpx.Client) -> None:
+    runs = [evaluate(demo, slice(0, 300, 2)), evaluate(demo, slice(0, 300, 3))]
+    path = "/v1/collections/docstrings"
+    finished(demo, demo.post(f"{path}/duplicates", json={"radius": 4, "confirm": 0.4}))
+    begun = demo.post(f"{path}/map", json={}).json()
+    while demo.get(f"/v1/jobs/{begun['id']}").json()["finished"] is None:
+        time.sleep(0.5)
+    routes = {
+        "overview": "overview",
+        "search": "search?collection=docstrings&q=fast+fourier+transform+of+a+real+signal",
+        "map": "map?collection=docstrings",
+        "codes": "codes?collection=docstrings",
+        "evaluation": f"evaluation?collection=docstrings&run={runs[0]}",
+        "comparison": f"evaluation?collection=docstrings&run={runs[0]}&against={runs[1]}",
+        "judging": "judging?collection=docstrings&field=label",
+        "duplicates": "duplicates?collection=docstrings",
+    }
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for theme in THEMES:
+        for width in WIDTHS:
+            with seen(browser, address_of(demo), width=width, theme=theme) as shown:
+                for name, route in routes.items():
+                    shown.open(route)
+                    shown.page.wait_for_timeout(300)
+                    assert shown.overflow() <= 0, (name, width)
+                    shown.page.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")
+                shown.check()
+
+
+def test_from_judgements_to_a_new_encoder_behind_the_alias(
+    browser: Browser, demo: httpx.Client
+) -> None:
+    """All of it by clicking and typing, as a person would."""
+    pytest.importorskip("torch")
+    began = time.monotonic()
+    with seen(browser, address_of(demo)) as shown:
+        page = shown.page
+        page.set_default_timeout(120_000)
+        shown.open("judging?collection=docstrings")
+        for _ in range(LABELLED):
+            label_one(page, demo)
+        print(f"\n{LABELLED} documents labelled in {time.monotonic() - began:.0f} s")
+        page.get_by_role("button", name="Retrain", exact=True).click()
+        page.get_by_label("Alias to move").fill("docs")
+        page.get_by_label("Least gain").fill("-1")
+        page.get_by_label("Epochs").fill("2")
+        page.locator("form").get_by_role("button", name="Retrain").click()
+        confirm = page.get_by_role("button", name="Reindex with it and move docs")
+        expect(confirm).to_be_visible(timeout=400_000)
+        confirm.click()
+        expect(page.get_by_text("and the alias docs means it now")).to_be_visible(timeout=200_000)
+        aliases = demo.get("/v1/aliases").json()["aliases"]
+        live = next(one["collection"] for one in aliases if one["alias"] == "docs")
+        assert live != "docstrings"
+        print(f"the new encoder is live after {time.monotonic() - began:.0f} s")
+        shown.open(f"search?collection={live}&q=nearest+neighbours+of+points")
+        expect(page.locator(".hit").first).to_be_visible()
+        shown.open("judging?collection=docstrings&mode=retrain")
+        page.get_by_role("button", name="Take it back").click()
+        expect(page.get_by_text("The alias docs means docstrings again")).to_be_visible()
+        shown.check()
+
+
+def label_one(page: Page, client: httpx.Client) -> None:
+    """Give the document on the page the label that its payload has: click it, or type it."""
+    subject = page.locator("[data-document]")
+    expect(subject).to_be_visible(timeout=120_000)
+    id_ = subject.get_attribute("data-document") or ""
+    body = {"ids": [id_]}
+    found = client.post("/v1/collections/docstrings/documents:get", json=body).json()
+    payload = found["documents"][0]["payload"]
+    label = str(payload.get("label") or "none")
+    known = page.locator(".choices button").filter(has=page.get_by_text(label, exact=True))
+    if known.count():
+        known.first.click()
+    else:
+        page.get_by_label("Another label").fill(label)
+        page.get_by_role("button", name="Label it so").click()
+    expect(subject).not_to_have_attribute("data-document", id_, timeout=120_000)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A service of 100,000 documents, all with codes of their own."""
+    folder = make_data_folder(tmp_path_factory.mktemp("large"))
+    rng = np.random.default_rng(0)
+    centres = rng.integers(0, 2, (40, 64))
+    which = rng.integers(0, 40, 2 * LARGE)
+    bits = centres[which] ^ (rng.random((2 * LARGE, 64)) < 0.14)
+    codes, first = np.unique(np.packbits(bits, axis=1), axis=0, return_index=True)
+    texts = random_texts(1000)
+    with served(folder, Settings(request_timeout=300)) as client:
+        client.timeout = httpx.Timeout(300)
+        client.put("/v1/collections/large", json={"n_bits": 64}).raise_for_status()
+        for start in range(0, LARGE, 10_000):
+            lines = "\n".join(
+                json.dumps(
+                    {
+                        "id": f"d{at}",
+                        "code": codes[at].tobytes().hex(),
+                        "label": f"class {which[first[at]]}",
+                        "payload": {"summary": texts[at % 1000]},
+                    }
+                )
+                for at in range(start, start + 10_000)
+            )
+            headers = {"content-type": "application/x-ndjson"}
+            path = "/v1/collections/large/documents:bulk"
+            client.post(path, content=lines, headers=headers).raise_for_status()
+        yield client
+
+
+def test_a_hundred_thousand_documents(browser: Browser, large: httpx.Client) -> None:
+    began = time.monotonic()
+    begun = large.post("/v1/collections/large/map", json={}).json()
+    while (job := large.get(f"/v1/jobs/{begun['id']}").json())["finished"] is None:
+        time.sleep(0.5)
+    assert job["state"] == "done", job
+    print(f"\n{job['result']} in {time.monotonic() - began:.0f} s")
+    with seen(browser, address_of(large)) as shown:
+        for name in ("overview", "search", "map", "codes", "evaluation", "duplicates"):
+            began = time.monotonic()
+            shown.page.goto("about:blank")
+            shown.page.goto(f"{shown.address}/console/#/{name}?collection=large")
+            shown.page.wait_for_selector("main h1")
+            print(f"{name}: its heading after {1000 * (time.monotonic() - began):.0f} ms")
+            shown.settle()
+        measure_map(shown)
+        shown.check()
+
+
+def measure_map(shown: Seen) -> None:
+    shown.open("map?collection=large")
+    canvas = shown.page.locator("canvas")
+    shown.page.wait_for_timeout(500)
+    drawn = canvas.get_attribute("data-drawn")
+    assert drawn is not None
+    frames = shown.page.evaluate(FRAMES)
+    print(f"{LARGE:,} points drawn in {drawn} ms; {frames:.0f} frames a second while moving")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    shown.page.screenshot(path=PICTURES / "large-map.png")
