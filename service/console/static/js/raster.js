@@ -35,9 +35,10 @@ export class Raster {
     this.owner = null;
   }
 
-  /** The radius of a size: fewer points have more room. */
+  /** The radius of a size, in pixels of the page: fewer points have more room. */
   radius(size) {
-    return Math.min(2.6, Math.max(0.9, 90 / Math.sqrt(this.points.count))) + size * 0.62;
+    const room = Math.min(this.width, this.height) / this.ratio / Math.sqrt(this.points.count);
+    return Math.min(3.2, Math.max(0.8, 0.2 * room)) + size * 0.62;
   }
 
   resize() {
