@@ -74,6 +74,10 @@ EXAMPLES: dict[str, Any] = {
     "PutJudgements": {
         "judgements": [{"query": "eigenvalues", "id": "numpy.linalg.eigh", "grade": 1}]
     },
+    "EmbeddingsRequest": {
+        "model": "docstrings64",
+        "input": ["eigenvalues of a symmetric matrix"],
+    },
     "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
     "EncoderInputs": {
         "inputs": [{"text": "eigenvalues of a symmetric matrix"}],

@@ -22,10 +22,13 @@ from service.schemas import (
     common,
     documents,
     duplicates,
+    embeddings,
     encoders,
     evaluations,
     jobs,
+    labels,
     maps,
+    retraining,
     search,
     snapshots,
 )
@@ -71,6 +74,8 @@ WITHOUT_BODY = {
     "/v1/collections/{name}/verify",
     "/v1/collections/{name}/compact",
     "/v1/jobs/{id}/cancel",
+    "/v1/jobs/{id}/confirm",
+    "/v1/jobs/{id}/take-back",
 }
 
 
@@ -109,10 +114,13 @@ def test_the_examples_are_requests_that_could_be() -> None:
         common,
         documents,
         duplicates,
+        embeddings,
         encoders,
         evaluations,
         jobs,
+        labels,
         maps,
+        retraining,
         search,
         snapshots,
     )
@@ -134,11 +142,10 @@ def test_every_body_has_an_example(client: httpx.Client) -> None:
                 )
 
 
-def test_an_error_nobody_thought_of_tells_nothing(tmp_path: Path) -> None:
+def test_an_error_nobody_thought_of_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Broken(DataFolder):
-        def encoder_names(self) -> list[str]:
-            raise RuntimeError("secret")
-
         served = False
 
         def collections(self) -> Any:
@@ -146,9 +153,13 @@ def test_an_error_nobody_thought_of_tells_nothing(tmp_path: Path) -> None:
                 raise StoreError(f"{self.path}: disk I/O error")
             return super().collections()
 
+    def names() -> list[str]:
+        raise RuntimeError("secret")
+
     folder = Broken(tmp_path, writable=True)
     with folder, served(folder) as client:
         folder.served = True
+        monkeypatch.setattr(folder.encoders, "names", names)
         response = client.get("/v1/encoders")
         problem = check_problem(response, 500, "internal_error")
         assert "secret" not in response.text
