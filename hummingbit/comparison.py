@@ -7,7 +7,7 @@ document they were taken from is right, as when a person looks for what they onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,8 @@ def precision_by_label(
     labelled = [one for one in queries if one.labels]
     if not labelled:
         return None
-    asked = [Query(text=one.text) for one in labelled]
-    hits = collection.search(asked, DEPTH, ranking=ranking, with_payload=True).hits
+    searches = [Query(text=one.text) for one in labelled]
+    hits = collection.search(searches, DEPTH, ranking=ranking, with_payload=True).hits
     right = [
         sum(not {*labels_of(hit.payload or {})}.isdisjoint(one.labels) for hit in found)
         for one, found in zip(labelled, hits, strict=True)
@@ -86,14 +86,16 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
 
 
 def known_items(
-    collection: CollectionBackend, queries: Mapping[str, str], ranking: str
-) -> tuple[float, float]:
-    """Return Success@10 and MRR@10 of `queries`, texts by the id of the one right document."""
-    asked = [Document(id=id_, text=text) for id_, text in queries.items()]
+    collection: CollectionBackend, queries: Mapping[str, str], rankings: Iterable[str]
+) -> dict[str, tuple[float, float]]:
+    """Return Success@10 and MRR@10 by ranking; `queries` are texts by the id of the answer."""
+    searches = [Document(id=id_, text=text) for id_, text in queries.items()]
     settings = RelevanceSettings(qrels={id_: {id_: 1} for id_ in queries})
-    figures = evaluate_rankings(collection, asked, [ranking], KNOWN_ITEMS, settings)
-    found = figures[ranking].metrics
-    return found["Success@10"], found["MRR@10"]
+    found = evaluate_rankings(collection, searches, rankings, KNOWN_ITEMS, settings)
+    return {
+        ranking: (one.metrics["Success@10"], one.metrics["MRR@10"])
+        for ranking, one in found.items()
+    }
 
 
 def verdict(figures: Mapping[str, Figures]) -> str:

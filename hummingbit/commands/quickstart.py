@@ -211,8 +211,8 @@ def _compare(
     words = words_of_sentences(corpus.held_out)
     queries = {one.id: text for one, text in zip(corpus.held_out, words, strict=True)}
     figures: dict[str, Figures] = {}
-    for ranking in RANKINGS:
-        figures[ranking] = Figures(same_label[ranking], *known_items(collection, queries, ranking))
+    for ranking, found in known_items(collection, queries, RANKINGS).items():
+        figures[ranking] = Figures(same_label[ranking], *found)
     labelled = [one for one in corpus.held_out if one.labels]
     if corpus.has_labels and labelled:
         baseline = classifier_baseline(
