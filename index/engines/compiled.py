@@ -135,6 +135,10 @@ class CompiledIndex(ABC):
         self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
+        shape = (len(queries), self.n_bits // 8)
+        fits = queries.shape == shape and queries.dtype == np.uint8
+        if fits and k > 0 and radius is None and among is None:  # nothing is left to check
+            return self._search(queries, k, self.n_bits, self._live, self._n_live)
         allowed = self._known(among)
         check_search(self, queries, k, radius, among if allowed is None else None)
         reach = self.n_bits if radius is None else min(radius, self.n_bits)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("kernel", ["", "off"])
+def test_a_plain_search_goes_a_short_and_straight_way(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUMMINGBIT_KERNEL", kernel)
+    command = [sys.executable, "-m", "benchmarks.search_path", "--documents", "5000"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = {name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)", printed, re.M)}
+    assert found["modules"] <= 14, printed
+    assert found["folders entered again"] == 0, printed
+    assert found["calls"] < 300, printed
