@@ -149,6 +149,8 @@ class SearchResult:
     queries: EncodedQueries
     reranked: bool = False
     rescored_by: str | None = None
+    highlighted: bool = False
+    """Whether passages were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,16 @@ from tempfile import TemporaryDirectory
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from evaluation.labelling.places import PlacesCache
 from index.data_folder import DataFolder
 from index.slices import ComputeTurns
 from service.batching import Batcher
-from service.http.admission import Authenticate, Deadline, Turns
+from service.http.admission import Admission, Keyring, Turns
 from service.http.body import HeldBytes
-from service.http.keyring import Keyring
-from service.http.middleware import BodyLimit, RequestId
-from service.http.monitoring import Metrics, Observe
-from service.http.origins import CheckOrigin
+from service.http.gateway import Gateway, Service
+from service.http.monitoring import Metrics
 from service.http.tracing import Trace, exporting_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.quota import Quota
@@ -36,6 +35,7 @@ from service.routes import (
     access,
     aliases,
     annotation_files,
+    batches,
     codes,
     collections,
     console,
@@ -62,6 +62,7 @@ from service.write_gate import WriteGate
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
     search.router,  # its route is looked for most often
+    batches.router,
     health.router,
     access.router,
     encoders.router,
@@ -82,11 +83,9 @@ ROUTERS = (
     docs.router,
     console.router,
 )
-UPLOAD_PATH = "/v1/snapshots:upload"
-BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate", "/labels/import")
 
 
-def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -> FastAPI:
+def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -> Service:
     """Make the application that serves a data folder.
 
     `data` is a path, and the folder is opened when the application starts and closed when it
@@ -125,7 +124,9 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
             FILTERS_AT_A_TIME, thread_name_prefix="filter"
         )
         app.state.batcher = Batcher(
-            app.state.metrics, partial(search.write_search, most=settings.max_response_bytes)
+            app.state.folder.collection,
+            app.state.metrics,
+            partial(search.write_search, most=settings.max_response_bytes),
         )
         watching = asyncio.create_task(app.state.metrics.watch_loop())
         try:
@@ -141,7 +142,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
             if opened is not None:
                 await run_in_threadpool(opened.close)
 
-    app = FastAPI(
+    app = Service(
         title="hummingbit",
         summary="Semantic hashing: index and search short binary codes.",
         version=_version(),
@@ -175,7 +176,8 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app, [route for router in ROUTERS for route in router.routes])
-    _add_middleware(app, settings)
+    app.state.keyring = Keyring(settings)
+    app.gateway = _gateway(app, settings)
     describe(app)
     return app
 
@@ -184,33 +186,28 @@ def _lane(app: FastAPI, settings: Settings, running: int) -> Lane:
     return Lane(running, settings.concurrent_requests, app.state.compute_turns)
 
 
-def _add_middleware(app: FastAPI, settings: Settings) -> None:
-    """Put the layers around the routes, the innermost first."""
-    metrics: Metrics = app.state.metrics
-    app.add_middleware(BodyLimit, limit_of=lambda path: _body_limit(path, settings))
-    keyring, origins = Keyring(settings), _listed(settings.cors_origin)
-    app.state.keyring = keyring
-    app.add_middleware(Authenticate, keyring=keyring)
-    app.add_middleware(
-        CheckOrigin,
-        keyring=keyring,
+def _gateway(app: Service, settings: Settings) -> ASGIApp:
+    """Return the way from the server to the routes, the innermost layer first."""
+    origins = _listed(settings.cors_origin)
+    way: ASGIApp = Admission(
+        search.ShortWay(app, app.behind_gateway),
+        app.state.keyring,
         hosts=_listed(settings.allowed_hosts),
         own_host=settings.host,
         origins=origins,
     )
     if origins:
-        app.add_middleware(
-            CORSMiddleware,
+        way = CORSMiddleware(
+            way,
             allow_origins=origins,
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["X-Request-ID", "Location", "Retry-After"],
         )
-    app.add_middleware(Deadline, seconds=settings.request_timeout, by_part={UPLOAD_PATH})
+    way = Gateway(way, app.state.metrics, settings)
     if settings.traces_endpoint is not None:
-        app.add_middleware(Trace, provider=exporting_provider(settings.traces_endpoint))
-    app.add_middleware(Observe, metrics=metrics, access_log=settings.access_log)
-    app.add_middleware(RequestId)
+        way = Trace(way, exporting_provider(settings.traces_endpoint))
+    return way
 
 
 def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
@@ -234,13 +231,6 @@ def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
 def _listed(names: str) -> list[str]:
     """Return names that commas separate."""
     return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _body_limit(path: str, settings: Settings) -> int:
-    if path == UPLOAD_PATH:
-        return settings.max_snapshot_bytes
-    bulk = path.endswith(BULK_PATHS)
-    return settings.max_bulk_body_bytes if bulk else settings.max_body_bytes
 
 
 def _version() -> str:

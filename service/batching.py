@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
-from weakref import WeakSet
 
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.records import Query, SearchResult
+from index.search.options import Wanted
 from service.http.monitoring import Metrics
 
 MAX_BATCH = 64
@@ -32,17 +32,19 @@ QUICK_LIMIT = 100
 QUICK_LENGTH = 2_000
 
 Answer = TypeVar("Answer")
+Key = tuple[str, Wanted]
+"""What searches must have in common to be answered together: the collection's name, and all that
+is wanted besides the query."""
 
 
-class Asked(NamedTuple):
-    """What searches must have in common to be answered together."""
+class Found(NamedTuple):
+    """What a batch of searches found, for one of them to be written."""
 
     collection: CollectionBackend
-    limit: int
-    radius: int | None
-    with_payload: bool
-    ranking: str | None = None
-    with_text: bool = False
+    wanted: Wanted
+    result: SearchResult
+    seconds: float
+    """How long all of them took together."""
 
 
 class _Waiting(NamedTuple, Generic[Answer]):
@@ -51,7 +53,9 @@ class _Waiting(NamedTuple, Generic[Answer]):
 
 
 class _Batch(NamedTuple, Generic[Answer]):
-    asked: Asked
+    name: str
+    collection: CollectionBackend
+    wanted: Wanted
     waiting: list[_Waiting[Answer]]
 
 
@@ -63,32 +67,37 @@ class _Answered(NamedTuple, Generic[Answer]):
 class Batcher(Generic[Answer]):
     """Searches for single queries, those that wait at the same time together.
 
-    `write` makes the answer of a search of its result, where the search was made.
+    `write` makes the answer of a search, told by its place, where the search was made.
     """
 
     def __init__(
-        self, metrics: Metrics, write: Callable[[Asked, SearchResult, int, float], Answer]
+        self,
+        collection_of: Callable[[str], CollectionBackend],
+        metrics: Metrics,
+        write: Callable[[Found, int], Answer],
     ) -> None:
-        self._metrics = metrics
+        """Search the collections that `collection_of` returns for a name."""
+        self._collection_of = collection_of
+        self._stages = metrics.stages
         self._write = write
         self._free = os.cpu_count() or 1
         self._workers = ThreadPoolExecutor(self._free, thread_name_prefix="search")
-        self._waiting: dict[Hashable, _Batch[Answer]] = {}
+        self._waiting: dict[Key, list[_Waiting[Answer]]] = {}
         self._is_due = False
-        self._quick: WeakSet[CollectionBackend] = WeakSet()
+        # By name: if another collection takes the name, its first search is made where that one's
+        # last belonged.
+        self._quick: set[str] = set()
 
-    async def search(self, asked: Asked, query: Query) -> Answer:
-        """Return the answer of one search.
+    async def search(self, name: str, wanted: Wanted, query: Query) -> Answer:
+        """Return the answer of one search of the collection `name`.
 
         Raises:
+            UnknownCollection, CollectionUnavailable: if it is not there, or cannot be opened.
             InputError, UnknownDocument, StoreError: as the search of the collection does.
         """
         loop = asyncio.get_running_loop()
         one: _Waiting[Answer] = _Waiting(query, loop.create_future())
-        # Two collections are the same if they are one object: one that was dropped and made again
-        # under its name is another.
-        key = (id(asked.collection), *asked[1:])
-        self._waiting.setdefault(key, _Batch(asked, [])).waiting.append(one)
+        self._waiting.setdefault((name, wanted), []).append(one)
         if not self._is_due:
             self._is_due = True
             # After those that have come in this round.
@@ -102,32 +111,40 @@ class Batcher(Generic[Answer]):
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make the quick searches, and give the others to the workers that are free."""
         self._is_due = False
-        for key in [key for key, batch in self._waiting.items() if self._is_quick(batch)]:
-            batch = self._take(key)
-            self._hand_out(batch, self._answer_all(batch))
+        for key, waiting in [*self._waiting.items()]:
+            name, wanted = key
+            short = wanted.k <= QUICK_LIMIT and len(waiting) <= MAX_BATCH
+            if name in self._quick and short and not any(map(_is_long, waiting)):
+                batch = self._take(key)
+                if batch is not None:
+                    self._hand_out(batch, self._answer_all(batch))
         while self._free and self._waiting:
-            self._free -= 1
             self._start(loop)
 
-    def _is_quick(self, batch: _Batch[Answer]) -> bool:
-        asked, waiting = batch
-        return (
-            asked.collection in self._quick
-            and asked.limit <= QUICK_LIMIT
-            and len(waiting) <= MAX_BATCH
-            and all(len(one.query.text or "") <= QUICK_LENGTH for one in waiting)
-        )
+    def _take(self, key: Key) -> _Batch[Answer] | None:
+        """Take a batch off those that wait; what is too much for one goes on waiting.
 
-    def _take(self, key: Hashable) -> _Batch[Answer]:
-        """Take a batch off those that wait; what is too much for one goes on waiting."""
-        asked, waiting = self._waiting.pop(key)
+        There is none if the collection cannot be had; who waited for it is told.
+        """
+        name, wanted = key
+        waiting = self._waiting.pop(key)
+        try:
+            collection = self._collection_of(name)
+        except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
+            for one in waiting:
+                if not one.answer.done():
+                    one.answer.set_exception(error)
+            return None
         if len(waiting) > MAX_BATCH:
-            self._waiting[key] = _Batch(asked, waiting[MAX_BATCH:])
-        return _Batch(asked, waiting[:MAX_BATCH])
+            self._waiting[key] = waiting[MAX_BATCH:]
+        return _Batch(name, collection, wanted, waiting[:MAX_BATCH])
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give a worker the searches that have waited the longest."""
         batch = self._take(next(iter(self._waiting)))
+        if batch is None:
+            return
+        self._free -= 1
         done = loop.run_in_executor(self._workers, self._answer_all, batch)
         done.add_done_callback(lambda future: self._finish(loop, batch, future))
 
@@ -138,19 +155,18 @@ class Batcher(Generic[Answer]):
         done: asyncio.Future[_Answered[Answer]],
     ) -> None:
         """Begin with the next, and hand the answers out."""
-        if self._waiting:
+        self._free += 1
+        while self._free and self._waiting:
             self._start(loop)
-        else:
-            self._free += 1
         self._hand_out(batch, done.result())
 
     def _hand_out(self, batch: _Batch[Answer], answered: _Answered[Answer]) -> None:
-        collection, seconds = batch.asked.collection, answered.seconds / len(batch.waiting)
+        seconds = answered.seconds / len(batch.waiting)
         # Only an index in this process takes its time on a processor, and not waiting for others.
-        if isinstance(collection, Collection) and seconds <= QUICK_SECONDS:
-            self._quick.add(collection)
+        if isinstance(batch.collection, Collection) and seconds <= QUICK_SECONDS:
+            self._quick.add(batch.name)
         else:
-            self._quick.discard(collection)
+            self._quick.discard(batch.name)
         for one, answer in zip(batch.waiting, answered.answers, strict=True):
             if one.answer.done():  # whoever asked has gone
                 continue
@@ -162,33 +178,32 @@ class Batcher(Generic[Answer]):
     def _answer_all(self, batch: _Batch[Answer]) -> _Answered[Answer]:
         """Search for all; if that fails, for one after the other, to tell which one it is."""
         began = time.perf_counter()
-        queries = [one.query for one in batch.waiting]
-        answers = self._answer_some(batch.asked, queries)
+        answers = self._answer_some(batch, [one.query for one in batch.waiting])
         return _Answered(answers, time.perf_counter() - began)
 
-    def _answer_some(self, asked: Asked, queries: Sequence[Query]) -> list[Answer | Exception]:
+    def _answer_some(
+        self, batch: _Batch[Answer], queries: Sequence[Query]
+    ) -> list[Answer | Exception]:
         try:
-            return list(self._answer(asked, queries))
+            return [*self._answer(batch.collection, batch.wanted, queries)]
         except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
             if len(queries) == 1:
                 return [error]
-        return [answer for query in queries for answer in self._answer_some(asked, [query])]
+        return [answer for query in queries for answer in self._answer_some(batch, [query])]
 
-    def _answer(self, asked: Asked, queries: Sequence[Query]) -> list[Answer]:
+    def _answer(
+        self, collection: CollectionBackend, wanted: Wanted, queries: Sequence[Query]
+    ) -> list[Answer]:
         began = time.perf_counter()
-        encoded = asked.collection.encode_queries(queries)
+        encoded = collection.encode_queries(queries)
         searched = time.perf_counter()
-        result = asked.collection.search(
-            encoded,
-            asked.limit,
-            asked.radius,
-            ranking=asked.ranking,
-            with_payload=asked.with_payload,
-            with_text=asked.with_text,
-            with_cursor=False,
-        )
+        result = collection.find(encoded, wanted)
         done = time.perf_counter()
-        self._metrics.observe_stage("encode", searched - began)
-        self._metrics.observe_stage("search", done - searched)
-        seconds = done - began
-        return [self._write(asked, result, place, seconds) for place in range(len(queries))]
+        self._stages["encode"].observe(searched - began)
+        self._stages["search"].observe(done - searched)
+        found = Found(collection, wanted, result, done - began)
+        return [self._write(found, place) for place in range(len(queries))]
+
+
+def _is_long(one: _Waiting[Answer]) -> bool:
+    return one.query.text is not None and len(one.query.text) > QUICK_LENGTH

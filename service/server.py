@@ -18,9 +18,8 @@ from fastapi import FastAPI
 
 from common.errors import HummingbitError
 from service.app import create_app
+from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting
-from service.http.keyring import Keyring
-from service.http.origins import is_loopback
 from service.http.protocol import Connection
 from service.logs import configure_logs
 from service.settings import Settings
@@ -103,7 +102,7 @@ def _allow_descriptors(settings: Settings) -> None:
 
 def check_address(settings: Settings) -> None:
     """Raise an AddressError if others could reach the service and no key would stop them."""
-    if Keyring(settings).required or is_loopback(settings.host):
+    if Keyring(settings).is_required or is_loopback(settings.host):
         return
     message = (
         f"host is {settings.host}, which others can reach, and there are no keys: make one with"

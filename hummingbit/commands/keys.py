@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hummingbit.commands.service_options import add_settings, read_settings
-from service.http.keyring import create_key, read_keys, revoke_key
+from service.http.keys import create_key, read_keys, revoke_key
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -12,18 +12,33 @@ from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.highlights import highlight
 from index.lexical.index import LexicalIndex
 from index.records import EncodedQueries, Hit, StoredRow
+from index.search.options import Wanted
 
 
-def codes_of(stored: Sequence[StoredRow], queries: EncodedQueries) -> Codes:
-    """Return the codes of stored rows, ``uint8[M, C]``, which were read with their codes."""
+def hits_with_codes(
+    query: EncodedQueries,
+    wanted: Wanted,
+    rows: Sequence[int],
+    stored: Sequence[StoredRow],
+    shown: Sequence[float],
+) -> list[Hit]:
+    """Return the hits of one query, of rows that were read with their codes.
+
+    `shown` are their scores, as hits show them.
+    """
     packed = b"".join(code or b"" for _, _, _, code in stored)
-    return np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), queries.codes.shape[1])
-
-
-def distances_of(codes: Codes, query: Codes) -> list[int]:
-    """Return how far codes, ``uint8[M, C]``, are from the code of a query."""
-    distances: list[int] = hamming_distance(codes, query).tolist()
-    return distances
+    codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
+    distances = hamming_distance(codes, query.codes[0]).tolist()
+    shows_code = wanted.with_code
+    hits = [
+        Hit(id_, distance, score, row, payload, text, code.hex() if shows_code and code else None)
+        for row, distance, score, (id_, payload, text, code) in zip(
+            rows, distances, shown, stored, strict=True
+        )
+    ]
+    if not wanted.rerank:
+        return hits
+    return reranked(hits, codes, query.weights[0].astype(np.float64))
 
 
 def reranked(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:

@@ -117,7 +117,11 @@ def check_hybrid(hybrid: Hybrid) -> None:
 
 
 def default_ranking(default: str, queries: EncodedQueries, wanted: Wanted) -> str:
-    """Return what orders the hits of a search that names no ranking."""
+    """Return what orders the hits of a search that names no ranking.
+
+    That is `default`, but Hamming distance if there is a radius or re-ranking, or nothing is known
+    of the queries but their codes.
+    """
     bits_only = wanted.radius is not None or wanted.rerank or not queries.weighted.any()
     return HAMMING if bits_only else default
 

@@ -34,7 +34,7 @@ from index.rankings.hamming import HammingRanking
 from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
 from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
-from index.search.hits import codes_of, distances_of, highlighted, reranked
+from index.search.hits import highlighted, hits_with_codes
 from index.search.options import Wanted, check_suits, default_ranking
 from index.search.paging import Page, cursor_after, hits_after, identity_of
 from index.slices import checkpoint
@@ -48,6 +48,8 @@ HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
 # A search for fewer hits is done before others would have their turn.
 FEW_HITS = 200
+# Generations in which a search is made before it waits for the writers.
+ATTEMPTS = 3
 
 
 class Search:
@@ -61,19 +63,20 @@ class Search:
         incarnation: str,
         default: str = HAMMING,
     ) -> None:
-        """Begin a search of the collection `name`; a cursor belongs to one `incarnation` of it.
+        """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
-        Where no ranking is asked for, it is `default`, but by Hamming distance if there is a radius
-        or re-ranking, or nothing is known of the queries but their codes.
+        Where no ranking is asked for, :func:`default_ranking` says which it is.
 
         Raises:
-            InputError: if the cursor is of another search, or was altered; or if hits are to be
-                re-ranked for a query of which only the code is known.
+            InputError: if the queries do not suit what is wanted, or the cursor is of another
+                search.
         """
         self.queries = queries
         self.wanted = wanted
         self.name = name
-        self.ranking: str = wanted.ranking or default_ranking(default, queries, wanted)
+        if default != HAMMING and not wanted.ranking:
+            default = default_ranking(default, queries, wanted)
+        self.ranking: str = wanted.ranking or default
         rescore = wanted.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
@@ -151,6 +154,7 @@ class Search:
             queries=queries,
             reranked=wanted.rerank,
             rescored_by=None if wanted.rescore is None else wanted.rescore.by,
+            highlighted=wanted.highlight,
         )
 
     def _rankings(self) -> list[str]:
@@ -163,9 +167,8 @@ class Search:
     def _recognized(self, place: int, found: Ranked) -> Ranked:
         """Return what a query found; nothing, where the ranking knows nothing of the query."""
         terms = self.queries.terms[place]
-        if terms is not None and not terms.recognized_terms and self.ranking in BY_CODES:
-            return Ranked(found.rows[:0], found.scores[:0])
-        return found
+        nothing = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+        return Ranked(found.rows[:0], found.scores[:0]) if nothing else found
 
     def _hits(
         self, place: int, found: Ranked, shown: list[float], known: Mapping[int, StoredRow]
@@ -173,28 +176,16 @@ class Search:
         """Return the hits of one query, best first."""
         rows: list[int] = found.rows.tolist()
         stored = [known[row] for row in rows]
-        codes = codes_of(stored, self.queries) if self.needs_codes else None
-        if codes is None or self.by_distance:
-            distances: list[int] = (-found.scores).tolist()
-        else:
-            distances = distances_of(codes, self.queries.codes[place])
-        with_code = self.wanted.with_code
-        hits = [
-            Hit(
-                id_, distance, score, row, payload, text, code.hex() if with_code and code else None
-            )
-            for row, distance, score, (id_, payload, text, code) in zip(
+        if self.needs_codes:
+            query = self.queries[place : place + 1]
+            return hits_with_codes(query, self.wanted, rows, stored, shown)
+        distances: list[int] = (-found.scores).tolist()
+        return [
+            Hit(id_, distance, score, row, payload, text)
+            for row, distance, score, (id_, payload, text, _) in zip(
                 rows, distances, shown, stored, strict=True
             )
         ]
-        if codes is None or not self.wanted.rerank:
-            return hits
-        return reranked(hits, codes, self.queries.weights[place].astype(np.float64))
-
-
-# So often a search is made anew, each time in the generation published by then, before it waits for
-# the writers.
-ATTEMPTS = 3
 
 
 class SearchedCollection(CollectionBase, ABC):
@@ -305,9 +296,5 @@ def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
 def _is_plain(query: Query) -> bool:
     """Tell whether a query is a text that can be encoded as it is."""
     text, *others = query
-    return (
-        text is not None
-        and text.isascii()
-        and len(text) <= MAX_TEXT_LENGTH
-        and others == [None, None, None]
-    )
+    usual = text is not None and text.isascii() and others == [None, None, None]
+    return usual and len(text or "") <= MAX_TEXT_LENGTH

@@ -18,7 +18,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from index.data_folder import DataFolder
 from service.http.connections import Connections
@@ -27,7 +27,7 @@ from service.logs import FIELDS
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LOOP_WATCH_SECONDS = 0.05
 STAGES = ("encode", "search", "store")
-METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+METHODS = {"OTHER", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # In seconds, from a search of a small collection to an evaluation.
 BUCKETS = (
     *(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
@@ -42,13 +42,14 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
-        self._requests = Histogram(
+        requests = Histogram(
             "hummingbit_request_seconds",
             "Time from a request's headers to the end of its answer, by the template of its route.",
             ("method", "route", "status"),
             buckets=BUCKETS,
             registry=self._registry,
         )
+        self.requests = RequestTimes(requests)
         stages = Histogram(
             "hummingbit_stage_seconds",
             "Time in a stage of answering: encoding, searching codes, reading documents.",
@@ -56,7 +57,8 @@ class Metrics:
             buckets=BUCKETS,
             registry=self._registry,
         )
-        self._stages = {stage: stages.labels(stage) for stage in STAGES}
+        self.stages = {stage: stages.labels(stage) for stage in STAGES}
+        """What observes the seconds of each of :data:`STAGES`."""
         self._longest_delay = 0.0
         Gauge(
             "hummingbit_longest_event_loop_delay_seconds",
@@ -72,19 +74,6 @@ class Metrics:
             "Requests that were answered 429, the queue being full.",
             registry=self._registry,
         )
-        self._by_labels: dict[tuple[str, str, int], Histogram] = {}
-
-    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
-        labels = (method if method in METHODS else "OTHER", route, status)
-        histogram = self._by_labels.get(labels)
-        if histogram is None:
-            histogram = self._by_labels[labels] = self._requests.labels(*labels)
-        histogram.observe(seconds)
-
-    def observe_stage(self, stage: str, seconds: float) -> None:
-        """Add the time of one of :data:`STAGES`."""
-        self._stages[stage].observe(seconds)
 
     def watch(self, folder: DataFolder) -> None:
         """Report the sizes of the collections of `folder`, as they are at every scrape."""
@@ -116,6 +105,22 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+class RequestTimes(dict[tuple[str, str, int], Histogram]):
+    """What observes the seconds of requests, by method, template of the route, and status."""
+
+    def __init__(self, requests: Histogram) -> None:
+        super().__init__()
+        self._requests = requests
+
+    def __missing__(self, labels: tuple[str, str, int]) -> Histogram:
+        method, route, status = labels
+        if method not in METHODS:
+            # A client can make up as many as it likes.
+            return self["OTHER", route, status]
+        histogram = self[labels] = self._requests.labels(*labels)
+        return histogram
 
 
 class _Sizes(Collector):
@@ -154,43 +159,14 @@ UNMATCHED = "unmatched"
 MAX_LOGGED_PATH = 1000
 
 
-class Observe:
-    """Tells `metrics`, and the log if `access_log`, of every request once it is answered."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, *, access_log: bool) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._access_log = access_log
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and look at the clock before and after."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status, began = 500, time.perf_counter()
-
-        async def send_seen(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_seen)
-        finally:
-            seconds = time.perf_counter() - began
-            self._metrics.observe_request(scope["method"], route_of(scope), status, seconds)
-            if self._access_log and _log.isEnabledFor(logging.INFO):
-                _log_access(scope, status, seconds)
-
-
 def route_of(scope: Scope) -> str:
     """Return the template of the route that a request found; there are only so many."""
     path: str = getattr(scope.get("route"), "path", UNMATCHED)
     return path
 
 
-def _log_access(scope: Scope, status: int, seconds: float) -> None:
+def log_access(scope: Scope, status: int, seconds: float) -> None:
+    """Log a request that was answered."""
     client = scope.get("client")
     # As it was sent, percent-encoded: no line of a log ends inside it.
     path = scope["raw_path"].decode("latin-1")[:MAX_LOGGED_PATH]

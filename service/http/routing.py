@@ -50,11 +50,14 @@ class JSONRoute(APIRoute):
                 size = 0 if model is None else len(await asked.body())
                 if self.path in WITHOUT_WAITING:
                     return await handler(asked)
-                async with turns.turn(size) as give_back:
-                    request.scope["state"]["give_back_turn"] = give_back
+                turn = await turns.take(size)
+                try:
+                    request.scope["state"]["give_back_turn"] = turn.pass_on
                     if request.scope["state"].get("expired"):
                         return Response(status_code=503)  # somebody else has answered
                     return await handler(asked)
+                finally:
+                    turn.give_back()
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody hears it
             finally:

@@ -73,10 +73,10 @@ class Trace:
 
             span.set_attribute("http.request.method", scope["method"])
             span.set_attribute("url.path", scope["path"].encode("utf-8", "replace").decode())
-            span.set_attribute("hummingbit.request_id", scope["state"]["request_id"])
             try:
                 await self._app(scope, receive, send_seen)
             finally:
+                span.set_attribute("hummingbit.request_id", scope["state"]["request_id"])
                 route = route_of(scope)
                 span.set_attribute("http.route", route)
                 span.update_name(f"{scope['method']} {route}")

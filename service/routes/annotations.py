@@ -39,7 +39,9 @@ async def _local(collection: CollectionOf) -> Collection:
 
 
 async def _who(request: Request) -> str:
-    name: str | None = request.app.state.keyring.name_of(given_key(request.headers))
+    name: str | None = request.app.state.keyring.name_of(
+        given_key(request.scope["state"]["headers"])
+    )
     return name or ANONYMOUS
 
 

@@ -31,7 +31,7 @@ class Submit:
     """Takes jobs for whoever makes the request; quotas are for each key."""
 
     def __init__(self, request: Request, jobs: JobsOf) -> None:
-        key = given_key(request.headers)
+        key = given_key(request.scope["state"]["headers"])
         self.jobs = jobs
         # The key itself is nowhere on disk.
         self._owner = "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -1,323 +1,247 @@
-"""Search and encode: what is asked of a collection and changes nothing."""
+"""The search of a collection, by one query.
+
+What most searches send is short and says no more than a text and how many hits it wants. They take
+the short way: :class:`ShortWay` stands ahead of FastAPI, which resolves what a function depends on
+anew for every request and takes longer for that than a search does. Every other request is answered
+by FastAPI's route. Both call :func:`search_response`.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Sequence
-from contextvars import copy_context
-from functools import partial
-from typing import Any
+import re
+from json import JSONDecoder
+from typing import Any, NoReturn, cast
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from common.errors import InputError
 from corpus.document import parse_vector
-from encoder.codes import Codes, code_to_hex
-from encoder.explanation import explain_text
 from index.backend import CollectionBackend
-from index.filters import Filter
-from index.rankings.protocol import HAMMING
-from index.records import Hybrid, Query, Rescore, SearchResult
-from index.slices import checkpoint
-from service.batching import Asked, Batcher
+from index.records import Query
+from index.search.options import Wanted
+from service.batching import Found
+from service.http.admission import Turns
 from service.http.field_errors import show
-from service.http.problems import invalid_field
-from service.http.roles import READ
-from service.http.routing import Handler, JSONRoute
-from service.routes.dependencies import LONG_READ, CollectionOf, Limits, encoder_name, render, stage
+from service.http.gateway import Service
+from service.http.json_parser import parse_json
+from service.http.problems import ProblemError, invalid_field
+from service.http.roles import READ, Role
+from service.http.routing import JSONRoute
+from service.routes.special_search import special_search
 from service.schemas.checks import (
     check_fingerprint,
     check_text,
-    checked_filter,
-    pointing_among,
     pointing_at,
+    problem_at,
 )
-from service.schemas.encoders import EncodeRequest, EncodeResponse
 from service.schemas.results import (
     JSONAnswer,
-    add_codes,
-    add_differing_bits,
     answer_to_json,
     search_answer,
+    send_json,
 )
 from service.schemas.search import (
-    BatchedSearch,
-    SearchBatch,
-    SearchBatchResponse,
+    FIELDS_OF_SEARCH,
+    OF_ONE_SEARCH,
+    SearchFields,
     SearchRequest,
     SearchResponse,
 )
 from service.settings import Settings
 
+PATH = "/v1/collections/{name}/search"
+_PATH = re.compile(r"/v1/collections/([^/]+)/search")
 # What is longer is read in a thread.
 LONG_VECTOR = 4096
-
-router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+# A longer body is parsed in slices.
+SHORT_BODY = 64 << 10
 # A search for more, or by a longer text, takes longer than others can be kept waiting.
 CHEAP_HITS = 200
 CHEAP_LENGTH = 10_000
-ENCODED_AT_ONCE = 64
+_JSON_TYPES = {b"application/json", b"application/json; charset=utf-8"}
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 
-class SearchRoute(JSONRoute):
-    """The route of :func:`post_search`, which it calls itself.
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
 
-    FastAPI solves what a function depends on anew for every request, which takes longer than a
-    search does.
+
+# An object comes as a tuple of its members, in which one that is named twice is twice.
+_MEMBERS = JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse)
+
+
+class ShortWay:
+    """Answers a search whose body is short and plain; passes every other request on."""
+
+    path = PATH
+    """The template of the address, as metrics and logs have it."""
+
+    def __init__(self, app: Service, others: ASGIApp) -> None:
+        """Stand ahead of `others`, which has all routes of `app`."""
+        self._app = app
+        self._others = others
+        self._turns: Turns = app.state.turns
+        self._depth: int = app.state.settings.max_json_depth
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a search, or pass the request on with all of its body."""
+        found = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" else None
+        state = scope["state"]
+        known = state["headers"].get(b"content-type") in _JSON_TYPES
+        if found is None or not known or state["role"] < Role.READ:
+            await self._others(scope, receive, send)
+            return
+        scope["route"], scope["app"], scope["path_params"] = self, self._app, {"name": found[1]}
+        try:
+            message = await receive()
+            body = _body_of(message, self._depth)
+            answer = None if body is None else await self._answer(state, found[1], body)
+        except Exception as error:  # noqa: BLE001 - it is answered as every other route's
+            await self._answer_error(scope, receive, send, error)
+            return
+        if body is None:
+            await self._others(scope, _again(message, receive), send)
+        elif answer is not None:
+            await send_json(send, answer)
+
+    async def _answer(self, state: dict[str, Any], name: str, body: SearchRequest) -> bytes | None:
+        """Wait for a turn and return the answer; None if somebody else has answered."""
+        turn = await self._turns.take()
+        try:
+            state["give_back_turn"] = turn.pass_on
+            if state.get("expired"):
+                return None
+            return await search_response(self._app, state, name, body)
+        finally:
+            turn.give_back()
+
+    async def _answer_error(
+        self, scope: Scope, receive: Receive, send: Send, error: Exception
+    ) -> None:
+        handlers = self._app.exception_handlers
+        kind = next(kind for kind in type(error).__mro__ if kind in handlers)
+        response = cast(Response, handlers[kind](Request(scope, receive), error))
+        await response(scope, receive, send)
+        if kind is Exception:
+            raise error  # for the server to log
+
+
+def _body_of(message: Message, depth: int) -> SearchRequest | None:
+    """Return what a body asks for; None unless it came whole, is short and has no mistake.
+
+    Objects and lists in it are nested in at most `depth` levels.
     """
+    raw = message.get("body", b"")
+    if message.get("more_body", False) or not 0 < len(raw) <= SHORT_BODY:
+        return None
+    try:
+        if raw.count(b"{") == 1:
+            members = _MEMBERS.decode(raw.decode())
+            fields = dict(members) if isinstance(members, tuple) else {}
+            if len(fields) != len(members):
+                return None
+        else:
+            fields = parse_json(raw, depth)
+        if not isinstance(fields, dict):
+            return None
+        # Each unknown field would be an error of its own.
+        few = len(fields) <= len(FIELDS_OF_SEARCH)
+        return SearchRequest.model_validate(fields) if few else None
+    except (ValueError, ProblemError):
+        return None
 
-    def handler(self) -> Handler:
-        """Return what answers a search."""
-        return _answer_search
+
+def _again(message: Message, receive: Receive) -> Receive:
+    """Return what receives `message` again, and then the rest."""
+    first = [message]
+
+    async def receive_again() -> Message:
+        return first.pop() if first else await receive()
+
+    return receive_again
 
 
-async def _answer_search(request: Request) -> Response:
-    if not await request.body():
-        raise invalid_field("is missing")
-    body: SearchRequest = await request.json()
-    state = request.app.state
-    collection: CollectionBackend = state.folder.collection(request.path_params["name"])
-    return await post_search(request, collection, body, state.settings)
+async def search_response(
+    app: Service, state: dict[str, Any], name: str, body: SearchRequest
+) -> bytes:
+    """Find the documents nearest to a text, a vector, a code or another document.
 
-
-async def post_search(
-    request: Request, collection: CollectionOf, body: SearchRequest, limits: Limits
-) -> Response:
-    """Find the documents nearest to a text, a vector, a code or another document."""
-    batcher: Batcher[bytes] = request.app.state.batcher
-    check_fingerprint(collection, body.encoder_fingerprint)
+    `state` is that of the request. The response is written as JSON.
+    """
+    settings: Settings = app.state.settings
+    collection: CollectionBackend
+    if body.radius is not None or body.encoder_fingerprint is not None:
+        collection = app.state.folder.collection(name)
+        check_fingerprint(collection, body.encoder_fingerprint)
+        check_radius(body.radius, collection)
     if body.vector is not None and len(body.vector) > LONG_VECTOR:
-        query = await run_in_threadpool(_query, collection, body, limits)
+        query = await run_in_threadpool(query_of, body, settings)
     else:
-        query = _query(collection, body, limits)
-    if body.is_plain and not _is_expensive(body):
-        asked = Asked(
-            collection, body.limit, body.radius, body.with_payload, body.ranking, body.with_text
-        )
-        with pointing_at():
-            answer = await batcher.search(asked, query)
-    else:
-        answer = await _search_in_lane(request, collection, body, query)
-    return JSONAnswer(answer)
+        query = query_of(body, settings)
+    long = body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
+    if long or not OF_ONE_SEARCH.isdisjoint(body.model_fields_set):
+        collection = app.state.folder.collection(name)
+        return await special_search(app, state, collection, body, query, is_long=long)
+    wanted = Wanted(
+        body.limit,
+        body.radius,
+        body.ranking,
+        with_payload=body.with_payload,
+        with_text=body.with_text,
+        with_cursor=False,
+    )
+    try:
+        answer: bytes = await app.state.batcher.search(name, wanted, query)
+    except InputError as error:
+        raise problem_at(error) from None
+    return answer
 
 
-router.add_api_route(
-    "/search",
-    post_search,
-    methods=["POST"],
-    response_model=SearchResponse,
-    openapi_extra=READ,
-    summary="Search",
-    route_class_override=SearchRoute,
-)
+@router.post("/search", response_model=SearchResponse, openapi_extra=READ, summary="Search")
+async def post_search(request: Request, name: str, body: SearchRequest) -> Response:
+    """Find the documents nearest to a text, a vector, a code or another document."""
+    return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
 
 
-def _is_expensive(body: SearchRequest) -> bool:
-    return body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-
-
-async def _search_in_lane(
-    request: Request, collection: CollectionBackend, body: SearchRequest, query: Query
-) -> bytes:
-    """Have a thread answer a search, among those that take as long."""
-    filter_, app, state = checked_filter(body.filter), request.app.state, request.scope["state"]
-    arguments = (request, collection, body, query, filter_)
-    if filter_ is not None and not collection.knows_filter(filter_):
-        async with app.filters.place(state):
-            work = partial(copy_context().run, _search_alone, *arguments)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(app.filter_threads, work)
-    if _is_expensive(body):
-        async with app.long_reads.place(state):
-            return await run_in_threadpool(_search_alone, *arguments)
-    return await run_in_threadpool(_search_alone, *arguments)
-
-
-def _search_alone(
-    request: Request,
-    collection: CollectionBackend,
-    body: SearchRequest,
-    query: Query,
-    filter_: Filter | None,
-) -> bytes:
-    """Answer a search that asks for more than those do that are searched in one batch."""
-    began = time.perf_counter()
-    with pointing_at(), stage(request, "search"):
-        result = collection.search(
-            [query],
-            body.limit,
-            body.radius,
-            ranking=body.ranking,
-            with_payload=body.with_payload,
-            with_text=body.with_text,
-            with_code=body.with_code or body.explain,
-            filter=filter_,
-            offset=body.offset,
-            cursor=body.cursor,
-            rerank=body.rerank,
-            hybrid=None if body.hybrid is None else Hybrid(body.hybrid.codes, body.hybrid.rrf),
-            rescore=None
-            if body.rescore is None
-            else Rescore(body.rescore.by, body.rescore.oversample),
-            highlight=body.highlight,
-        )
+def write_search(found: Found, place: int, *, most: int) -> bytes:
+    """Write the answer to one of the searches of a batch."""
+    collection, wanted, result, seconds = found
     answer = search_answer(
         collection,
         result,
-        0,
-        body.limit,
-        body.radius,
-        with_payload=body.with_payload,
-        with_text=body.with_text,
-        seconds=time.perf_counter() - began,
+        place,
+        wanted.k,
+        wanted.radius,
+        with_payload=wanted.with_payload,
+        with_text=wanted.with_text,
+        seconds=seconds,
     )
-    if body.with_cursor or body.cursor is not None:
-        answer["next_cursor"] = result.next_cursors[0]
-    if body.with_code:
-        add_codes(answer, result, 0)
-    if body.explain:
-        add_differing_bits(answer, result, 0)
-        if query.text is not None and collection.encoder is not None:
-            terms = explain_text(collection.encoder, query.text)
-            answer["query_terms"] = [one._asdict() for one in terms]
-    return answer_to_json(answer, request.app.state.settings.max_response_bytes)
+    return answer_to_json(answer, most)
 
 
-def write_search(
-    asked: Asked, result: SearchResult, place: int, seconds: float, *, most: int
-) -> bytes:
-    """Write the answer to one of the searches of a batch."""
-    return answer_to_json(
-        search_answer(
-            asked.collection,
-            result,
-            place,
-            asked.limit,
-            asked.radius,
-            with_payload=asked.with_payload,
-            with_text=asked.with_text,
-            seconds=seconds,
-        ),
-        most,
-    )
+def query_of(search: SearchFields, limits: Settings, *place: str | int) -> Query:
+    """Return what a search is by, which stands at `place` of the body.
 
-
-@router.post(
-    "/search/batch",
-    response_model=SearchBatchResponse,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
-    summary="Search many times",
-)
-def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
-    """Run several searches on one generation of the collection."""
-    check_fingerprint(collection, body.encoder_fingerprint)
-    # A limit beyond what any search may have is refused below, and pointed to.
-    largest = min(max(search.limit for search in body.searches), limits.max_limit)
-    hits = len(body.searches) * largest
-    if hits > limits.max_hits:
-        most = f"searches times the largest limit are at most {limits.max_hits:,}"
-        raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
-    results = _search(collection, body, limits)
-    return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
-
-
-@router.post(
-    "/encode",
-    response_model=EncodeResponse,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
-    summary="Encode",
-)
-def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
-    """Return the codes that the collection's encoder gives texts or vectors."""
-    encoder = encoder_name(collection)
-    if encoder is None:
-        message = "cannot be encoded: the collection has no encoder, its documents bring codes"
-        raise invalid_field(message, "inputs")
-    queries: list[Query] = []
-    for position, item in enumerate(body.inputs):
-        check_text(item.text, limits, "inputs", position)
-        with pointing_at("inputs", position):
-            vector = None if item.vector is None else parse_vector(item.vector)
-        queries.append(Query(text=item.text, vector=vector))
-    with pointing_among("inputs"):
-        codes = _encode(collection, queries)
-    hexadecimal = [code_to_hex(code) for code in codes]
-    return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
-
-
-def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
-    """Encode some at a time, between which others have their turn."""
-    codes = []
-    for start in range(0, len(queries), ENCODED_AT_ONCE):
-        checkpoint()
-        try:
-            codes.append(collection.encode_queries(queries[start : start + ENCODED_AT_ONCE]).codes)
-        except InputError as error:
-            place = None if error.position is None else start + error.position
-            raise InputError(error.field, error.reason, place) from None
-    return np.concatenate(codes)
-
-
-def _search(
-    collection: CollectionBackend, body: SearchBatch, limits: Settings
-) -> list[dict[str, Any]]:
-    """Answer the searches of the body.
-
-    One search of the collection, as far as the farthest of them goes, answers all of them as of
-    the same generation: a shorter list is the beginning of a longer one.
+    Raises:
+        ProblemError: pointing to what is wrong with it, or with its limit.
     """
-    began = time.perf_counter()
-    searches, filter_ = body.searches, checked_filter(body.filter)
-    queries = [
-        _query(collection, search, limits, "searches", position)
-        for position, search in enumerate(searches)
-    ]
-    radii = [search.radius for search in searches if search.radius is not None]
-    if body.ranking not in {None, HAMMING} and radii:
-        position = next(at for at, one in enumerate(searches) if one.radius is not None)
-        message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
-        raise invalid_field(message, "searches", position, "radius")
-    with pointing_among("searches"):
-        result = collection.search(
-            queries,
-            max(search.limit for search in searches),
-            max(radii) if len(radii) == len(searches) else None,
-            ranking=body.ranking or (HAMMING if radii else None),
-            with_payload=any(search.with_payload for search in searches),
-            with_text=any(search.with_text for search in searches),
-            filter=filter_,
-        )
-    seconds = time.perf_counter() - began
-    return [
-        search_answer(
-            collection,
-            result,
-            place,
-            search.limit,
-            search.radius,
-            with_payload=search.with_payload,
-            with_text=search.with_text,
-            seconds=seconds,
-        )
-        for place, search in enumerate(searches)
-    ]
-
-
-def _query(
-    collection: CollectionBackend, search: BatchedSearch, limits: Settings, *place: str | int
-) -> Query:
     if search.limit > limits.max_limit:
         message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"
         raise invalid_field(message, *place, "limit")
-    if search.radius is not None and search.radius > collection.n_bits:
-        message = f"is {show(search.radius)}; it must be from 0 to {collection.n_bits}"
+    text, vector = search.text, None
+    if text is not None and len(text) > limits.max_text_length:
+        check_text(text, limits, *place)
+    if search.vector is not None:
+        with pointing_at(*place):
+            vector = parse_vector(search.vector)
+    return Query(text, vector, search.code, search.id)
+
+
+def check_radius(radius: int | None, collection: CollectionBackend, *place: str | int) -> None:
+    """Raise a ProblemError unless codes of the collection can be as far apart as `radius`."""
+    if radius is not None and radius > collection.n_bits:
+        message = f"is {show(radius)}; it must be from 0 to {collection.n_bits}"
         raise invalid_field(message, *place, "radius")
-    check_text(search.text, limits, *place)
-    with pointing_at(*place):
-        vector = None if search.vector is None else parse_vector(search.vector)
-    return Query(text=search.text, vector=vector, code=search.code, id=search.id)

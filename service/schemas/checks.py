@@ -77,7 +77,7 @@ def pointing_at(*place: str | int) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise _problem_at(error, *place) from None
+        raise problem_at(error, *place) from None
 
 
 @contextmanager
@@ -90,10 +90,11 @@ def pointing_among(*place: str | int) -> Iterator[None]:
         yield
     except InputError as error:
         item = () if error.position is None else (*place, error.position)
-        raise _problem_at(error, *item) from None
+        raise problem_at(error, *item) from None
 
 
-def _problem_at(error: InputError, *item: str | int) -> ProblemError:
+def problem_at(error: InputError, *item: str | int) -> ProblemError:
+    """Return the problem of the item at `item` of the body, or of the body itself."""
     # An error may be about the item as a whole.
     field = () if error.field in {"query", "document"} else (error.field,)
     return invalid_field(error.reason, *item, *field)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
+from index.rankings.protocol import RANKINGS
 from service.http.field_errors import MAX_ERRORS
 
 
@@ -23,10 +24,14 @@ class _FirstError(FailFast):
 FIRST_ERROR = _FirstError()
 
 
-class RequestModel(BaseModel):
+class StrictModel(BaseModel):
     """What a request's body is made of: no unknown fields, no conversions, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class RequestModel(StrictModel):
+    """A strict model of which many unknown fields may be given."""
 
     @model_validator(mode="before")
     @classmethod
@@ -132,3 +137,7 @@ class Problem(ResponseModel):
     code: str
     request_id: str | None = None
     errors: list[ProblemField] = Field(default_factory=list)
+
+
+RankingUsed = Annotated[str, Field(json_schema_extra={"enum": [*RANKINGS]})]
+"""The name of a ranking, in a response."""

@@ -46,7 +46,6 @@ def search_answer(
     terms = result.queries.terms[place]
     answer: dict[str, Any] = {
         "hits": _write_hits(result, hits, with_payload=with_payload, with_text=with_text),
-        **({} if terms is None else terms._asdict()),
         "n_bits": collection.n_bits,
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
         "generation": result.generation,
@@ -55,6 +54,9 @@ def search_answer(
         "ties_cut": _ties_cut(found, len(hits), cut=result.ties_cut[place]),
         "took_ms": round(seconds * 1000, 3),
     }
+    if terms is not None:
+        answer["recognized_terms"] = terms.recognized_terms
+        answer["corrected"] = terms.corrected
     if result.reranked:
         answer["reranked"] = True
     if result.rescored_by is not None:
@@ -74,7 +76,7 @@ def _write_hits(
     if with_text:
         for one, hit in zip(written, hits, strict=True):
             one["text"] = hit.text
-    if any(hit.highlight is not None for hit in hits):
+    if result.highlighted:
         for one, hit in zip(written, hits, strict=True):
             one["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
     if result.reranked:
@@ -120,11 +122,26 @@ class JSONAnswer(Response):
         """Send the answer."""
         headers = self.raw_headers
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
-        body = memoryview(self.body)
-        for start in range(0, max(len(body), 1), SENT_AT_ONCE):
-            end = start + SENT_AT_ONCE
-            part = bytes(body[start:end])
-            await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
+        await _send_body(send, bytes(self.body))
+
+
+async def send_json(send: Send, body: bytes) -> None:
+    """Send an answer in JSON, as :class:`JSONAnswer` does."""
+    length = (b"content-length", b"%d" % len(body))
+    headers = [length, (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await _send_body(send, body)
+
+
+async def _send_body(send: Send, body: bytes) -> None:
+    if len(body) <= SENT_AT_ONCE:
+        await send({"type": "http.response.body", "body": body})
+        return
+    whole = memoryview(body)
+    for start in range(0, len(body), SENT_AT_ONCE):
+        end = start + SENT_AT_ONCE
+        part = bytes(whole[start:end])
+        await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
 
 
 def answer_to_json(answer: Mapping[str, Any], most: int) -> bytes:
@@ -133,6 +150,11 @@ def answer_to_json(answer: Mapping[str, Any], most: int) -> bytes:
     Raises:
         ProblemError: 422 if it has more than `most` bytes.
     """
+    hits = answer.get("hits")
+    if hits is not None and len(hits) <= ENTRIES_AT_ONCE and "documents" not in answer:
+        written = to_json(answer)
+        if len(written) <= most:
+            return written
     pieces, size = [], 0
     for piece in _pieces(answer):
         size += len(piece)

@@ -16,8 +16,10 @@ from service.schemas.common import (
     Fingerprint,
     Limit,
     Radius,
+    RankingUsed,
     RequestModel,
     ResponseModel,
+    StrictModel,
     Text,
     Vector,
 )
@@ -63,8 +65,8 @@ class RescoreOptions(RequestModel):
     )
 
 
-class BatchedSearch(RequestModel):
-    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+class SearchFields(StrictModel):
+    """What every search says."""
 
     text: Text = None
     vector: Vector = None
@@ -76,7 +78,11 @@ class BatchedSearch(RequestModel):
     with_text: bool = Field(False, description="Return the text of each hit; null if it has none.")
 
 
-class SearchRequest(BatchedSearch):
+class BatchedSearch(SearchFields, RequestModel):
+    """A search by exactly one of text, vector, code and the id of a document of the collection."""
+
+
+class SearchRequest(SearchFields):
     """A search by exactly one of text, vector, code and the id of a document of the collection."""
 
     ranking: RankingName = None
@@ -102,17 +108,12 @@ class SearchRequest(BatchedSearch):
 
     encoder_fingerprint: Fingerprint = None
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it asks for no more than a search of a batch can."""
-        return self.model_fields_set.isdisjoint(_OF_ONE_SEARCH)
 
-
-_OF_ONE_SEARCH = {
-    *SearchRequest.model_fields.keys()
-    - BatchedSearch.model_fields.keys()
-    - {"encoder_fingerprint", "ranking"}
-}
+FIELDS_OF_SEARCH = frozenset(SearchRequest.model_fields)
+OF_ONE_SEARCH = (
+    FIELDS_OF_SEARCH - SearchFields.model_fields.keys() - {"encoder_fingerprint", "ranking"}
+)
+"""What only a search that is answered by itself can say."""
 
 
 class SearchBatch(RequestModel):
@@ -189,7 +190,7 @@ class SearchResponse(ResponseModel):
     encoder: EncoderName | None
     generation: int
     engine: str
-    ranking: str
+    ranking: RankingUsed
     ties_cut: bool
     took_ms: float
     recognized_terms: int | None = None

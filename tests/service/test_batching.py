@@ -10,8 +10,9 @@ import pytest
 from common.errors import InputError
 from encoder.codes import code_to_hex
 from index.errors import UnknownDocument
-from index.records import Query, SearchResult
-from service.batching import MAX_BATCH, QUICK_LIMIT, Asked, Batcher
+from index.records import Query
+from index.search.options import Wanted
+from service.batching import MAX_BATCH, QUICK_LIMIT, Batcher, Found
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import Model, code_collection, code_documents
@@ -28,28 +29,32 @@ def test_searches_that_wait_are_answered_together_and_as_alone(tmp_path: Path) -
     queries = [code_to_hex(one) for one in clustered_codes(rng, 200, N_BITS)]
     sizes: list[int] = []
 
-    def write(asked: Asked, result: SearchResult, place: int, _: float) -> list[tuple[str, int]]:
-        sizes.append(len(result.hits))
-        return [(hit.id, hit.distance) for hit in result.hits[place]]
+    def write(found: Found, place: int) -> list[tuple[str, int]]:
+        sizes.append(len(found.result.hits))
+        return [(hit.id, hit.distance) for hit in found.result.hits[place]]
 
     async def ask_all() -> list[list[tuple[str, int]] | BaseException]:
-        batcher = Batcher(Metrics(), write)
-        near, far = Asked(collection, 7, 5, False), Asked(collection, 20, None, False)
+        batcher = Batcher({"c": collection}.__getitem__, Metrics(), write)
+        near, far = Wanted(7, 5, with_cursor=False), Wanted(20, with_cursor=False)
         searches = [
-            batcher.search(far if i % 3 else near, Query(code=c)) for i, c in enumerate(queries)
+            batcher.search("c", far if i % 3 else near, Query(code=c))
+            for i, c in enumerate(queries)
         ]
-        searches += [batcher.search(far, Query(code="zz")), batcher.search(far, Query(id="absent"))]
-        searches += [batcher.search(far, Query(id="d3"))]
+        others = [Query(code="zz"), Query(id="absent"), Query(id="d3")]
+        searches += [batcher.search("c", far, query) for query in others]
+        searches += [batcher.search("gone", far, Query(code=c)) for c in queries[:2]]
         try:
             return await asyncio.gather(*searches, return_exceptions=True)
         finally:
             batcher.close()
 
-    *found, bad, absent, by_id = asyncio.run(ask_all())
+    *found, bad, absent, by_id, gone, too = asyncio.run(ask_all())
     for place, (code, answer) in enumerate(zip(queries, found, strict=True)):
         assert answer == (model.search(code, 20) if place % 3 else model.search(code, 7, 5))
     assert isinstance(bad, InputError)
     assert isinstance(absent, UnknownDocument)
+    assert isinstance(gone, KeyError)
+    assert isinstance(too, KeyError)
     assert isinstance(by_id, list)
     assert by_id == model.search(documents[3].code or "", 20)
     assert 1 < max(sizes) <= MAX_BATCH
@@ -61,12 +66,14 @@ def test_who_has_gone_is_not_answered(tmp_path: Path) -> None:
     collection.upsert(code_documents(["00ff"]))
 
     async def ask_and_go() -> list[str]:
-        batcher = Batcher(Metrics(), lambda _, result, place, __: result.hits[place][0].id)
-        asked = Asked(collection, 1, None, False)
-        gone = asyncio.ensure_future(batcher.search(asked, Query(code="00ff")))
+        batcher = Batcher(
+            lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
+        )
+        wanted = Wanted(1, with_cursor=False)
+        gone = asyncio.ensure_future(batcher.search("c", wanted, Query(code="00ff")))
         await asyncio.sleep(0)
         gone.cancel()
-        answers = [await batcher.search(asked, Query(code="00ff")) for _ in range(5)]
+        answers = [await batcher.search("c", wanted, Query(code="00ff")) for _ in range(5)]
         with pytest.raises(asyncio.CancelledError):
             await gone
         batcher.close()
@@ -92,15 +99,15 @@ def test_quick_searches_are_made_on_the_event_loop(
     collection.upsert(code_documents(["00ff"]))
     threads: list[bool] = []
 
-    def write(_: Asked, result: SearchResult, place: int, __: float) -> str:
+    def write(found: Found, place: int) -> str:
         threads.append(threading.current_thread() is threading.main_thread())
-        return result.hits[place][0].id
+        return found.result.hits[place][0].id
 
     async def ask() -> list[str]:
-        batcher = Batcher(Metrics(), write)
-        asked = Asked(collection, limit, None, False)
+        batcher = Batcher(lambda _: collection, Metrics(), write)
+        wanted = Wanted(limit, with_cursor=False)
         try:
-            return [await batcher.search(asked, Query(code="00ff")) for _ in range(3)]
+            return [await batcher.search("c", wanted, Query(code="00ff")) for _ in range(3)]
         finally:
             batcher.close()
 

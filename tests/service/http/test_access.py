@@ -16,7 +16,7 @@ import uvicorn.protocols.http.httptools_impl as protocol
 from pydantic import SecretStr
 
 from service.app import create_app
-from service.http.keyring import revoke_key
+from service.http.keys import revoke_key
 from service.settings import Settings
 from tests.support.service import check_problem, client_of, make_data_folder, served
 
@@ -105,7 +105,7 @@ def test_the_ways_to_show_a_key(keyed: httpx.Client) -> None:
 
 
 def test_a_revoked_key_ends_at_once(tmp_path: Path) -> None:
-    from service.http.keyring import create_key  # noqa: PLC0415 - beside its opposite
+    from service.http.keys import create_key  # noqa: PLC0415 - beside its opposite
 
     key = create_key(tmp_path / "keys.json", "ci", "read")
     with served(tmp_path) as client:

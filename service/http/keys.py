@@ -1,4 +1,4 @@
-"""Keys: who holds one may read, write or do anything.
+"""The keys file: who holds a key may read, write or do anything.
 
 A key is 32 bytes from the system's source of randomness, so its plain SHA-256 cannot be turned back
 by guessing; the slow hashes with salt that passwords need would only make every request slow. The
@@ -9,8 +9,6 @@ brings are hashed at the start and held to the same length.
 from __future__ import annotations
 
 import hashlib
-import hmac
-import logging
 import os
 import secrets
 import stat
@@ -24,10 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.errors import HummingbitError
 from common.files import sync_folder
-from service.http.roles import Role
-from service.settings import Settings
-
-_log = logging.getLogger("hummingbit.service")
 
 PREFIX = "hb"
 MAX_FILE_BYTES = 1 << 20
@@ -96,7 +90,7 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
     created = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        stored = StoredKey(name=name, role=role, sha256=_hash(key), created=created)
+        stored = StoredKey(name=name, role=role, sha256=hash_of(key), created=created)
     except ValidationError:
         rule = "1 to 64 letters, digits, dots, dashes and underscores"
         raise KeysError(f"name is {name[:80]!a}; it must be {rule}") from None
@@ -118,91 +112,8 @@ def revoke_key(path: Path, name: str) -> None:
     _write(path, kept)
 
 
-class Keyring:
-    """The keys of a service: those of the settings, and those of the file as it is now."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Read the keys.
-
-        Raises:
-            KeysError: if the keys file cannot be read.
-        """
-        self._path = settings.keys_path
-        self._fixed = [
-            (bytes.fromhex(_hash(key.get_secret_value())), role, f"{role.label} key")
-            for key, role in (
-                (settings.read_key, Role.READ),
-                (settings.write_key, Role.WRITE),
-                (settings.admin_key, Role.ADMIN),
-            )
-            if key is not None
-        ]
-        self._seen = self._state_of_file()
-        self._of_file = self._read()
-        self._required = bool(self._fixed or self._of_file)
-
-    @property
-    def required(self) -> bool:
-        """Whether a key is asked for; once there has been one, revoking the last opens nothing."""
-        self._refresh()
-        return self._required
-
-    def role_of(self, key: str | None) -> Role:
-        """Return what the holder of `key` may do, NOBODY if it is unknown; all, without keys.
-
-        Every hash is compared, each in constant time, so the time tells nothing of the keys.
-        """
-        self._refresh()
-        if not self._required:
-            return Role.ADMIN
-        if key is None:
-            return Role.NOBODY
-        given = hashlib.sha256(key.encode("utf-8", "replace")).digest()
-        found = Role.NOBODY
-        for known, role, _ in (*self._fixed, *self._of_file):
-            if hmac.compare_digest(given, known):
-                found = max(found, role)
-        return found
-
-    def name_of(self, key: str | None) -> str | None:
-        """Return the name that `key` has in the keys file, or what it may do; None if unknown."""
-        given = hashlib.sha256((key or "").encode("utf-8", "replace")).digest()
-        names = [
-            name
-            for known, _, name in (*self._of_file, *self._fixed)
-            if hmac.compare_digest(given, known)
-        ]
-        return names[0] if names else None
-
-    def _refresh(self) -> None:
-        """Read the file again if it is another one by now; one that is damaged opens nothing."""
-        state = self._state_of_file()
-        if state == self._seen:
-            return
-        self._seen = state
-        try:
-            self._of_file = self._read()
-        except KeysError as error:
-            _log.error("%s; its keys are not accepted until it can be read", error)
-            self._of_file = []
-            self._required = True
-        self._required = self._required or bool(self._of_file)
-
-    def _read(self) -> list[tuple[bytes, Role, str]]:
-        return [
-            (bytes.fromhex(one.sha256), Role[one.role.upper()], one.name)
-            for one in read_keys(self._path)
-        ]
-
-    def _state_of_file(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_mode
-
-
-def _hash(key: str) -> str:
+def hash_of(key: str) -> str:
+    """Return what is kept of a key, in hexadecimal."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from hummingbit.cli import main
-from service.http.keyring import Keyring, KeysError, create_key, read_keys, revoke_key
+from service.http.admission import Keyring
+from service.http.keys import KeysError, create_key, read_keys, revoke_key
 from service.http.roles import Role
 from service.settings import Settings
 
@@ -32,7 +33,7 @@ def test_roles_of_keys(tmp_path: Path) -> None:
     keys = {role: create_key(path, role, role) for role in ("read", "write", "admin")}
     fixed = "f" * 32
     ring = Keyring(Settings(data_dir=tmp_path, write_key=SecretStr(fixed)))
-    assert ring.required
+    assert ring.is_required
     assert ring.role_of(keys["read"]) is Role.READ
     assert ring.role_of(keys["write"]) is ring.role_of(fixed) is Role.WRITE
     assert ring.role_of(keys["admin"]) is Role.ADMIN
@@ -43,14 +44,14 @@ def test_roles_of_keys(tmp_path: Path) -> None:
 def test_keys_come_and_go_while_the_service_runs(tmp_path: Path) -> None:
     ring = Keyring(Settings(data_dir=tmp_path))
     path = tmp_path / "keys.json"
-    assert not ring.required
+    assert not ring.is_required
     assert ring.role_of(None) is Role.ADMIN
     key = create_key(path, "first", "read")
     assert ring.role_of(key) is Role.READ
     assert ring.role_of(None) is Role.NOBODY
     revoke_key(path, "first")
     assert ring.role_of(key) is Role.NOBODY
-    assert ring.required, "revoking the last key must not open the service to everybody"
+    assert ring.is_required, "revoking the last key must not open the service to everybody"
     path.write_text("damaged")
     assert ring.role_of(key) is ring.role_of(None) is Role.NOBODY
     path.unlink()
@@ -127,7 +128,7 @@ def test_a_fifo_in_place_of_the_file_keeps_nobody_waiting(tmp_path: Path) -> Non
     path.unlink()
     os.mkfifo(path, 0o600)
     assert keyring.role_of(key) is Role.NOBODY
-    assert keyring.required
+    assert keyring.is_required
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

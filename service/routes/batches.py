@@ -1,0 +1,142 @@
+"""Many queries in one request: searches of one generation, and texts or vectors to encode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Response
+
+from common.errors import InputError
+from corpus.document import parse_vector
+from encoder.codes import Codes, code_to_hex
+from index.backend import CollectionBackend
+from index.rankings.protocol import HAMMING
+from index.records import Query
+from index.slices import checkpoint
+from service.http.problems import invalid_field
+from service.http.roles import READ
+from service.http.routing import JSONRoute
+from service.routes.dependencies import LONG_READ, CollectionOf, Limits, encoder_name, render
+from service.routes.search import check_radius, query_of
+from service.schemas.checks import (
+    check_fingerprint,
+    check_text,
+    checked_filter,
+    pointing_among,
+    pointing_at,
+)
+from service.schemas.encoders import EncodeRequest, EncodeResponse
+from service.schemas.results import JSONAnswer, answer_to_json, search_answer
+from service.schemas.search import SearchBatch, SearchBatchResponse
+from service.settings import Settings
+
+ENCODED_AT_ONCE = 64
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+
+@router.post(
+    "/search/batch",
+    response_model=SearchBatchResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Search many times",
+)
+def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
+    """Run several searches on one generation of the collection."""
+    check_fingerprint(collection, body.encoder_fingerprint)
+    # A limit beyond what any search may have is refused below, and pointed to.
+    largest = min(max(search.limit for search in body.searches), limits.max_limit)
+    hits = len(body.searches) * largest
+    if hits > limits.max_hits:
+        most = f"searches times the largest limit are at most {limits.max_hits:,}"
+        raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
+    results = _search(collection, body, limits)
+    return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
+
+
+@router.post(
+    "/encode",
+    response_model=EncodeResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Encode",
+)
+def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
+    """Return the codes that the collection's encoder gives texts or vectors."""
+    encoder = encoder_name(collection)
+    if encoder is None:
+        message = "cannot be encoded: the collection has no encoder, its documents bring codes"
+        raise invalid_field(message, "inputs")
+    queries: list[Query] = []
+    for position, item in enumerate(body.inputs):
+        check_text(item.text, limits, "inputs", position)
+        with pointing_at("inputs", position):
+            vector = None if item.vector is None else parse_vector(item.vector)
+        queries.append(Query(text=item.text, vector=vector))
+    with pointing_among("inputs"):
+        codes = _encode(collection, queries)
+    hexadecimal = [code_to_hex(code) for code in codes]
+    return render(EncodeResponse(codes=hexadecimal, n_bits=collection.n_bits, encoder=encoder))
+
+
+def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
+    """Encode some at a time, between which others have their turn."""
+    codes = []
+    for start in range(0, len(queries), ENCODED_AT_ONCE):
+        checkpoint()
+        try:
+            codes.append(collection.encode_queries(queries[start : start + ENCODED_AT_ONCE]).codes)
+        except InputError as error:
+            place = None if error.position is None else start + error.position
+            raise InputError(error.field, error.reason, place) from None
+    return np.concatenate(codes)
+
+
+def _search(
+    collection: CollectionBackend, body: SearchBatch, limits: Settings
+) -> list[dict[str, Any]]:
+    """Answer the searches of the body.
+
+    One search of the collection, as far as the farthest of them goes, answers all of them as of
+    the same generation: a shorter list is the beginning of a longer one.
+    """
+    began = time.perf_counter()
+    searches, filter_ = body.searches, checked_filter(body.filter)
+    queries = [
+        query_of(search, limits, "searches", position) for position, search in enumerate(searches)
+    ]
+    for position, search in enumerate(searches):
+        check_radius(search.radius, collection, "searches", position)
+    radii = [search.radius for search in searches if search.radius is not None]
+    if body.ranking not in {None, HAMMING} and radii:
+        position = next(at for at, one in enumerate(searches) if one.radius is not None)
+        message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
+        raise invalid_field(message, "searches", position, "radius")
+    with pointing_among("searches"):
+        result = collection.search(
+            queries,
+            max(search.limit for search in searches),
+            max(radii) if len(radii) == len(searches) else None,
+            ranking=body.ranking or (HAMMING if radii else None),
+            with_payload=any(search.with_payload for search in searches),
+            with_text=any(search.with_text for search in searches),
+            filter=filter_,
+        )
+    seconds = time.perf_counter() - began
+    return [
+        search_answer(
+            collection,
+            result,
+            place,
+            search.limit,
+            search.radius,
+            with_payload=search.with_payload,
+            with_text=search.with_text,
+            seconds=seconds,
+        )
+        for place, search in enumerate(searches)
+    ]

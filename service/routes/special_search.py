@@ -1,0 +1,98 @@
+"""Searches that ask for more than those can that are answered together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+
+from encoder.explanation import explain_text
+from index.backend import CollectionBackend
+from index.filters import Filter
+from index.records import Hybrid, Query, Rescore
+from service.schemas.checks import checked_filter, pointing_at
+from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
+from service.schemas.search import SearchRequest
+
+
+async def special_search(
+    app: FastAPI,
+    state: dict[str, Any],
+    collection: CollectionBackend,
+    body: SearchRequest,
+    query: Query,
+    *,
+    is_long: bool,
+) -> bytes:
+    """Have a thread answer a search, among those that take as long.
+
+    `state` is that of the request.
+    """
+    filter_ = checked_filter(body.filter)
+    arguments = (app, collection, body, query, filter_)
+    if filter_ is not None and not collection.knows_filter(filter_):
+        async with app.state.filters.place(state):
+            work = partial(copy_context().run, _search_alone, *arguments)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(app.state.filter_threads, work)
+    if is_long:
+        async with app.state.long_reads.place(state):
+            return await run_in_threadpool(_search_alone, *arguments)
+    return await run_in_threadpool(_search_alone, *arguments)
+
+
+def _search_alone(
+    app: FastAPI,
+    collection: CollectionBackend,
+    body: SearchRequest,
+    query: Query,
+    filter_: Filter | None,
+) -> bytes:
+    """Answer a search that asks for more than those do that are searched in one batch."""
+    began = time.perf_counter()
+    with pointing_at():
+        result = collection.search(
+            [query],
+            body.limit,
+            body.radius,
+            ranking=body.ranking,
+            with_payload=body.with_payload,
+            with_text=body.with_text,
+            with_code=body.with_code or body.explain,
+            filter=filter_,
+            offset=body.offset,
+            cursor=body.cursor,
+            rerank=body.rerank,
+            hybrid=None if body.hybrid is None else Hybrid(body.hybrid.codes, body.hybrid.rrf),
+            rescore=None
+            if body.rescore is None
+            else Rescore(body.rescore.by, body.rescore.oversample),
+            highlight=body.highlight,
+        )
+    seconds = time.perf_counter() - began
+    app.state.metrics.stages["search"].observe(seconds)
+    answer = search_answer(
+        collection,
+        result,
+        0,
+        body.limit,
+        body.radius,
+        with_payload=body.with_payload,
+        with_text=body.with_text,
+        seconds=seconds,
+    )
+    if body.with_cursor or body.cursor is not None:
+        answer["next_cursor"] = result.next_cursors[0]
+    if body.with_code:
+        add_codes(answer, result, 0)
+    if body.explain:
+        add_differing_bits(answer, result, 0)
+        if query.text is not None and collection.encoder is not None:
+            terms = explain_text(collection.encoder, query.text)
+            answer["query_terms"] = [one._asdict() for one in terms]
+    return answer_to_json(answer, app.state.settings.max_response_bytes)
