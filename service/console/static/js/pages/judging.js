@@ -19,13 +19,13 @@ function strength(kappa) {
 
 function Stats({ stats }) {
   const people = [
-    { title: "Who", class: "wide", show: (one) => one.who },
+    { title: "Who", class: "break", show: (one) => one.who },
     { title: "Labels", number: true, show: (one) => count(one.labels) },
     { title: "Judgements", number: true, show: (one) => count(one.judgements) },
   ];
   const pairs = [
-    { title: "Two judges", class: "wide", show: (one) => one.who.join(" and ") },
-    { title: "Both said", number: true, show: (one) => plural(one.items, one.on.replace(/s$/, "")) },
+    { title: "Two judges", class: "break", show: (one) => one.who.join(" and ") },
+    { title: "Both", number: true, show: (one) => count(one.items) },
     { title: "Agree", number: true, show: (one) => percent(one.observed, 0) },
     { title: "κ", number: true, show: (one) => html`${figure(one.kappa, 2)} <span class="sub">${strength(one.kappa)}</span>` },
   ];
