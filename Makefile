@@ -39,6 +39,10 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: clients
+clients: $(VENV)/.dev ## Write the asynchronous client from the synchronous one
+	$(BIN)/python -m tests.support.async_clients
+
 .PHONY: test
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup

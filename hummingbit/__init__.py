@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from encoder.encoder import Encoder
-    from hummingbit.async_client import AsyncClient
-    from hummingbit.calls import ServiceError
-    from hummingbit.client import Client
+    from hummingbit.clients.async_client import AsyncClient
+    from hummingbit.clients.client import Client
+    from hummingbit.clients.transport import ServiceError
     from hummingbit.embedded import Collection
     from hummingbit.encoders import load_encoder
     from hummingbit.hasher import SemanticHasher
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from index.records import Hit
 
 MODULES = {
-    "AsyncClient": "hummingbit.async_client",
-    "Client": "hummingbit.client",
+    "AsyncClient": "hummingbit.clients.async_client",
+    "Client": "hummingbit.clients.client",
     "Collection": "hummingbit.embedded",
     "Encoder": "encoder.encoder",
     "Hit": "index.records",
     "Hits": "hummingbit.hits",
     "SemanticHasher": "hummingbit.hasher",
-    "ServiceError": "hummingbit.calls",
+    "ServiceError": "hummingbit.clients.transport",
     "load_encoder": "hummingbit.encoders",
 }
 __all__ = [

@@ -18,9 +18,9 @@ from evaluation.reports.report import ReportError, parse_report
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.retrieval import Stored
 from evaluation.scores import evaluate_by_score
-from hummingbit.answers import Ranking, StoredDocument
-from hummingbit.calls import ServiceError
-from hummingbit.client import Client
+from hummingbit.clients.client import Client
+from hummingbit.clients.responses import Ranking, StoredDocument
+from hummingbit.clients.transport import ServiceError
 from index.labels import labels_of
 
 POLL_SECONDS = 0.2

@@ -10,9 +10,9 @@ import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
-from hummingbit import answers
-from hummingbit.answers import Ranking
-from hummingbit.calls import ServiceError
+from hummingbit.clients import responses
+from hummingbit.clients.responses import Ranking
+from hummingbit.clients.transport import ServiceError
 from index.annotations.records import (
     DocumentLabel,
     Judgement,
@@ -27,7 +27,7 @@ from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
 
 if TYPE_CHECKING:
-    from hummingbit.client import Client
+    from hummingbit.clients.client import Client
 
 # Documents may be large, and a page of them is one answer.
 PAGE = 200
@@ -54,7 +54,7 @@ def header_of(client: Client, name: str) -> Header:
     )
 
 
-def summary_of(client: Client, name: str) -> answers.CollectionSummary:
+def summary_of(client: Client, name: str) -> responses.CollectionSummary:
     """Return what a service says of a collection, or of what an alias means, without statistics.
 
     Raises:
@@ -161,7 +161,7 @@ def exported_record(document: Document, code: Codes) -> dict[str, Any]:
     return {**record_of(document), "code": code_to_hex(code)}
 
 
-def _stored(document: answers.StoredDocument) -> StoredDocument:
+def _stored(document: responses.StoredDocument) -> StoredDocument:
     vector = document["vector"]
     return StoredDocument(
         id=document["id"],

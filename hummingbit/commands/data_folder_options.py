@@ -15,7 +15,7 @@ from index.filters import Filter, filter_to_json
 from index.opening import ENGINES, Whereabouts
 
 if TYPE_CHECKING:
-    from hummingbit.client import Client
+    from hummingbit.clients.client import Client
 
 # What add_subparsers returns has no public name.
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -64,7 +64,7 @@ def service_at(args: argparse.Namespace) -> Client:
     Raises:
         ServiceError: if that is no address of http or https.
     """
-    from hummingbit.client import Client  # noqa: PLC0415 - who opens a folder needs none
+    from hummingbit.clients.client import Client  # noqa: PLC0415 - who opens a folder needs none
 
     return Client(args.url)
 

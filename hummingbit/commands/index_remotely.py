@@ -15,7 +15,7 @@ from index.errors import UnknownDocument
 from index.inputs import batches
 
 if TYPE_CHECKING:
-    from hummingbit.client import Client
+    from hummingbit.clients.client import Client
 
 GO_ON = "index add extends it, and goes on with a build that was interrupted"
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import get_args
 
-from hummingbit.answers import Job, JobState
+from hummingbit.clients.operation_responses import Job, JobState
 from hummingbit.commands.data_folder_options import service_at
 
 

@@ -12,7 +12,7 @@ from evaluation.labelling.exchange import QRELS, import_records, read_qrels, rea
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
-from hummingbit.client import Client
+from hummingbit.clients.client import Client
 from hummingbit.commands.data_folder_options import open_folder, service_at
 from hummingbit.transfer import annotations_of
 from index.annotations.records import (

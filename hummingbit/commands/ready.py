@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from hummingbit.calls import KEY_VARIABLE
-from hummingbit.client import Client
+from hummingbit.clients.client import Client
+from hummingbit.clients.transport import KEY_VARIABLE
 from hummingbit.commands.service_options import add_settings, read_settings
 from service.settings import Settings
 

@@ -157,8 +157,8 @@ def _search_remotely(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
-    if "recognized_terms" in found:
-        _tell(found["recognized_terms"], found["corrected"], hits=len(found["hits"]))
+    if (recognized := found.get("recognized_terms")) is not None:
+        _tell(recognized, found["corrected"], hits=len(found["hits"]))
     for hit in found["hits"]:
         _print_hit(_as_hit(hit), found.get("rescored_by") or found["ranking"])
     return 0

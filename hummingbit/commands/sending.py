@@ -18,7 +18,7 @@ from index.bulk.ingest import IngestReport
 from index.inputs import batches
 
 if TYPE_CHECKING:
-    from hummingbit.client import Client
+    from hummingbit.clients.client import Client
 
 # A request holds so many documents, or about so many bytes if that is less.
 BATCH = 1000
@@ -74,7 +74,7 @@ def send(
 
 
 def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    from hummingbit.document_calls import lines_of  # noqa: PLC0415 - only a service needs it
+    from hummingbit.clients.document_calls import lines_of  # noqa: PLC0415 - only a service needs it
 
     for batch in batches(records, BATCH):
         part: list[dict[str, Any]] = []

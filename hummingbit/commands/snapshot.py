@@ -22,7 +22,7 @@ from index.data_folder import DataFolder
 from index.snapshots.snapshots import Snapshot
 
 if TYPE_CHECKING:
-    from hummingbit.client import Client
+    from hummingbit.clients.client import Client
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

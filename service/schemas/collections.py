@@ -7,7 +7,7 @@ from pydantic import Field
 from index.engines.choice import ENGINES
 from index.rankings.protocol import RANKINGS
 from index.schema import AUTO
-from service.schemas.common import EncoderName, RequestModel, ResponseModel
+from service.schemas.common import EncoderName, RankingUsed, RequestModel, ResponseModel
 
 
 class CreateCollection(RequestModel):
@@ -49,7 +49,7 @@ class CollectionSummary(ResponseModel):
     n_bits: int
     encoder: EncoderName | None
     engine_setting: str
-    ranking: str
+    ranking: RankingUsed
     documents: int
     generation: int
 

@@ -49,7 +49,7 @@ class EncoderSummary(ResponseModel):
     name: str
     fingerprint: str
     n_bits: int
-    kind: str
+    kind: str = Field(json_schema_extra={"enum": ["text", "vector"]})
     dimension: int | None
     trained_on: Any
 

@@ -1,4 +1,7 @@
-"""The methods of :class:`hummingbit.operations.Operations`, to be awaited."""
+"""Aliases, snapshots and jobs, to be awaited.
+
+Made from :mod:`hummingbit.clients.operations` by ``make clients``; edit that instead.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from hummingbit import answers, calls, operation_calls
-from hummingbit.answers import JobState
-from hummingbit.calls import Call
-from hummingbit.download import SnapshotFile
+from hummingbit.clients import operation_calls, operation_responses, transport
+from hummingbit.clients.download import SnapshotFile
+from hummingbit.clients.operation_responses import JobState
+from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")
 
@@ -29,8 +32,8 @@ class AsyncOperations(ABC):
 
     async def aliases(self) -> dict[str, str]:
         """See :meth:`hummingbit.Client.aliases`."""
-        found = (await self._call(operation_calls.aliases()))["aliases"]
-        return {one["alias"]: one["collection"] for one in found}
+        found = await self._call(operation_calls.aliases())
+        return {one["alias"]: one["collection"] for one in found["aliases"]}
 
     async def set_alias(self, alias: str, collection: str) -> None:
         """See :meth:`hummingbit.Client.set_alias`."""
@@ -40,7 +43,9 @@ class AsyncOperations(ABC):
         """See :meth:`hummingbit.Client.remove_alias`."""
         await self.change_aliases([{"remove": {"alias": alias}}])
 
-    async def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> answers.Aliases:
+    async def change_aliases(
+        self, actions: Sequence[Mapping[str, Any]]
+    ) -> operation_responses.Aliases:
         """See :meth:`hummingbit.Client.change_aliases`."""
         return await self._call(operation_calls.change_aliases(actions))
 
@@ -52,97 +57,102 @@ class AsyncOperations(ABC):
         alias: str | None = None,
         *,
         engine: str | None = None,
-    ) -> answers.Job:
+    ) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.reindex`."""
         return await self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
-    async def verify(self, name: str) -> answers.Verification:
+    async def verify(self, name: str) -> operation_responses.Verification:
         """See :meth:`hummingbit.Client.verify`."""
         return await self._call(operation_calls.verify(name))
 
-    async def verify_job(self, name: str) -> answers.Job:
+    async def verify_job(self, name: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.verify_job`."""
         return await self._call(operation_calls.verify_job(name))
 
-    async def compact(self, name: str) -> answers.Compaction:
+    async def compact(self, name: str) -> operation_responses.Compaction:
         """See :meth:`hummingbit.Client.compact`."""
         return await self._call(operation_calls.compact(name))
 
-    async def compact_job(self, name: str) -> answers.Job:
+    async def compact_job(self, name: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.compact_job`."""
         return await self._call(operation_calls.compact_job(name))
 
-    async def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
+    async def snapshots(self, collection: str | None = None) -> list[operation_responses.Snapshot]:
         """See :meth:`hummingbit.Client.snapshots`."""
-        return (await self._call(operation_calls.snapshots(collection)))["snapshots"]
+        found = await self._call(operation_calls.snapshots(collection))
+        return found["snapshots"]
 
-    async def snapshot(self, snapshot_id: str) -> answers.Snapshot:
+    async def snapshot(self, snapshot_id: str) -> operation_responses.Snapshot:
         """See :meth:`hummingbit.Client.snapshot`."""
         return await self._call(operation_calls.snapshot(snapshot_id))
 
-    async def create_snapshot(self, name: str) -> answers.Snapshot:
+    async def create_snapshot(self, name: str) -> operation_responses.Snapshot:
         """See :meth:`hummingbit.Client.create_snapshot`."""
         return await self._call(operation_calls.create_snapshot(name))
 
-    async def snapshot_job(self, name: str) -> answers.Job:
+    async def snapshot_job(self, name: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.snapshot_job`."""
         return await self._call(operation_calls.snapshot_job(name))
 
-    async def download_snapshot(self, snapshot_id: str, path: Path | str) -> answers.Snapshot:
+    async def download_snapshot(
+        self, snapshot_id: str, path: Path | str
+    ) -> operation_responses.Snapshot:
         """See :meth:`hummingbit.Client.download_snapshot`."""
         snapshot = await self.snapshot(snapshot_id)
         file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
         try:
-            stream = self._http.stream("GET", file.address)
-            async with stream as response:
+            # Two blocks: the other client awaits only the first.
+            async with self._http.stream("GET", file.address) as response:
                 with file.writing(response) as take:
                     if not response.is_success:
                         await response.aread()
-                        raise calls.error_of(file.url, response)
+                        raise transport.error_of(file.url, response)
                     async for chunk in response.aiter_bytes():
                         take(chunk)
         except httpx.HTTPError as error:
-            raise calls.error_of(file.url, error) from error
+            raise transport.error_of(file.url, error) from error
         return snapshot
 
-    async def upload_snapshot(self, path: Path | str) -> answers.Snapshot:
+    async def upload_snapshot(self, path: Path | str) -> operation_responses.Snapshot:
         """See :meth:`hummingbit.Client.upload_snapshot`."""
         call = await asyncio.to_thread(operation_calls.upload_snapshot, Path(path), {})
-        found: answers.Snapshot = await self._call(call)
+        found: operation_responses.Snapshot = await self._call(call)
         return found
 
-    async def upload_snapshot_job(self, path: Path | str) -> answers.Job:
+    async def upload_snapshot_job(self, path: Path | str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.upload_snapshot_job`."""
-        headers = operation_calls.IN_BACKGROUND
-        call = await asyncio.to_thread(operation_calls.upload_snapshot, Path(path), headers)
-        job: answers.Job = await self._call(call)
+        call = await asyncio.to_thread(
+            operation_calls.upload_snapshot, Path(path), operation_calls.IN_BACKGROUND
+        )
+        job: operation_responses.Job = await self._call(call)
         return job
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """See :meth:`hummingbit.Client.delete_snapshot`."""
         await self._call(operation_calls.delete_snapshot(snapshot_id))
 
-    async def restore_snapshot(self, snapshot_id: str, collection: str) -> answers.Job:
+    async def restore_snapshot(self, snapshot_id: str, collection: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.restore_snapshot`."""
         return await self._call(operation_calls.restore_snapshot(snapshot_id, collection))
 
     async def jobs(
         self, *, limit: int | None = None, state: JobState | None = None
-    ) -> list[answers.Job]:
+    ) -> list[operation_responses.Job]:
         """See :meth:`hummingbit.Client.jobs`."""
-        return (await self._call(operation_calls.jobs(limit, state)))["jobs"]
+        found = await self._call(operation_calls.jobs(limit, state))
+        return found["jobs"]
 
-    async def job(self, job_id: str) -> answers.Job:
+    async def job(self, job_id: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.job`."""
         return await self._call(operation_calls.job(job_id))
 
-    async def cancel_job(self, job_id: str) -> answers.Job:
+    async def cancel_job(self, job_id: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.cancel_job`."""
         return await self._call(operation_calls.cancel_job(job_id))
 
     async def wait_for(
-        self, job: answers.Job | str, *, timeout: float | None = None
-    ) -> answers.Job:
+        self, job: operation_responses.Job | str, *, timeout: float | None = None
+    ) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.wait_for`."""
         id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
         end = time.monotonic() + (float("inf") if timeout is None else timeout)

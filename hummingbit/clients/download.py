@@ -11,9 +11,9 @@ from pathlib import Path
 
 import httpx
 
-from hummingbit import answers
-from hummingbit.calls import ServiceError
-from hummingbit.operation_calls import snapshot_path
+from hummingbit.clients import operation_responses
+from hummingbit.clients.operation_calls import snapshot_path
+from hummingbit.clients.transport import ServiceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class SnapshotFile:
     """The snapshot of the service at `url` that becomes the file at `path`."""
 
     url: str
-    snapshot: answers.Snapshot
+    snapshot: operation_responses.Snapshot
     path: Path
 
     @property

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from hummingbit import answers, calls, operation_calls
-from hummingbit.answers import JobState
-from hummingbit.calls import Call
-from hummingbit.download import SnapshotFile
+from hummingbit.clients import operation_calls, operation_responses, transport
+from hummingbit.clients.download import SnapshotFile
+from hummingbit.clients.operation_responses import JobState
+from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")
 
@@ -28,8 +28,8 @@ class Operations(ABC):
 
     def aliases(self) -> dict[str, str]:
         """Return which collection each alias means."""
-        found = self._call(operation_calls.aliases())["aliases"]
-        return {one["alias"]: one["collection"] for one in found}
+        found = self._call(operation_calls.aliases())
+        return {one["alias"]: one["collection"] for one in found["aliases"]}
 
     def set_alias(self, alias: str, collection: str) -> None:
         """Let an alias mean a collection, whatever it meant before."""
@@ -39,7 +39,7 @@ class Operations(ABC):
         """Forget an alias."""
         self.change_aliases([{"remove": {"alias": alias}}])
 
-    def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> answers.Aliases:
+    def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> operation_responses.Aliases:
         """Take all actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step, or none."""
         return self._call(operation_calls.change_aliases(actions))
 
@@ -51,46 +51,47 @@ class Operations(ABC):
         alias: str | None = None,
         *,
         engine: str | None = None,
-    ) -> answers.Job:
+    ) -> operation_responses.Job:
         """Begin to encode a collection again into another, which the alias then means.
 
         The other is searched by `engine`, or else by what the first was made with.
         """
         return self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
-    def verify(self, name: str) -> answers.Verification:
+    def verify(self, name: str) -> operation_responses.Verification:
         """Check every document, code and checksum; see :meth:`verify_job` for large ones."""
         return self._call(operation_calls.verify(name))
 
-    def verify_job(self, name: str) -> answers.Job:
+    def verify_job(self, name: str) -> operation_responses.Job:
         """Begin to check a collection; the job's result is what :meth:`verify` returns."""
         return self._call(operation_calls.verify_job(name))
 
-    def compact(self, name: str) -> answers.Compaction:
+    def compact(self, name: str) -> operation_responses.Compaction:
         """Give back the room of what was deleted; see :meth:`compact_job` for large ones."""
         return self._call(operation_calls.compact(name))
 
-    def compact_job(self, name: str) -> answers.Job:
+    def compact_job(self, name: str) -> operation_responses.Job:
         """Begin to compact a collection; the job's result is what :meth:`compact` returns."""
         return self._call(operation_calls.compact_job(name))
 
-    def snapshots(self, collection: str | None = None) -> list[answers.Snapshot]:
+    def snapshots(self, collection: str | None = None) -> list[operation_responses.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""
-        return self._call(operation_calls.snapshots(collection))["snapshots"]
+        found = self._call(operation_calls.snapshots(collection))
+        return found["snapshots"]
 
-    def snapshot(self, snapshot_id: str) -> answers.Snapshot:
+    def snapshot(self, snapshot_id: str) -> operation_responses.Snapshot:
         """Tell what a snapshot holds."""
         return self._call(operation_calls.snapshot(snapshot_id))
 
-    def create_snapshot(self, name: str) -> answers.Snapshot:
+    def create_snapshot(self, name: str) -> operation_responses.Snapshot:
         """Make a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
         return self._call(operation_calls.create_snapshot(name))
 
-    def snapshot_job(self, name: str) -> answers.Job:
+    def snapshot_job(self, name: str) -> operation_responses.Job:
         """Begin to make a snapshot; the job's result is what :meth:`create_snapshot` returns."""
         return self._call(operation_calls.snapshot_job(name))
 
-    def download_snapshot(self, snapshot_id: str, path: Path | str) -> answers.Snapshot:
+    def download_snapshot(self, snapshot_id: str, path: Path | str) -> operation_responses.Snapshot:
         """Write a snapshot to a file, which is there once it is whole and has its sha256.
 
         Raises:
@@ -99,56 +100,64 @@ class Operations(ABC):
         snapshot = self.snapshot(snapshot_id)
         file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
         try:
-            with self._http.stream("GET", file.address) as response, file.writing(response) as take:
-                if not response.is_success:
-                    response.read()
-                    raise calls.error_of(file.url, response)
-                for chunk in response.iter_bytes():
-                    take(chunk)
+            # Two blocks: the other client awaits only the first.
+            with self._http.stream("GET", file.address) as response:  # noqa: SIM117
+                with file.writing(response) as take:
+                    if not response.is_success:
+                        response.read()
+                        raise transport.error_of(file.url, response)
+                    for chunk in response.iter_bytes():
+                        take(chunk)
         except httpx.HTTPError as error:
-            raise calls.error_of(file.url, error) from error
+            raise transport.error_of(file.url, error) from error
         return snapshot
 
-    def upload_snapshot(self, path: Path | str) -> answers.Snapshot:
+    def upload_snapshot(self, path: Path | str) -> operation_responses.Snapshot:
         """Give a service the file of a snapshot; see :meth:`upload_snapshot_job` for large ones.
 
         Raises:
             OSError: if it cannot be read.
         """
-        found: answers.Snapshot = self._call(operation_calls.upload_snapshot(Path(path), {}))
+        call = operation_calls.upload_snapshot(Path(path), {})
+        found: operation_responses.Snapshot = self._call(call)
         return found
 
-    def upload_snapshot_job(self, path: Path | str) -> answers.Job:
+    def upload_snapshot_job(self, path: Path | str) -> operation_responses.Job:
         """Do so, and let it be checked in the background; the result is the snapshot.
 
         Raises:
             OSError: if it cannot be read.
         """
         call = operation_calls.upload_snapshot(Path(path), operation_calls.IN_BACKGROUND)
-        job: answers.Job = self._call(call)
+        job: operation_responses.Job = self._call(call)
         return job
 
     def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""
         self._call(operation_calls.delete_snapshot(snapshot_id))
 
-    def restore_snapshot(self, snapshot_id: str, collection: str) -> answers.Job:
+    def restore_snapshot(self, snapshot_id: str, collection: str) -> operation_responses.Job:
         """Begin to make a collection of a snapshot."""
         return self._call(operation_calls.restore_snapshot(snapshot_id, collection))
 
-    def jobs(self, *, limit: int | None = None, state: JobState | None = None) -> list[answers.Job]:
+    def jobs(
+        self, *, limit: int | None = None, state: JobState | None = None
+    ) -> list[operation_responses.Job]:
         """List the last jobs, the newest first."""
-        return self._call(operation_calls.jobs(limit, state))["jobs"]
+        found = self._call(operation_calls.jobs(limit, state))
+        return found["jobs"]
 
-    def job(self, job_id: str) -> answers.Job:
+    def job(self, job_id: str) -> operation_responses.Job:
         """Tell how far a job is."""
         return self._call(operation_calls.job(job_id))
 
-    def cancel_job(self, job_id: str) -> answers.Job:
+    def cancel_job(self, job_id: str) -> operation_responses.Job:
         """Stop a job that waits or runs."""
         return self._call(operation_calls.cancel_job(job_id))
 
-    def wait_for(self, job: answers.Job | str, *, timeout: float | None = None) -> answers.Job:
+    def wait_for(
+        self, job: operation_responses.Job | str, *, timeout: float | None = None
+    ) -> operation_responses.Job:
         """Wait until a job is done and return it.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What is sent to a service about labels and retraining; see :mod:`hummingbit.calls`."""
+"""What is sent to a service about labels and retraining; see :mod:`hummingbit.clients.calls`."""
 
 from __future__ import annotations
 
@@ -6,71 +6,71 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from hummingbit import answers, label_answers
-from hummingbit.calls import Call, collection_path, given
+from hummingbit.clients import label_responses, operation_responses
+from hummingbit.clients.transport import Call, collection_path, given
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def labels(name: str, **query: Any) -> Call[label_answers.LabelPage]:
+def labels(name: str, **query: Any) -> Call[label_responses.LabelPage]:
     """List a page of labels."""
     return Call("GET", _path(name, "labels", **query))
 
 
 def set_labels(
     name: str, labels: Sequence[Mapping[str, Any]]
-) -> Call[label_answers.AnnotationsWritten]:
+) -> Call[label_responses.AnnotationsWritten]:
     """Set labels, or take them back."""
     return Call("PUT", _path(name, "labels"), {"labels": [dict(one) for one in labels]})
 
 
-def suggest_labels(name: str, **query: Any) -> Call[label_answers.SuggestedLabels]:
+def suggest_labels(name: str, **query: Any) -> Call[label_responses.SuggestedLabels]:
     """Suggest documents to label."""
     return Call("GET", _path(name, "labels/suggest", **query))
 
 
-def label_stats(name: str, label_field: str | None) -> Call[label_answers.LabelStats]:
+def label_stats(name: str, label_field: str | None) -> Call[label_responses.LabelStats]:
     """Count labels and measure agreement."""
     return Call("GET", _path(name, "labels/stats", label_field=label_field))
 
 
-def judgements(name: str, **query: Any) -> Call[label_answers.JudgementPage]:
+def judgements(name: str, **query: Any) -> Call[label_responses.JudgementPage]:
     """List a page of judgements."""
     return Call("GET", _path(name, "judgements", **query))
 
 
 def set_judgements(
     name: str, judgements: Sequence[Mapping[str, Any]]
-) -> Call[label_answers.AnnotationsWritten]:
+) -> Call[label_responses.AnnotationsWritten]:
     """Set judgements, or take them back."""
     body = {"judgements": [dict(one) for one in judgements]}
     return Call("PUT", _path(name, "judgements"), body)
 
 
-def judgement_pool(name: str, query: str, **options: Any) -> Call[label_answers.JudgementPool]:
+def judgement_pool(name: str, query: str, **options: Any) -> Call[label_responses.JudgementPool]:
     """Pool answers to judge."""
     return Call("GET", _path(name, "judgements/pool", query=query, **options))
 
 
 def import_labels(
     name: str, content: bytes, form: str, who: str | None
-) -> Call[label_answers.Imported]:
+) -> Call[label_responses.Imported]:
     """Read labels and judgements, JSON lines or qrels."""
     path = _path(name, "labels/import", format=form, who=who)
     return Call("POST", path, content=content, headers=JSON_LINES)
 
 
-def retrain(name: str, options: Mapping[str, Any]) -> Call[answers.Job]:
+def retrain(name: str, options: Mapping[str, Any]) -> Call[operation_responses.Job]:
     """Begin to make a better encoder of the labels."""
     return Call("POST", _path(name, "retrain"), given(**options), repeatable=False)
 
 
-def confirm(job: str) -> Call[answers.Job]:
+def confirm(job: str) -> Call[operation_responses.Job]:
     """Let the encoder that a retraining made take over."""
     return Call("POST", f"/v1/jobs/{quote(job, safe='')}/confirm")
 
 
-def take_back(job: str) -> Call[answers.Alias]:
+def take_back(job: str) -> Call[operation_responses.Alias]:
     """Let an alias mean the old collection again."""
     return Call("POST", f"/v1/jobs/{quote(job, safe='')}/take-back", repeatable=False)
 

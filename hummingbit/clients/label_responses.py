@@ -1,4 +1,4 @@
-"""What a service answers about labels and judgements; see :mod:`hummingbit.answers`."""
+"""What a service answers about labels and judgements; see :mod:`hummingbit.clients.responses`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to a service about aliases, snapshots and jobs; see :mod:`hummingbit.calls`."""
+"""The calls about aliases, snapshots and jobs; see :mod:`hummingbit.clients.calls`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from hummingbit import answers
-from hummingbit.calls import Call, ServiceError, collection_path, given
-from hummingbit.file_chunks import sha256_of
+from hummingbit.clients import operation_responses
+from hummingbit.clients.file_chunks import sha256_of
+from hummingbit.clients.transport import Call, ServiceError, collection_path, given
 
 IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05
 LONGEST_POLL = 2.0
 
 
-def aliases() -> Call[answers.Aliases]:
+def aliases() -> Call[operation_responses.Aliases]:
     """List the aliases."""
     return Call("GET", "/v1/aliases")
 
 
-def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[answers.Aliases]:
+def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[operation_responses.Aliases]:
     """Take all actions or none; to remove a second time is an error."""
     repeatable = all("remove" not in action for action in actions)
     body = {"actions": [dict(action) for action in actions]}
@@ -30,48 +30,48 @@ def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[answers.Aliases
 
 def reindex(
     name: str, encoder: str, into: str, alias: str | None, engine: str | None
-) -> Call[answers.Job]:
+) -> Call[operation_responses.Job]:
     """Encode a collection again into another one."""
     body = given(encoder=encoder, into=into, alias=alias, engine=engine)
     return Call("POST", f"{collection_path(name)}/reindex", body, repeatable=False)
 
 
-def verify(name: str) -> Call[answers.Verification]:
+def verify(name: str) -> Call[operation_responses.Verification]:
     """Check a collection, and wait for it."""
     return Call("POST", f"{collection_path(name)}/verify")
 
 
-def verify_job(name: str) -> Call[answers.Job]:
+def verify_job(name: str) -> Call[operation_responses.Job]:
     """Check a collection in the background."""
     return Call("POST", f"{collection_path(name)}/verify", headers=IN_BACKGROUND, repeatable=False)
 
 
-def compact(name: str) -> Call[answers.Compaction]:
+def compact(name: str) -> Call[operation_responses.Compaction]:
     """Compact a collection, and wait for it."""
     return Call("POST", f"{collection_path(name)}/compact")
 
 
-def compact_job(name: str) -> Call[answers.Job]:
+def compact_job(name: str) -> Call[operation_responses.Job]:
     """Compact a collection in the background."""
     return Call("POST", f"{collection_path(name)}/compact", headers=IN_BACKGROUND, repeatable=False)
 
 
-def snapshots(collection: str | None) -> Call[answers.Snapshots]:
+def snapshots(collection: str | None) -> Call[operation_responses.Snapshots]:
     """List snapshots."""
     return Call("GET", f"/v1/snapshots{_query(collection=collection)}")
 
 
-def snapshot(snapshot_id: str) -> Call[answers.Snapshot]:
+def snapshot(snapshot_id: str) -> Call[operation_responses.Snapshot]:
     """Describe a snapshot."""
     return Call("GET", snapshot_path(snapshot_id))
 
 
-def create_snapshot(name: str) -> Call[answers.Snapshot]:
+def create_snapshot(name: str) -> Call[operation_responses.Snapshot]:
     """Make a snapshot, and wait for it."""
     return Call("POST", f"{collection_path(name)}/snapshots", repeatable=False)
 
 
-def snapshot_job(name: str) -> Call[answers.Job]:
+def snapshot_job(name: str) -> Call[operation_responses.Job]:
     """Make a snapshot in the background."""
     path = f"{collection_path(name)}/snapshots"
     return Call("POST", path, headers=IN_BACKGROUND, repeatable=False)
@@ -94,28 +94,30 @@ def delete_snapshot(snapshot_id: str) -> Call[None]:
     return Call("DELETE", snapshot_path(snapshot_id))
 
 
-def restore_snapshot(snapshot_id: str, collection: str) -> Call[answers.Job]:
+def restore_snapshot(snapshot_id: str, collection: str) -> Call[operation_responses.Job]:
     """Make a collection of a snapshot."""
     path = f"{snapshot_path(snapshot_id)}/restore"
     return Call("POST", path, {"collection": collection}, repeatable=False)
 
 
-def jobs(limit: int | None, state: answers.JobState | None) -> Call[answers.Jobs]:
+def jobs(
+    limit: int | None, state: operation_responses.JobState | None
+) -> Call[operation_responses.Jobs]:
     """List jobs."""
     return Call("GET", f"/v1/jobs{_query(limit=limit, state=state)}")
 
 
-def job(job_id: str) -> Call[answers.Job]:
+def job(job_id: str) -> Call[operation_responses.Job]:
     """Describe a job."""
     return Call("GET", _job_path(job_id))
 
 
-def cancel_job(job_id: str) -> Call[answers.Job]:
+def cancel_job(job_id: str) -> Call[operation_responses.Job]:
     """Stop a job; a second time it may be finished already."""
     return Call("POST", f"{_job_path(job_id)}/cancel", repeatable=False)
 
 
-def finished(url: str, found: answers.Job) -> bool:
+def finished(url: str, found: operation_responses.Job) -> bool:
     """Tell whether a job is done.
 
     Raises:

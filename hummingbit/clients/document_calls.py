@@ -1,4 +1,4 @@
-"""What is sent to a service about many documents at a time; see :mod:`hummingbit.calls`."""
+"""The calls about many documents at a time; see :mod:`hummingbit.clients.calls`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from hummingbit import answers
-from hummingbit.calls import Call, collection_path, given, plain
+from hummingbit.clients import operation_responses, responses
+from hummingbit.clients.transport import Call, collection_path, given, plain
 
 NDJSON = "application/x-ndjson"
 
 
 def scroll(
     name: str, limit: int | None, cursor: str | None, filter_: Mapping[str, Any] | None
-) -> Call[answers.DocumentPage]:
+) -> Call[responses.DocumentPage]:
     """Ask for a page of documents."""
     body = given(limit=limit, cursor=cursor, filter=filter_)
     return Call("POST", f"{collection_path(name)}/documents:scroll", body)
 
 
-def get_many(name: str, ids: Sequence[str]) -> Call[answers.FoundDocuments]:
+def get_many(name: str, ids: Sequence[str]) -> Call[responses.FoundDocuments]:
     """Get documents by their ids."""
     return Call("POST", f"{collection_path(name)}/documents:get", {"ids": list(ids)})
 
@@ -34,7 +34,7 @@ def count(name: str, filter_: Mapping[str, Any] | None) -> Call[dict[str, int]]:
 
 def delete_many(
     name: str, ids: Sequence[str] | None, filter_: Mapping[str, Any] | None
-) -> Call[answers.Deleted]:
+) -> Call[responses.Deleted]:
     """Delete documents; a second time there are none left to delete, so the count may be off."""
     listed = None if ids is None else list(ids)
     body = given(ids=listed, filter=filter_)
@@ -48,7 +48,7 @@ def bulk(
     *,
     create_only: bool,
     skip_unchanged: bool,
-) -> Call[answers.BulkAnswer]:
+) -> Call[responses.BulkAnswer]:
     """Upsert documents as JSON lines."""
     path = _bulk_path(name, encoder_fingerprint, skip_unchanged=skip_unchanged)
     headers = _bulk_headers(create_only=create_only)
@@ -70,7 +70,7 @@ def bulk_job(
     *,
     create_only: bool,
     skip_unchanged: bool,
-) -> Call[answers.Job]:
+) -> Call[operation_responses.Job]:
     """Do as :func:`bulk` in the background; the key sees to it that it is done once."""
     headers = {
         **_bulk_headers(create_only=create_only),

@@ -1,4 +1,7 @@
-"""A service from Python, without waiting for it."""
+"""A service from Python, without waiting for it.
+
+Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit import answers, calls, document_calls
-from hummingbit.answers import CodeFormat, Ranking
-from hummingbit.async_operations import AsyncOperations
-from hummingbit.calls import Call
-from hummingbit.label_operations import AsyncLabelOperations
+from hummingbit.clients import calls, document_calls, operation_responses, responses, transport
+from hummingbit.clients.async_label_operations import AsyncLabelOperations
+from hummingbit.clients.async_operations import AsyncOperations
+from hummingbit.clients.responses import CodeFormat, Ranking
+from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")
 
@@ -25,10 +28,10 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         url: str | None = None,
         key: str | None = None,
         *,
-        timeout: float = calls.TIMEOUT_SECONDS,
-        retries: int = calls.RETRIES,
+        timeout: float = transport.TIMEOUT_SECONDS,
+        retries: int = transport.RETRIES,
     ) -> None:
-        self._http = httpx.AsyncClient(**calls.settings_of(url, key), timeout=timeout)
+        self._http = httpx.AsyncClient(**transport.settings_of(url, key), timeout=timeout)
         self._retries = retries
 
     async def __aenter__(self) -> Self:
@@ -38,22 +41,22 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """See :meth:`hummingbit.Client.close`."""
         await self._http.aclose()
 
-    async def ready(self) -> answers.Ready:
+    async def ready(self) -> responses.Ready:
         """See :meth:`hummingbit.Client.ready`."""
         return await self._call(calls.ready())
 
-    async def collections(self) -> answers.Collections:
+    async def collections(self) -> responses.Collections:
         """See :meth:`hummingbit.Client.collections`."""
         return await self._call(calls.collections())
 
-    async def collection(self, name: str) -> answers.CollectionDetail:
+    async def collection(self, name: str) -> responses.CollectionDetail:
         """See :meth:`hummingbit.Client.collection`."""
         return await self._call(calls.collection(name))
 
-    async def stats(self, name: str) -> answers.CollectionStats:
+    async def stats(self, name: str) -> responses.CollectionStats:
         """See :meth:`hummingbit.Client.stats`."""
         return await self._call(calls.stats(name))
 
@@ -64,11 +67,13 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str | None = None,
-    ) -> answers.CollectionSummary:
+    ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
         return await self._call(calls.create_collection(name, encoder, n_bits, engine))
 
-    async def update_collection(self, name: str, *, ranking: Ranking) -> answers.CollectionSummary:
+    async def update_collection(
+        self, name: str, *, ranking: Ranking
+    ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.update_collection`."""
         return await self._call(calls.update_collection(name, ranking))
 
@@ -83,7 +88,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         *,
         create_only: bool = False,
         encoder_fingerprint: str | None = None,
-    ) -> answers.Upserted:
+    ) -> responses.Upserted:
         """See :meth:`hummingbit.Client.upsert`."""
         call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
         return await self._call(call)
@@ -96,7 +101,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         create_only: bool = False,
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
-    ) -> answers.BulkAnswer:
+    ) -> responses.BulkAnswer:
         """See :meth:`hummingbit.Client.bulk`."""
         call = document_calls.bulk(
             name,
@@ -116,7 +121,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
-    ) -> answers.Job:
+    ) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.bulk_job`."""
         call = document_calls.bulk_job(
             name,
@@ -135,7 +140,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         limit: int | None = None,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> answers.DocumentPage:
+    ) -> responses.DocumentPage:
         """See :meth:`hummingbit.Client.scroll`."""
         return await self._call(document_calls.scroll(name, limit, cursor, filter))
 
@@ -145,13 +150,14 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> int:
         """See :meth:`hummingbit.Client.count`."""
-        return (await self._call(document_calls.count(name, filter)))["count"]
+        found = await self._call(document_calls.count(name, filter))
+        return found["count"]
 
-    async def get(self, name: str, document_id: str) -> answers.StoredDocument:
+    async def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """See :meth:`hummingbit.Client.get`."""
         return await self._call(calls.get(name, document_id))
 
-    async def get_many(self, name: str, ids: Sequence[str]) -> answers.FoundDocuments:
+    async def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
         """See :meth:`hummingbit.Client.get_many`."""
         return await self._call(document_calls.get_many(name, ids))
 
@@ -165,7 +171,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         *,
         ids: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> answers.Deleted:
+    ) -> responses.Deleted:
         """See :meth:`hummingbit.Client.delete_many`."""
         return await self._call(document_calls.delete_many(name, ids, filter))
 
@@ -193,7 +199,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         highlight: bool | None = None,
         explain: bool | None = None,
         encoder_fingerprint: str | None = None,
-    ) -> answers.SearchResponse:
+    ) -> responses.SearchResponse:
         """See :meth:`hummingbit.Client.search`."""
         return await self._call(calls.search(name, calls.wanted(locals())))
 
@@ -205,16 +211,17 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
-    ) -> list[answers.SearchResponse]:
+    ) -> list[responses.SearchResponse]:
         """See :meth:`hummingbit.Client.search_batch`."""
         call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        return (await self._call(call))["results"]
+        found = await self._call(call)
+        return found["results"]
 
-    async def encoders(self) -> answers.Encoders:
+    async def encoders(self) -> responses.Encoders:
         """See :meth:`hummingbit.Client.encoders`."""
         return await self._call(calls.encoders())
 
-    async def encoder(self, name: str) -> answers.EncoderDetail:
+    async def encoder(self, name: str) -> responses.EncoderDetail:
         """See :meth:`hummingbit.Client.encoder`."""
         return await self._call(calls.encoder(name))
 
@@ -225,15 +232,15 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         *,
         vectors: Sequence[Sequence[float]] | None = None,
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
-    ) -> answers.EncodedInputs:
+    ) -> responses.EncodedInputs:
         """See :meth:`hummingbit.Client.encode`."""
         return await self._call(calls.encode(encoder, texts, vectors, format))
 
-    async def evaluate(self, name: str, body: Mapping[str, Any]) -> answers.EvaluationStatus:
+    async def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluate`."""
         return await self._call(calls.evaluate(name, body))
 
-    async def evaluation(self, evaluation_id: str) -> answers.EvaluationStatus:
+    async def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluation`."""
         return await self._call(calls.evaluation(evaluation_id))
 
@@ -246,15 +253,15 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
             found: httpx.Response | httpx.HTTPError
             try:
                 found = await self._http.request(
-                    call.method, call.path, **calls.sent(call, waiting=False)
+                    call.method, call.path, **transport.sent(call, waiting=False)
                 )
             except httpx.HTTPError as error:
                 found = error
             else:
-                if calls.is_done(call, found, attempt):
-                    return cast("Answer", calls.read(found))
-            wait = calls.seconds_to_wait(call, found, attempt)
+                if transport.is_done(call, found, attempt):
+                    return cast("Answer", transport.read(found))
+            wait = transport.seconds_to_wait(call, found, attempt)
             if wait is None or attempt == self._retries:
                 break
             await asyncio.sleep(wait)
-        raise calls.error_of(str(self._http.base_url), found)
+        raise transport.error_of(str(self._http.base_url), found)

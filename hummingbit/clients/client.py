@@ -8,11 +8,11 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit import answers, calls, document_calls
-from hummingbit.answers import CodeFormat, Ranking
-from hummingbit.calls import Call
-from hummingbit.label_operations import LabelOperations
-from hummingbit.operations import Operations
+from hummingbit.clients import calls, document_calls, operation_responses, responses, transport
+from hummingbit.clients.label_operations import LabelOperations
+from hummingbit.clients.operations import Operations
+from hummingbit.clients.responses import CodeFormat, Ranking
+from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")
 
@@ -33,10 +33,10 @@ class Client(Operations, LabelOperations):
         url: str | None = None,
         key: str | None = None,
         *,
-        timeout: float = calls.TIMEOUT_SECONDS,
-        retries: int = calls.RETRIES,
+        timeout: float = transport.TIMEOUT_SECONDS,
+        retries: int = transport.RETRIES,
     ) -> None:
-        self._http = httpx.Client(**calls.settings_of(url, key), timeout=timeout)
+        self._http = httpx.Client(**transport.settings_of(url, key), timeout=timeout)
         self._retries = retries
 
     def __enter__(self) -> Self:
@@ -49,19 +49,19 @@ class Client(Operations, LabelOperations):
         """Close the connections."""
         self._http.close()
 
-    def ready(self) -> answers.Ready:
+    def ready(self) -> responses.Ready:
         """Name what is served; an error says what cannot be opened."""
         return self._call(calls.ready())
 
-    def collections(self) -> answers.Collections:
+    def collections(self) -> responses.Collections:
         """List the collections."""
         return self._call(calls.collections())
 
-    def collection(self, name: str) -> answers.CollectionDetail:
+    def collection(self, name: str) -> responses.CollectionDetail:
         """Describe a collection and its codes."""
         return self._call(calls.collection(name))
 
-    def stats(self, name: str) -> answers.CollectionStats:
+    def stats(self, name: str) -> responses.CollectionStats:
         """Tell what a collection is searched by and why, and how good its codes are."""
         return self._call(calls.stats(name))
 
@@ -72,11 +72,11 @@ class Client(Operations, LabelOperations):
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str | None = None,
-    ) -> answers.CollectionSummary:
+    ) -> responses.CollectionSummary:
         """Create a collection with an encoder, or for codes of `n_bits` that documents bring."""
         return self._call(calls.create_collection(name, encoder, n_bits, engine))
 
-    def update_collection(self, name: str, *, ranking: Ranking) -> answers.CollectionSummary:
+    def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
         """Choose what orders the hits of searches that name no ranking."""
         return self._call(calls.update_collection(name, ranking))
 
@@ -91,7 +91,7 @@ class Client(Operations, LabelOperations):
         *,
         create_only: bool = False,
         encoder_fingerprint: str | None = None,
-    ) -> answers.Upserted:
+    ) -> responses.Upserted:
         """Insert documents and replace those whose id is there: all of them or none.
 
         With `create_only` none is replaced: if one is there, that is an error of status 412.
@@ -109,7 +109,7 @@ class Client(Operations, LabelOperations):
         create_only: bool = False,
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
-    ) -> answers.BulkAnswer:
+    ) -> responses.BulkAnswer:
         """Upsert documents, each of which is taken or refused by itself; the answer says which.
 
         With `create_only`, those whose ids are there are refused; with `skip_unchanged`, those that
@@ -134,7 +134,7 @@ class Client(Operations, LabelOperations):
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
-    ) -> answers.Job:
+    ) -> operation_responses.Job:
         """Do as :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
 
         A call that comes again with the same `idempotency_key` gets the job of the first.
@@ -156,7 +156,7 @@ class Client(Operations, LabelOperations):
         limit: int | None = None,
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> answers.DocumentPage:
+    ) -> responses.DocumentPage:
         """Get a page of documents in the order of insertion; its `next_cursor` gets the next."""
         return self._call(document_calls.scroll(name, limit, cursor, filter))
 
@@ -166,13 +166,14 @@ class Client(Operations, LabelOperations):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> int:
         """Count all documents, or those for which a filter holds."""
-        return self._call(document_calls.count(name, filter))["count"]
+        found = self._call(document_calls.count(name, filter))
+        return found["count"]
 
-    def get(self, name: str, document_id: str) -> answers.StoredDocument:
+    def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """Get a document as it is stored."""
         return self._call(calls.get(name, document_id))
 
-    def get_many(self, name: str, ids: Sequence[str]) -> answers.FoundDocuments:
+    def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
         """Get documents, up to a thousand, and the ids of those that are not there."""
         return self._call(document_calls.get_many(name, ids))
 
@@ -186,7 +187,7 @@ class Client(Operations, LabelOperations):
         *,
         ids: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> answers.Deleted:
+    ) -> responses.Deleted:
         """Delete documents by exactly one of ids, some of which may be missing, and a filter."""
         return self._call(document_calls.delete_many(name, ids, filter))
 
@@ -214,7 +215,7 @@ class Client(Operations, LabelOperations):
         highlight: bool | None = None,
         explain: bool | None = None,
         encoder_fingerprint: str | None = None,
-    ) -> answers.SearchResponse:
+    ) -> responses.SearchResponse:
         """Find the documents nearest to exactly one of a text, a vector, a code and a document."""
         return self._call(calls.search(name, calls.wanted(locals())))
 
@@ -226,16 +227,17 @@ class Client(Operations, LabelOperations):
         ranking: Ranking | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
-    ) -> list[answers.SearchResponse]:
+    ) -> list[responses.SearchResponse]:
         """Answer searches, given as the keyword arguments of each, as of one generation."""
         call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        return self._call(call)["results"]
+        found = self._call(call)
+        return found["results"]
 
-    def encoders(self) -> answers.Encoders:
+    def encoders(self) -> responses.Encoders:
         """List the encoders."""
         return self._call(calls.encoders())
 
-    def encoder(self, name: str) -> answers.EncoderDetail:
+    def encoder(self, name: str) -> responses.EncoderDetail:
         """Describe an encoder, what it was trained on and how well it did."""
         return self._call(calls.encoder(name))
 
@@ -246,15 +248,15 @@ class Client(Operations, LabelOperations):
         *,
         vectors: Sequence[Sequence[float]] | None = None,
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
-    ) -> answers.EncodedInputs:
+    ) -> responses.EncodedInputs:
         """Return the codes that an encoder gives texts or vectors."""
         return self._call(calls.encode(encoder, texts, vectors, format))
 
-    def evaluate(self, name: str, body: Mapping[str, Any]) -> answers.EvaluationStatus:
+    def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """Begin an evaluation in the background; `body` is what the interface takes."""
         return self._call(calls.evaluate(name, body))
 
-    def evaluation(self, evaluation_id: str) -> answers.EvaluationStatus:
+    def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
         """Ask how an evaluation is getting on, and for its report once it is done."""
         return self._call(calls.evaluation(evaluation_id))
 
@@ -266,14 +268,14 @@ class Client(Operations, LabelOperations):
         for attempt in range(self._retries + 1):
             found: httpx.Response | httpx.HTTPError
             try:
-                found = self._http.request(call.method, call.path, **calls.sent(call))
+                found = self._http.request(call.method, call.path, **transport.sent(call))
             except httpx.HTTPError as error:
                 found = error
             else:
-                if calls.is_done(call, found, attempt):
-                    return cast("Answer", calls.read(found))
-            wait = calls.seconds_to_wait(call, found, attempt)
+                if transport.is_done(call, found, attempt):
+                    return cast("Answer", transport.read(found))
+            wait = transport.seconds_to_wait(call, found, attempt)
             if wait is None or attempt == self._retries:
                 break
             time.sleep(wait)
-        raise calls.error_of(str(self._http.base_url), found)
+        raise transport.error_of(str(self._http.base_url), found)

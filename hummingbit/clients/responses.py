@@ -1,4 +1,4 @@
-"""What a service answers, as types: plain dictionaries, just as they came.
+"""The responses of a service as types: plain dictionaries, just as they came.
 
 ``docs/service.md`` and ``/openapi.json`` say what each field means.
 """
@@ -132,7 +132,7 @@ class Highlight(TypedDict):
 
     passage: str
     start: int
-    marks: list[list[int]]
+    marks: list[tuple[int, int]]
 
 
 class Hit(TypedDict):
@@ -160,7 +160,7 @@ class SearchResponse(TypedDict):
     ranking: Ranking
     ties_cut: bool
     took_ms: float
-    recognized_terms: NotRequired[int]
+    recognized_terms: NotRequired[int | None]
     """How many terms of the query's text the encoder knows."""
     corrected: NotRequired[list[tuple[str, str]]]
     """Unknown words of the text, and the known ones searched for in their place."""
@@ -216,107 +216,6 @@ class EvaluationStatus(TypedDict):
     status: Literal["running", "done", "failed"]
     error: str | None
     report: dict[str, Any] | None
-
-
-class Alias(TypedDict):
-    """A second name of a collection."""
-
-    alias: str
-    collection: str
-
-
-class Aliases(TypedDict):
-    """All aliases, in order."""
-
-    aliases: list[Alias]
-
-
-class Snapshot(TypedDict):
-    """A snapshot; `bytes` and `sha256` are those of the file that can be downloaded."""
-
-    id: str
-    collection: str
-    n_bits: int
-    encoder: str | None
-    encoder_fingerprint: str | None
-    generation: int
-    documents: int
-    created: str
-    bytes: int
-    sha256: str
-
-
-class UnavailableSnapshot(TypedDict):
-    """A snapshot whose record cannot be read, and why."""
-
-    id: str
-    reason: str
-
-
-class Snapshots(TypedDict):
-    """Snapshots, the oldest first, and those that cannot be read."""
-
-    snapshots: list[Snapshot]
-    unavailable: list[UnavailableSnapshot]
-
-
-class Verification(TypedDict):
-    """How many documents were checked and what is wrong, a sentence each."""
-
-    documents: int
-    problems: list[str]
-
-
-class Compaction(TypedDict):
-    """The room that a collection took before and takes now."""
-
-    bytes_before: int
-    bytes_after: int
-
-
-JobState = Literal["queued", "running", "done", "failed", "cancelled"]
-
-
-class JobProgress(TypedDict):
-    """How far a job is; `total` and `percent` are None while that is not known.
-
-    `step` is what it is at, None where it does not run.
-    """
-
-    step: str | None
-    done: int
-    total: int | None
-    percent: float | None
-
-
-class JobError(TypedDict):
-    """Why a job failed."""
-
-    code: str
-    detail: str
-    errors: list[dict[str, str]]
-
-
-class Job(TypedDict):
-    """A job in the background; `result` depends on its kind. Times are in UTC."""
-
-    id: str
-    kind: str
-    collection: str
-    state: JobState
-    progress: JobProgress
-    attempts: int
-    created: str
-    started: str | None
-    finished: str | None
-    result: dict[str, Any] | None
-    error: JobError | None
-
-
-class Jobs(TypedDict):
-    """Jobs, the newest first."""
-
-    jobs: list[Job]
 
 
 class Ready(TypedDict):

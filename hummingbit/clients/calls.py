@@ -1,0 +1,147 @@
+"""The calls about collections, documents, searches and encoders: method, path and body of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from hummingbit.clients import responses
+from hummingbit.clients.responses import CodeFormat
+from hummingbit.clients.transport import Call, collection_path, given, plain
+
+
+def wanted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a search among the arguments of a method."""
+    return {key: value for key, value in arguments.items() if key not in {"self", "name"}}
+
+
+def ready() -> Call[responses.Ready]:
+    """Ask whether everything can be opened."""
+    return Call("GET", "/readyz")
+
+
+def collections() -> Call[responses.Collections]:
+    """List the collections."""
+    return Call("GET", "/v1/collections")
+
+
+def collection(name: str) -> Call[responses.CollectionDetail]:
+    """Describe a collection."""
+    return Call("GET", collection_path(name))
+
+
+def stats(name: str) -> Call[responses.CollectionStats]:
+    """Ask for a collection's statistics."""
+    return Call("GET", f"{collection_path(name)}/stats")
+
+
+def create_collection(
+    name: str, encoder: str | None, n_bits: int | None, engine: str | None
+) -> Call[responses.CollectionSummary]:
+    """Create a collection; one just like it may be there."""
+    body = given(encoder=encoder, n_bits=n_bits, engine=engine)
+    return Call("PUT", collection_path(name), body)
+
+
+def update_collection(name: str, ranking: str) -> Call[responses.CollectionSummary]:
+    """Change a collection's default ranking."""
+    return Call("PATCH", collection_path(name), {"ranking": ranking})
+
+
+def delete_collection(name: str) -> Call[None]:
+    """Delete a collection."""
+    return Call("DELETE", collection_path(name))
+
+
+def upsert(
+    name: str,
+    documents: Sequence[Mapping[str, Any]],
+    encoder_fingerprint: str | None,
+    *,
+    create_only: bool,
+) -> Call[responses.Upserted]:
+    """Insert documents and replace those whose id is there, or only create."""
+    listed = [{field: plain(value) for field, value in document.items()} for document in documents]
+    body = given(documents=listed, encoder_fingerprint=encoder_fingerprint)
+    headers = {"If-None-Match": "*"} if create_only else {}
+    path = f"{collection_path(name)}/documents"
+    return Call("PUT", path, body, repeatable=not create_only, headers=headers)
+
+
+def get(name: str, document_id: str) -> Call[responses.StoredDocument]:
+    """Get a document."""
+    return Call("GET", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
+
+
+def delete(name: str, document_id: str) -> Call[None]:
+    """Delete a document."""
+    return Call("DELETE", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
+
+
+def search(name: str, wanted: Mapping[str, Any]) -> Call[responses.SearchResponse]:
+    """Search; `wanted` is the body, entries that are None left out."""
+    return Call("POST", f"{collection_path(name)}/search", given(**wanted))
+
+
+def search_batch(
+    name: str,
+    searches: Sequence[Mapping[str, Any]],
+    ranking: str | None,
+    filter_: Mapping[str, Any] | None,
+    encoder_fingerprint: str | None,
+) -> Call[dict[str, list[responses.SearchResponse]]]:
+    """Search many times as of one generation."""
+    body = given(
+        searches=[given(**one) for one in searches],
+        ranking=ranking,
+        filter=filter_,
+        encoder_fingerprint=encoder_fingerprint,
+    )
+    return Call("POST", f"{collection_path(name)}/search/batch", body)
+
+
+def encoders() -> Call[responses.Encoders]:
+    """List the encoders."""
+    return Call("GET", "/v1/encoders")
+
+
+def encoder(name: str) -> Call[responses.EncoderDetail]:
+    """Describe an encoder."""
+    return Call("GET", f"/v1/encoders/{quote(name, safe='')}")
+
+
+def encode(
+    name: str,
+    texts: Sequence[str] | None,
+    vectors: Sequence[Any] | None,
+    form: CodeFormat,
+) -> Call[responses.EncodedInputs]:
+    """Encode texts or vectors.
+
+    Raises:
+        ValueError: unless exactly one of the two is given.
+    """
+    if (texts is None) == (vectors is None):
+        raise ValueError("exactly one of texts and vectors must be given")
+    inputs = [{"text": text} for text in texts or ()]
+    inputs += [{"vector": plain(vector)} for vector in vectors or ()]
+    body = {"inputs": inputs, "format": form}
+    return Call("POST", f"/v1/encoders/{quote(name, safe='')}/encode", body)
+
+
+def evaluate(name: str, body: Mapping[str, Any]) -> Call[responses.EvaluationStatus]:
+    """Begin an evaluation in the background."""
+    headers = {"Prefer": "respond-async"}
+    path = f"{collection_path(name)}/evaluate"
+    return Call("POST", path, dict(body), repeatable=False, headers=headers)
+
+
+def evaluation(evaluation_id: str) -> Call[responses.EvaluationStatus]:
+    """Ask how an evaluation is getting on."""
+    return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}")
+
+
+def trec_run(evaluation_id: str) -> Call[str]:
+    """Ask for an evaluation's run in TREC's format."""
+    return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}?format=trec")

@@ -1,0 +1,172 @@
+"""What the clients' calls say that they return, held to the service's own description."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, NotRequired, Union
+
+import pytest
+
+from hummingbit.clients import calls, document_calls, label_calls, operation_calls
+from service.app import create_app
+
+# What a call is given in place of its parameters, by name; everything else gets a name.
+ARGUMENTS: dict[str, Any] = {
+    "actions": [{"add": {"alias": "a", "collection": "b"}}],
+    "body": {},
+    "content": b"",
+    "documents": [],
+    "fields": {},
+    "headers": {},
+    "ids": ["a"],
+    "judgements": [],
+    "labels": [],
+    "limit": 1,
+    "n": 1,
+    "n_bits": 16,
+    "options": {},
+    "searches": [],
+    "texts": ["a"],
+    "vectors": None,
+    "wanted": {},
+}
+MODULES = (calls, document_calls, operation_calls, label_calls)
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def call_makers() -> list[Any]:
+    return [
+        pytest.param(make, id=f"{module.__name__.rpartition('.')[2]}.{name}")
+        for module in MODULES
+        for name, make in inspect.getmembers(module, inspect.isfunction)
+        if make.__module__ == module.__name__
+        and str(inspect.signature(make).return_annotation).startswith("Call[")
+    ]
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    app = create_app(tmp_path_factory.mktemp("data"))
+    schema: dict[str, Any] = json.loads(app.state.description())
+    return schema
+
+
+def made(make: Callable[..., Any], file: Path) -> Any:
+    arguments: dict[str, Any] = {}
+    for name, parameter in inspect.signature(make).parameters.items():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            arguments[name] = file if name == "path" else ARGUMENTS.get(name, "x")
+    return make(**arguments)
+
+
+def operation(described: dict[str, Any], method: str, path: str) -> dict[str, Any]:
+    path = path.partition("?")[0]
+    if path in described["paths"]:
+        found: dict[str, Any] = described["paths"][path][method.lower()]
+        return found
+    for template, operations in described["paths"].items():
+        pattern = re.sub(r"\{[^}]*\}", "[^/:]+", template)
+        if re.fullmatch(pattern, path) and method.lower() in operations:
+            one: dict[str, Any] = operations[method.lower()]
+            return one
+    raise AssertionError(f"{method} {path} is not described")
+
+
+def resolved(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in schema:
+        schema = components[schema["$ref"].rpartition("/")[2]]
+    return schema
+
+
+def differences(
+    type_: Any, schema: dict[str, Any], components: dict[str, Any], place: str
+) -> list[str]:
+    """Return where a type and a schema say different things; Any agrees with everything."""
+    schema, origin = resolved(schema, components), typing.get_origin(type_)
+    if type_ is Any or schema == {}:
+        return []
+    if origin in {Union, UnionType}:
+        return _of_parts(type_, schema, components, place)
+    if origin in {list, tuple, dict}:
+        return _of_items(type_, schema, components, place)
+    if typing.is_typeddict(type_):
+        return _of_fields(type_, schema, components, place)
+    if origin is Literal:
+        same = set(schema.get("enum", [schema.get("const")])) == set(typing.get_args(type_))
+    else:
+        same = schema.get("type") == JSON_TYPES[type_] and "enum" not in schema
+    return [] if same else [f"{place}: {type_} is {schema}"]
+
+
+def _of_parts(
+    type_: Any, schema: dict[str, Any], components: dict[str, Any], place: str
+) -> list[str]:
+    left = list(schema.get("anyOf", [schema]))
+    for part in typing.get_args(type_):
+        fitting = [one for one in left if not differences(part, one, components, place)]
+        if not fitting:
+            return [f"{place}: {part} is none of {left}"]
+        left.remove(fitting[0])
+    return [f"{place}: may also be {one}" for one in left]
+
+
+def _of_items(
+    type_: Any, schema: dict[str, Any], components: dict[str, Any], place: str
+) -> list[str]:
+    origin, inside = typing.get_origin(type_), typing.get_args(type_)
+    if schema.get("type") != ("object" if origin is dict else "array"):
+        return [f"{place}: {type_} is {schema}"]
+    if origin is tuple:
+        pairs = zip(inside, schema["prefixItems"], strict=True)
+        return [one for a, b in pairs for one in differences(a, b, components, f"{place}[]")]
+    items = schema.get("additionalProperties" if origin is dict else "items", {})
+    if not isinstance(items, dict):
+        return []
+    return differences(inside[-1], items, components, f"{place}[]")
+
+
+def _of_fields(
+    type_: Any, schema: dict[str, Any], components: dict[str, Any], place: str
+) -> list[str]:
+    extras = typing.get_type_hints(type_, include_extras=True)
+    optional = {name for name, one in extras.items() if typing.get_origin(one) is NotRequired}
+    fields = typing.get_type_hints(type_)
+    described = schema.get("properties", {})
+    found = [f"{place}.{name} is not described" for name in fields.keys() - described.keys()]
+    found += [f"{place}.{name} is missing" for name in described.keys() - fields.keys()]
+    required = set(schema.get("required", []))
+    for name in fields.keys() & described.keys():
+        if (name not in optional) != (name in required):
+            found.append(f"{place}.{name}: required is {name in required}")
+        found += differences(fields[name], described[name], components, f"{place}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("make", call_makers())
+def test_a_response_is_what_the_service_describes(
+    make: Callable[..., Any], described: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "snapshot.tar"
+    file.write_bytes(b"")
+    call = made(make, file)
+    found = operation(described, call.method, call.path)
+    (type_,) = typing.get_args(typing.get_type_hints(make)["return"])
+    in_background = call.headers.get("Prefer") == "respond-async"
+    statuses = [status for status in found["responses"] if status.startswith("2")]
+    status = "202" if in_background and "202" in statuses else statuses[0]
+    content = found["responses"][status].get("content", {})
+    if type_ is type(None):
+        assert content == {}
+        return
+    if type_ is str:
+        assert "text/plain" in content
+        return
+    schema = content["application/json"]["schema"]
+    components = described["components"]["schemas"]
+    assert differences(type_, schema, components, getattr(type_, "__name__", "response")) == []

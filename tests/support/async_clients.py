@@ -1,0 +1,84 @@
+"""Writes the asynchronous client from the synchronous one; ``make clients`` runs it.
+
+Every method is written once, in the modules of ``SOURCES``. What differs in the other client is in
+``REPLACED``, in order.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+CLIENTS = Path(__file__).parents[2] / "hummingbit" / "clients"
+SOURCES = ("client", "operations", "label_operations")
+HEADS = {
+    "client": "A service from Python, without waiting for it.",
+    "operations": "Aliases, snapshots and jobs, to be awaited.",
+    "label_operations": "Labels and judgements, to be awaited.",
+}
+NOTE = "Made from :mod:`hummingbit.clients.{source}` by ``make clients``; edit that instead."
+
+REPLACED = (
+    (r"\bhttpx\.Client\b", "httpx.AsyncClient"),
+    (r"\bclass (\w+)\(", r"class Async\1("),
+    (r"class Async(\w+)\((\w*Operations), (\w+)\)", r"class Async\1(Async\2, Async\3)"),
+    (r"clients\.(label_operations|operations) import (\w+)", r"clients.async_\1 import Async\2"),
+    (r"class:`hummingbit\.Client`", "class:`hummingbit.AsyncClient`"),
+    (r"    def (?!__init__)", "    async def "),
+    (r"__(enter|exit)__", r"__a\1__"),
+    (r"\bself\._call\(", "await self._call("),
+    (r"\bself\.(change_aliases|snapshot|job|close)\(", r"await self.\1("),
+    (r"self\._http\.close\(", "await self._http.aclose("),
+    (r"self\._http\.request\(", "await self._http.request("),
+    (r"transport\.sent\(call\)", "transport.sent(call, waiting=False)"),
+    (r"\btime\.sleep\(", "await asyncio.sleep("),
+    (r"\bimport time\n", "import asyncio\nimport time\n"),
+    (r"with self\._http\.stream\(", "async with self._http.stream("),
+    (r"response\.read\(\)", "await response.aread()"),
+    (r"for chunk in response\.iter_bytes\(\)", "async for chunk in response.aiter_bytes()"),
+    # It reads the whole file for its checksum.
+    (
+        r"operation_calls\.upload_snapshot\(",
+        "await asyncio.to_thread(operation_calls.upload_snapshot, ",
+    ),
+)
+# A method up to its docstring, and not across the next method.
+_ARGUMENTS = r'(?:(?!\n    async def )(?!""").|\n(?!    async def ))*?'
+_SIGNATURE = rf"    async def (\w+)\({_ARGUMENTS}:\n        "
+DOCSTRING = re.compile(rf'({_SIGNATURE})"""(?:.|\n)*?"""\n')
+
+
+def async_source(source: str) -> str:
+    """Return the asynchronous client's module that belongs to a module of the synchronous one."""
+    text = (CLIENTS / f"{source}.py").read_text()
+    for pattern, replacement in REPLACED:
+        text = re.sub(pattern, replacement, text)
+    text = DOCSTRING.sub(r'\1"""See :meth:`hummingbit.Client.\2`."""\n', text)
+    text = re.sub(
+        r'(class AsyncClient\([^)]*\):\n    )"""(?:.|\n)*?"""\n',
+        r'\1"""The methods of :class:`hummingbit.Client`, to be awaited."""\n',
+        text,
+    )
+    head = f'"""{HEADS[source]}\n\n{NOTE.format(source=source)}\n"""'
+    text = re.sub(r'\A"""(?:.|\n)*?"""', head, text)
+    return _formatted(text)
+
+
+def _formatted(text: str) -> str:
+    for command in (["check", "--fix", "--quiet"], ["format", "--quiet"]):
+        name = str(CLIENTS / "async_client.py")
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", name, "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=False).stdout
+    return text
+
+
+def main() -> None:
+    """Write every module."""
+    for source in SOURCES:
+        (CLIENTS / f"async_{source}.py").write_text(async_source(source))
+
+
+if __name__ == "__main__":
+    main()
