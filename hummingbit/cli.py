@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         # Imported here: our folders come first on the path only now.
         from common.errors import HummingbitError  # noqa: PLC0415
-        from hummingbit.calls import ServiceError  # noqa: PLC0415
+        from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
 
         if not isinstance(error, HummingbitError | ServiceError):
             raise
