@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+from fastapi import Request
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message
 
+from service.routes import documents
 from tests.support.service import check_problem, send
 
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -231,3 +237,28 @@ def test_many_documents_are_got_by_their_ids(
         response = send(client, "POST", f"{path}/documents:get", {"ids": refused})
         problem = check_problem(response, 422, "invalid_request")
         assert problem["errors"][0]["pointer"].startswith("/ids")
+
+
+@given(st.lists(st.binary(max_size=9) | st.sampled_from([b"\n", b"a\nb"])), st.integers(1, 4))
+def test_lines_are_the_bodys_however_it_comes(pieces: list[bytes], size: int) -> None:
+    whole = b"".join(pieces).split(b"\n")
+    expected = whole if whole[-1] else whole[:-1]
+    found = asyncio.run(lines_of(pieces, size))
+    assert [line for some in found for line in some] == expected
+    assert all(len(some) == size for some in found[:-1])
+
+
+def test_a_line_without_an_end_takes_time_in_proportion_to_its_length() -> None:
+    # In proportion to the square of it, this takes minutes.
+    ((line,),) = asyncio.run(lines_of([b"x" * 100] * 200_000, 1000))
+    assert len(line) == 2 * 10**7
+
+
+async def lines_of(pieces: Sequence[bytes], size: int) -> list[list[bytes]]:
+    async def receive() -> Message:
+        body = next(left, None)
+        return {"type": "http.request", "body": body or b"", "more_body": body is not None}
+
+    left = iter(pieces)
+    request = Request({"type": "http"}, receive)
+    return [lines async for lines in documents._lines(request, size)]
