@@ -56,6 +56,26 @@ def test_a_report_has_the_figures_of_the_evaluation(
     assert report.classifier_baseline is None
 
 
+def test_a_report_reads_its_collection_and_encodes_its_queries_once(
+    collection: CollectionBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(name: str) -> Callable[..., object]:
+        method = getattr(collection, name)
+
+        def call(*given: object, **named: object) -> object:
+            calls[name] += 1
+            return method(*given, **named)
+
+        return call
+
+    for name in ("all_documents", "labelled_codes", "encode_queries"):
+        monkeypatch.setattr(collection, name, counted(name))
+    run_job(collection, QUERIES, METRICS)
+    assert calls == {"all_documents": 1, "encode_queries": 1}
+
+
 def test_what_is_plotted_is_counted_right(job: Job) -> None:
     codes = np.stack([code_from_hex(one.code or "", 16) for one in DOCUMENTS])
     relevant, others = Counter[int](), Counter[int]()
