@@ -10,12 +10,14 @@ FAISS index, with our encoder as its transform; it has an environment of its own
     build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy
 
 A peer that is not there is left out and said so. Latencies and rates are of the load's own clocks.
+"CPU µs" is the time of processors that the process of our service takes for a search.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -67,7 +69,7 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
                     return [int(hit["id"]) for hit in found["hits"]]
 
                 load = ["benchmarks.load", address, "POST", path, str(bodies)]
-                yield System("hummingbit", load, search)
+                yield System("hummingbit", load, search, process.pid)
         finally:
             process.terminate()
             process.wait()
@@ -92,14 +94,25 @@ def measure(
     for _ in range(rounds):
         for system in systems:
             command = [sys.executable, "-m", *system.load, str(clients), str(seconds)]
+            before = processor_seconds(system.pid)
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[system.name].append(json.loads(done.stdout))
+            run = json.loads(done.stdout)
+            took = processor_seconds(system.pid) - before
+            found[system.name].append({**run, "processor_us": took / run["requests"] * 1e6})
             if found[system.name][-1]["failures"]:
                 raise SystemExit(f"{system.name}: {found[system.name][-1]}")
     return {
         name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
         for name, runs in found.items()
     }
+
+
+def processor_seconds(pid: int | None) -> float:
+    """Return how long processors have worked for a process, all of its threads together."""
+    if pid is None:
+        return 0.0
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -121,14 +134,16 @@ def main() -> None:
                 systems += stack.enter_context(txtai(corpus, args.txtai_python))
             check(systems, corpus)
             print(f"{'documents':>10} {'clients':>7}  {'':<12}{'requests/s':>11}", end="")
-            print(f"{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}")
+            print(f"{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}{'CPU µs':>9}")
             for clients in args.clients:
                 found = measure(systems, clients, args.seconds, args.rounds)
                 ours = found["hummingbit"]["per_second"]
                 for name, one in found.items():
                     print(f"{documents:>10,} {clients:>7}  {name:<12}", end="")
                     print(f"{one['per_second']:>11,.0f}{one['p50_ms']:>9.2f}", end="")
-                    print(f"{one['p99_ms']:>9.2f}{ours / one['per_second']:>7.1f}×", flush=True)
+                    cpu = f"{one['processor_us']:>9.0f}" if one["processor_us"] else ""
+                    ratio = f"{ours / one['per_second']:>7.1f}×"
+                    print(f"{one['p99_ms']:>9.2f}{ratio}{cpu}", flush=True)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ class System(NamedTuple):
     name: str
     load: list[str]
     search: Callable[[int], list[int]]
+    pid: int | None = None
+    """The process that answers, where it is one."""
 
 
 @contextmanager
