@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -34,22 +35,24 @@ def validate(model: type[Model], given: Any, most: Mapping[str, int]) -> Model:
             entries = given.get(name)
             if isinstance(entries, list) and len(entries) > limit and name in model.model_fields:
                 raise too_many(len(entries), limit, name)
-        for name, adapter in _lists_of_models(model).items():
+        for name, kind in _lists_of_models(model).items():
             entries = given.get(name)
             if isinstance(entries, list):
-                given = {**given, name: _validated(adapter, entries, name)}
+                given = {**given, name: _validated(kind, entries, name)}
     try:
-        return model.model_validate(given)
+        return model.model_validate(_with_few_unknown(given, model))
     except ValidationError as error:
         raise invalid_fields(_first_errors(error)) from None
 
 
-def _validated(adapter: TypeAdapter[list[Any]], entries: Sequence[Any], name: str) -> list[Any]:
+def _validated(kind: type[BaseModel], entries: Sequence[Any], name: str) -> list[Any]:
+    adapter = _adapter_of_lists(kind)
     valid: list[Any] = []
     errors: list[FieldError] = []
     for start in range(0, len(entries), SLICE):
         try:
-            valid += adapter.validate_python(entries[start : start + SLICE])
+            some = [_with_few_unknown(one, kind) for one in entries[start : start + SLICE]]
+            valid += adapter.validate_python(some)
         except ValidationError as error:
             errors += _first_errors(error, name, start)
             if len(errors) >= MAX_ERRORS:
@@ -57,6 +60,16 @@ def _validated(adapter: TypeAdapter[list[Any]], entries: Sequence[Any], name: st
     if errors:
         raise invalid_fields(errors[:MAX_ERRORS])
     return valid
+
+
+def _with_few_unknown(given: Any, model: type[BaseModel]) -> Any:
+    """Leave out unknown fields beyond the first ones: pydantic would make an error of each."""
+    fields = model.model_fields
+    if not isinstance(given, dict) or len(given) <= len(fields) + MAX_ERRORS:
+        return given
+    unknown = islice((name for name in given if name not in fields), MAX_ERRORS)
+    kept = {name for name in fields if name in given} | {*unknown}
+    return {name: value for name, value in given.items() if name in kept}
 
 
 def _first_errors(error: ValidationError, *place: str | int) -> list[FieldError]:
@@ -77,11 +90,16 @@ def _moved(loc: tuple[int | str, ...], place: Sequence[str | int]) -> tuple[int 
 
 
 @cache
-def _lists_of_models(model: type[BaseModel]) -> dict[str, TypeAdapter[list[Any]]]:
-    """Return what validates the fields of `model` that are lists of models."""
+def _lists_of_models(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    """Return the fields of `model` that are lists of models, and of which."""
     found = {}
     for name, field in model.model_fields.items():
         kind: Any = field.annotation
         if get_origin(kind) is list and issubclass(get_args(kind)[0], BaseModel):
-            found[name] = TypeAdapter(kind)
+            found[name] = get_args(kind)[0]
     return found
+
+
+@cache
+def _adapter_of_lists(kind: type[BaseModel]) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[kind])  # type: ignore[valid-type]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -93,3 +94,20 @@ def test_what_is_right_is_taken_as_it_is() -> None:
     made = validate(UpsertDocuments, given, MOST)
     assert made == UpsertDocuments.model_validate(given)
     assert [document.id for document in made.documents] == [str(i) for i in range(3 * SLICE)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_of_unknown_fields_the_first_are_named(inside: bool) -> None:
+    given: dict[str, Any] = {f"no{i}": 0 for i in range(100_000)} | {"vector": "x"}
+    model: Any = SearchRequest
+    if inside:
+        model, given = UpsertDocuments, {"documents": [{"id": "a"}, given | {"id": "b"}]}
+    tracemalloc.start()
+    errors = errors_of(model, given)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # An error takes some hundreds of bytes.
+    assert peak < 10_000_000
+    place = "/documents/1" if inside else ""
+    assert len(errors) == MAX_ERRORS
+    assert f"{place}/no0" in [error["pointer"] for error in errors]
