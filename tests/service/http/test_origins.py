@@ -107,7 +107,8 @@ def test_every_write_wants_the_type_that_it_documents(client: httpx.Client) -> N
     for template, operations in description["paths"].items():
         path = template.replace("{name}", "typed").replace("{id}", "0")
         for method in set(operations) - {"get"}:
-            for media_type in ("text/plain", "application/x-www-form-urlencoded"):
+            taken = operations[method].get("requestBody", {}).get("content", {})
+            for media_type in {"text/plain", "application/x-www-form-urlencoded"} - taken.keys():
                 headers = {"content-type": media_type}
                 response = client.request(method, path, content=b'{"a": 1}', headers=headers)
                 check_problem(response, 415, "unsupported_media_type")
