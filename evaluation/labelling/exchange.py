@@ -61,10 +61,10 @@ def read_records(
                 judgements.append(parse_judgement(record))
             else:
                 labels.append(parse_label(record))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError("line", f"{source}:{number}: is not valid JSON: {error}") from None
         except InputError as error:
             raise InputError("line", f"{source}:{number}: {error}") from None
+        except (ValueError, RecursionError) as error:  # a number of too many digits, too
+            raise InputError("line", f"{source}:{number}: is not valid JSON: {error}") from None
     return labels, judgements
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import PlainTextResponse
 
 from common.errors import InputError
 from evaluation.labelling.exchange import (
@@ -37,6 +36,7 @@ from service.schemas.labels import Imported
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 NDJSON = ("application/x-ndjson", "application/jsonl")
+_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 _TEXT_BODY = {
     "required": True,
     "content": {
@@ -48,7 +48,8 @@ _TEXT_BODY = {
 
 @router.get(
     "/labels/export",
-    response_class=PlainTextResponse,
+    response_class=Response,
+    responses={200: {"content": {NDJSON[0]: _TEXT}}},
     openapi_extra=READ,
     dependencies=LONG_READ,
     summary="Export labels",
@@ -60,7 +61,8 @@ def get_exported_labels(collection: LocalCollection) -> Response:
 
 @router.get(
     "/judgements/export",
-    response_class=PlainTextResponse,
+    response_class=Response,
+    responses={200: {"content": {NDJSON[0]: _TEXT, "text/plain": _TEXT}}},
     openapi_extra=READ,
     dependencies=LONG_READ,
     summary="Export judgements",
