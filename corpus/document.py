@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from common.errors import InputError
 from corpus.matrices import upper_triangle
+from foundation.errors import InputError
 
 Vector = npt.NDArray[np.float32]
 

@@ -16,8 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from common.errors import HummingbitError
 from corpus.rows import BadLine, ReadError, Row
+from foundation.errors import HummingbitError
 
 # The longest text that a document can hold, written as JSON escapes, and room for its payload.
 MAX_LINE_BYTES = 16 * 1024 * 1024

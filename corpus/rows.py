@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 
 
 class ReadError(HummingbitError, ValueError):

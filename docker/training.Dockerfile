@@ -2,7 +2,7 @@
 FROM python:3.11 AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY common common
+COPY foundation foundation
 COPY corpus corpus
 COPY encoder encoder
 COPY evaluation evaluation

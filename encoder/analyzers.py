@@ -26,8 +26,8 @@ from typing import Literal, NamedTuple
 
 import Stemmer
 
-from common.errors import HummingbitError
 from encoder.characters import SPACED, SPACELESS, character_class
+from foundation.errors import HummingbitError
 
 # Words of two characters or more, digits and underscores included, as scikit-learn splits them.
 _WORD = re.compile(r"\b\w\w+\b")

@@ -27,8 +27,6 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from common.errors import HummingbitError
-from common.files import read_regular_file, replace_folder
 from encoder.analyzers import Analyzer
 from encoder.artifact_contents import artifact_contents, as_inputs
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
@@ -49,6 +47,8 @@ from encoder.manifest import (
     other_stemmer,
 )
 from encoder.spd_features import SpdFeatures
+from foundation.errors import HummingbitError
+from foundation.files import read_regular_file, replace_folder
 
 MAX_FILE_BYTES = 4 << 30
 MAX_MANIFEST_BYTES = 16 << 20

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from common.errors import InputError
+from foundation.errors import InputError
 
 Codes = npt.NDArray[np.uint8]
 """Packed codes, shape ``(N, code_size)``."""

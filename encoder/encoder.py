@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from common.errors import InputError
 from encoder.codes import Codes, pack_bits
 from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures, VectorFeatures
 from encoder.spd_features import SpdFeatures
+from foundation.errors import InputError
 
 # Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
 _BATCH = 512

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from common.errors import InputError
 from encoder.analyzers import PIECE, WORDS, Analyzer, with_runs_of_words
 from encoder.spelling import Speller
+from foundation.errors import InputError
 
 Floats = npt.NDArray[np.float32]
 SparseRows = Any

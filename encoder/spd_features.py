@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from common.errors import InputError
 from encoder.features import Floats, check_vectors
+from foundation.errors import InputError
 
 Matrices = npt.NDArray[np.float64]
 """Symmetric positive definite matrices, shape ``(N, n, n)``."""

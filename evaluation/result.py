@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 
 PerQuery = npt.NDArray[np.float64]
 """One value of a metric for each query, shape ``(Q,)``."""

@@ -43,7 +43,7 @@ __all__ = [
 
 
 PACKAGES = (
-    "common",
+    "foundation",
     "corpus",
     "encoder",
     "evaluation",

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except Exception as error:
         # Imported here: our folders come first on the path only now.
-        from common.errors import HummingbitError  # noqa: PLC0415
+        from foundation.errors import HummingbitError  # noqa: PLC0415
         from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
 
         if not isinstance(error, HummingbitError | ServiceError):

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from common.errors import InputError
 from corpus.layout import Layout
 from encoder.encoder import Encoder
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import Report
+from foundation.errors import InputError
 from hummingbit.encoders import install_encoder
 from hummingbit.hits import Hits
 from hummingbit.inputs import documents_of, frame, layout_of, query_of

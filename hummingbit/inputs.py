@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.errors import InputError
 from corpus.document import Document, DocumentError, parse_document, parse_text, parse_vector
 from corpus.layout import Layout
 from evaluation.relevance import LabelSet
+from foundation.errors import InputError
 from index.records import Query
 
 UNLABELLED = -1

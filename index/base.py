@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
+from foundation.errors import InputError
 from index.backend import MAX_K
 from index.errors import EncoderMismatch
 from index.filters import Filter, filter_to_json

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 
 
 class UnknownDocument(HummingbitError, LookupError):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.filters import BOUNDS, And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, kind_of
 
 MAX_DEPTH = 8

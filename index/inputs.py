@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from common.errors import InputError
 from corpus.document import Document, parse_text, parse_vector
 from encoder.codes import Codes, code_from_hex, pack_bits
 from encoder.encoder import Encoder, Inputs
+from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import EncodedQueries, Query
 from index.schema import Description

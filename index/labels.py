@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import InputError
+from foundation.errors import InputError
 
 
 def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 from service.settings import ENV_PREFIX, Settings
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"

@@ -16,7 +16,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 from service.app import create_app
 from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting

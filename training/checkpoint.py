@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 
 History = list[dict[str, float]]
 """The mean of every loss term, epoch by epoch."""

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common.errors import InputError
 from encoder.artifact import check_place
 from encoder.encoder import Features
 from encoder.features import TextFeatures
 from encoder.spd_features import SpdFeatures
+from foundation.errors import InputError
 from training.checkpoint import Checkpoint
 from training.data import Rows, Tags, TrainingData, TrainingDataError
 from training.loop import Schedule, fit

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from common.errors import HummingbitError
 from encoder.analyzers import Analyzer, AnalyzerError
 from encoder.codes import check_n_bits
+from foundation.errors import HummingbitError
 from training import paper_weights
 
 

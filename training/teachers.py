@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import HummingbitError
 from corpus.columns import load_arrays
 from corpus.readers import read_documents
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from encoder.manifest import MANIFEST
+from foundation.errors import HummingbitError
 from training.data import TrainingData
 
 VECTOR_FILES = (".npy", ".npz", ".parquet")

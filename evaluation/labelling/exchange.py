@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from common.errors import InputError
 from evaluation.trec import TrecError, parse_qrels
+from foundation.errors import InputError
 from index.annotations.records import (
     DocumentLabel,
     Judgement,

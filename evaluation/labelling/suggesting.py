@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import InputError
 from evaluation.labelling.places import Places, PlacesCache
 from evaluation.labelling.pooling import POOLING_METHODS, Pooled, pool
 from evaluation.labelling.sampling import METHODS, Pool, suggest
+from foundation.errors import InputError
 from index.annotations.records import agreed_labels
 from index.collection import Collection
 from index.labels import labels_of

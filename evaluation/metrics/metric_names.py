@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 
 MAX_K = 10_000
 MAX_RADIUS = 1024

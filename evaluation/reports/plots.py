@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import HummingbitError
 from evaluation.reports.report import Report
+from foundation.errors import HummingbitError
 
 ACCENT, SECOND, MUTED, INK, LINE = "#3454d1", "#e07a3f", "#a3abbd", "#2b3244", "#e6e9f0"
 

@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 
 SCHEMA_VERSION: Literal[1] = 1
 

@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from common.files import replacing
 from corpus.lines import open_bytes
+from foundation.files import replacing
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,

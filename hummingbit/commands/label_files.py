@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from common.files import replace_file
 from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
+from foundation.files import replace_file
 from hummingbit.commands.label_source import label_source
 from hummingbit.commands.options import OptionError
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from common.errors import InputError
 from evaluation.labelling.exchange import QRELS, import_records, read_qrels, read_records
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
+from foundation.errors import InputError
 from hummingbit.clients.client import Client
 from hummingbit.commands.data_folder_options import open_folder, service_at
 from hummingbit.transfer import annotations_of

@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common.errors import HummingbitError
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
 from encoder.artifact import check_place
+from foundation.errors import HummingbitError
 from index.folder.names import NAME, RULE
 
 _FILES = (

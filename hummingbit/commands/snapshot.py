@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.files import replacing
+from foundation.files import replacing
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_folder,

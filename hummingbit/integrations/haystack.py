@@ -15,7 +15,7 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
-from common.errors import InputError
+from foundation.errors import InputError
 from hummingbit.embedded import Collection
 from hummingbit.encoders import load_encoder
 from index.filter_parser import parse_filter

@@ -23,7 +23,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from common.errors import InputError
+from foundation.errors import InputError
 from hummingbit.embedded import Collection
 from index.filter_parser import parse_filter
 from index.records import StoredDocument

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 from hummingbit.embedded import Collection
 
 MAX_HITS = 50

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import InputError
 from encoder.codes import Codes
+from foundation.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
 from index.generations.publication import Publication
 from index.records import StoredDocument

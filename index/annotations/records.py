@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from common.errors import InputError
+from foundation.errors import InputError
 
 MAX_LABELS = 100
 MAX_LABEL_LENGTH = 512

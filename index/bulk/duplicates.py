@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from common.errors import InputError
 from encoder.analyzers import UNICODE
 from encoder.codes import Codes, hamming_distance
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.engines.self_join import Integers, pairs_within
 from index.slices import checkpoint

@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
-from common.errors import InputError
 from corpus.document import Document, DocumentError, parse_document
 from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
+from foundation.errors import InputError
 from index.annotations.records import (
     DocumentLabel,
     Judgement,

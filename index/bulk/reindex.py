@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from common.errors import InputError
 from corpus.document import Document
+from foundation.errors import InputError
 from index.annotations.annotations import copy_annotations
 from index.backend import CollectionBackend
 from index.collection import Collection

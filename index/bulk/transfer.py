@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
 from index.backend import CollectionBackend
 from index.bulk.export_format import Export, Header, write_export

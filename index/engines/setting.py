@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.engines.choice import ENGINES, build, unknown_engine
 from index.schema import AUTO
 

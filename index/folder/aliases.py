@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from common.errors import InputError
-from common.files import replace_file
+from foundation.errors import InputError
+from foundation.files import replace_file
 from index.errors import CollectionExists, DataFolderError, UnknownCollection
 from index.folder.names import check_name
 

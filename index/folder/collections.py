@@ -8,10 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from common.errors import InputError
 from encoder.artifact import ArtifactError
 from encoder.codes import CodeError, check_n_bits
 from encoder.encoder import Encoder
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.errors import (
     CollectionExists,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from common.errors import InputError
 from encoder.encoder import Encoder
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.engines.setting import check_engine

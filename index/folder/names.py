@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from common.errors import InputError
+from foundation.errors import InputError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 RULE = "1 to 64 of a-z, 0-9, ., _ and -, beginning with a letter or a digit"

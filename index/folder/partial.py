@@ -10,7 +10,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from common.files import sync_folder
+from foundation.files import sync_folder
 
 PARTIAL = ".partial"
 

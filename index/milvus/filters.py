@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, json_number
 
 OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}

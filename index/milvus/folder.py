@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.errors import InputError
 from encoder.encoder import Encoder
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import CollectionUnavailable, SnapshotError, StoreError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.milvus.catalogue import Counters

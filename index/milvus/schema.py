@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType
 
-from common.errors import InputError
 from corpus.document import MAX_ID_LENGTH, Document
 from encoder.codes import Codes, check_n_bits
+from foundation.errors import InputError
 from index.errors import StoreError
 from index.milvus.cluster import Cluster
 from index.milvus.filters import filterable

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.lexical.bm25 import UNIT
 from index.lexical.index import LexicalIndex, Matches, WeighedQuery

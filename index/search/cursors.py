@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import InputError
+from foundation.errors import InputError
 
 _NUMBERS = struct.Struct(">dqqq")
 _DIGEST_SIZE = 8

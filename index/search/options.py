@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.backend import MAX_K
 from index.filters import Filter
 from index.rankings.protocol import (

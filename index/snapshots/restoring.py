@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from common.errors import InputError
 from encoder.artifact import ArtifactError, load_encoder
+from foundation.errors import InputError
 from index.engines.setting import check_engine
 from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
 from index.folder.encoders import EncoderFolder

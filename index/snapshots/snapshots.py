@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from common.files import write_file
+from foundation.files import write_file
 from index.errors import SnapshotError, UnknownSnapshot
 from index.folder.partial import begin, remove, remove_partial, settle, settled
 from index.snapshots.contents import (

@@ -19,7 +19,7 @@ import re
 import zlib
 from pathlib import Path
 
-from common.files import sync_folder
+from foundation.files import sync_folder
 
 SUFFIX = "-acknowledged"
 

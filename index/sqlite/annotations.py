@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
 from index.errors import StoreError
 from index.slices import checkpoint

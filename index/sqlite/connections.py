@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.errors import StoreClosed, StoreError, StoreFull
 from index.records import StoredRow
 from index.slices import checkpoint

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from common.errors import HummingbitError, InputError
 from encoder.artifact import ArtifactError
 from evaluation.metrics.metric_names import MetricError
 from evaluation.result import EvaluationError
+from foundation.errors import HummingbitError, InputError
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,

@@ -20,8 +20,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from common.errors import HummingbitError
-from common.files import sync_folder
+from foundation.errors import HummingbitError
+from foundation.files import sync_folder
 
 PREFIX = "hb"
 MAX_FILE_BYTES = 1 << 20

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.files import replace_file
 from corpus.document import Document, parse_document
 from encoder.codes import Codes
+from foundation.files import replace_file
 from index.backend import CollectionBackend
 from index.folder.protocol import Folder
 from index.inputs import batches, encode_documents, read_contents

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from common.files import replacing
+from foundation.files import replacing
 from index.bulk.duplicates import Likeness, find_duplicates
 from index.data_folder import DataFolder
 from service.jobs.work import Progress

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.files import replace_file
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import write_report
+from foundation.files import replace_file
 from index.data_folder import DataFolder
 from service.http.problems import invalid_field
 from service.jobs.work import Progress

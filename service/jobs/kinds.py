@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from common.errors import HummingbitError, InputError
+from foundation.errors import HummingbitError, InputError
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.data_folder import DataFolder

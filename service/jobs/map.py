@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import InputError
-from common.files import replace_file
+from foundation.errors import InputError
+from foundation.files import replace_file
 from index.backend import CollectionBackend
 from index.bulk.code_table import CodeTable, code_table
 from index.bulk.layout import Method, Places, best_method, lay_out

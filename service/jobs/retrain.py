@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from common.errors import InputError
-from common.files import replace_file
 from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from encoder.spd_features import SpdFeatures
 from evaluation.labelling.suggesting import known_labels
 from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
 from evaluation.relevance import Labelled
+from foundation.errors import InputError
+from foundation.files import replace_file
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.records import StoredDocument

@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from common.files import replace_file
 from encoder.artifact import ArtifactError, load_encoder
+from foundation.files import replace_file
 from service.http.problems import ProblemError
 from service.jobs.work import Progress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.errors import CollectionExists
 from index.folder.aliases import AddAlias, RemoveAlias
 from index.folder.names import check_name

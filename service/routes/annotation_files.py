@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from common.errors import InputError
 from evaluation.labelling.exchange import (
     FORMATS,
     JSONL,
@@ -22,6 +21,7 @@ from evaluation.labelling.exchange import (
     write_queries,
     write_records,
 )
+from foundation.errors import InputError
 from index.annotations.records import DocumentLabel
 from index.collection import Collection
 from service.http.body import check_media_type

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
-from common.errors import InputError
 from evaluation.labelling.places import PlacesCache
+from foundation.errors import InputError
 from index.annotations.records import ANONYMOUS, is_storable
 from index.collection import Collection
 from service.http.admission import given_key

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Response
 
-from common.errors import InputError
 from corpus.document import parse_vector
 from encoder.codes import Codes, code_to_hex
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING
 from index.records import Query

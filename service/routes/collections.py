@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
-from common.errors import InputError
 from corpus.document import Document
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.errors import UnknownDocument
 from service.http import roles

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from common.errors import HummingbitError
+from foundation.errors import HummingbitError
 from index.data_folder import DataFolder
 from index.errors import StoreClosed
 from index.slices import Cancelled

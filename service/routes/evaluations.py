@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
-from common.files import replace_file
 from evaluation.reports.collection_report import Job
 from evaluation.reports.compare import compare_reports
 from evaluation.reports.formats import FORMATS
@@ -16,6 +15,7 @@ from evaluation.reports.plots import PlotError
 from evaluation.reports.report import Report, parse_report
 from evaluation.result import EvaluationError
 from evaluation.retrieval import evaluate_collection
+from foundation.files import replace_file
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute

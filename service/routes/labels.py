@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from common.errors import InputError
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
+from foundation.errors import InputError
 from index.annotations.records import DocumentLabel, label_to_json, now
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE

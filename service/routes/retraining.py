@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from common.errors import InputError
 from encoder.codes import check_n_bits
+from foundation.errors import InputError
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import CollectionExists

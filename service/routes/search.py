@@ -16,8 +16,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from common.errors import InputError
 from corpus.document import parse_vector
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.records import Query
 from index.search.options import Wanted

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from common.errors import InputError
 from corpus.document import FIELDS, Document, parse_document
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.filter_parser import parse_filter
 from index.filters import Filter

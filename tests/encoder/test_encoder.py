@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from encoder.codes import pack_bits, unpack_codes
 from encoder.encoder import Encoder, forward
 from encoder.features import TextFeatures
+from foundation.errors import InputError
 from tests.support.encoders import random_layers, random_texts, text_encoder, vector_encoder
 
 # Compilers for other processors round a product and a sum once and not twice.

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from common.errors import InputError
 from encoder import analyzers
 from encoder import features as features_module
 from encoder.analyzers import Analyzer
 from encoder.features import TermWeighting, TextFeatures, VectorFeatures
+from foundation.errors import InputError
 from tests.support.encoders import WORDS, random_texts
 
 texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import unpack_codes
@@ -18,6 +17,7 @@ from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
 from evaluation.result import EvaluationError
 from evaluation.retrieval import evaluate_collection
+from foundation.errors import InputError
 from hummingbit.cli import main
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex, hamming_distance
 from evaluation import row_blocks
@@ -19,6 +18,7 @@ from evaluation.metrics.metric_names import MetricError
 from evaluation.relevance import Labelled
 from evaluation.result import EvaluationError
 from evaluation.retrieval import evaluate_codes, evaluate_collection, evaluate_encoder
+from foundation.errors import InputError
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection
 from tests.support.encoders import random_texts, text_encoder

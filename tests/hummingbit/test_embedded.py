@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import hummingbit.embedded
-from common.errors import InputError
 from corpus.document import DocumentError
 from encoder.codes import code_to_hex
+from foundation.errors import InputError
 from hummingbit import Collection, SemanticHasher
 from index.data_folder import DataFolder
 from index.errors import (

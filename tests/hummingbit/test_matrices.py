@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.matrices import upper_triangle
+from foundation.errors import InputError
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from index.records import Query

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder
+from foundation.errors import InputError
 from index.backend import MAX_K
 from index.collection import Collection
 from index.errors import EncoderMismatch, StoreError, UnknownDocument

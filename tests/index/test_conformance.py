@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.engines.brute_force import BruteForceIndex
 from index.errors import UnknownDocument

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import ArtifactError, write_artifact
+from foundation.errors import InputError
 from index.data_folder import DataFolder
 from index.errors import (
     CollectionExists,

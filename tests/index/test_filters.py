@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.filter_parser import parse_filter
 from index.filters import Filter, filter_to_json
 from index.schema import payload_to_json

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.labels import labels_of
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from encoder.codes import code_to_hex
+from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import Query
 from index.search.options import Wanted

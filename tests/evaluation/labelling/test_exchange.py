@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from evaluation.labelling.exchange import (
     agreed_grades,
     import_records,
@@ -18,6 +17,7 @@ from evaluation.labelling.exchange import (
     write_records,
 )
 from evaluation.trec import parse_qrels
+from foundation.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
 from tests.support.collections import code_collection, code_documents
 

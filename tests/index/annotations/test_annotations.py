@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from corpus.document import Document
+from foundation.errors import InputError
 from index.annotations.records import (
     DocumentLabel,
     Judgement,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
+from foundation.errors import InputError
 from index.bulk.duplicates import Likeness, find_duplicates, near_codes, near_texts, shingles_of
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder

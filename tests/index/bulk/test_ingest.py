@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
+from foundation.errors import InputError
 from index.bulk import encoding
 from index.bulk.ingest import ingest
 from index.data_folder import DataFolder

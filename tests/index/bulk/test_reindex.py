@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
+from foundation.errors import InputError
 from index.bulk.reindex import copy_following, delete_missing
 from index.collection import Collection
 from index.data_folder import DataFolder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
 from index.engines.setting import check_engine

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.data_folder import DataFolder
 from index.errors import CollectionExists, DataFolderError, UnknownCollection
 from index.folder.aliases import AddAlias, Aliases, RemoveAlias

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from corpus.document import Document
+from foundation.errors import InputError
 from index.filter_parser import parse_filter
 from index.schema import payload_to_json
 from tests.support.filters import FILTERS, PAYLOADS

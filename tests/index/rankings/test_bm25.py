@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.collection import Collection
 from index.filter_parser import parse_filter
 from index.filters import Filter

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
+from foundation.errors import InputError
 from index.collection import Collection
 from index.records import Hybrid, Query, Rescore
 from tests.support.collections import text_collection

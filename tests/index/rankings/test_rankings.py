@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import Codes, hamming_distance, unpack_codes
 from encoder.encoder import Encoder
 from encoder.features import Floats
+from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.engines.protocol import Rows

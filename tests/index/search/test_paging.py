@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import InputError
+from foundation.errors import InputError
 from index.backend import MAX_K
 from index.collection import Collection
 from index.data_folder import DataFolder

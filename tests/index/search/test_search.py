@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import InputError
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_from_hex
+from foundation.errors import InputError
 from index.data_folder import DataFolder
 from index.records import Query
 from tests.support.collections import code_collection, code_documents

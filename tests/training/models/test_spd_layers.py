@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from common.errors import InputError
+from foundation.errors import InputError
 from tests.support.matrices import class_matrices, spd_matrices
 from training.data import Rows
 from training.loop import Schedule, fit

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import HummingbitError, InputError
 from corpus.document import DocumentError
+from foundation.errors import HummingbitError, InputError
 from index.errors import StoreReplaced
 from service.http.errors import PROBLEMS
 from service.http.problems import TITLES
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "common",
+    "foundation",
     "corpus",
     "encoder",
     "evaluation",

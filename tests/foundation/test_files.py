@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common.files import replace_file, replacing, write_file
+from foundation.files import replace_file, replacing, write_file
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
