@@ -20,6 +20,7 @@ from encoder.features import Floats
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
 from training.recipe import LinearRecipe
+from training.text_features import principal_directions
 
 
 def train_linear(
@@ -66,6 +67,23 @@ def fit_itq(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
     rotation = itq_rotation(np.asarray(rows @ weight) - means, seed)
     turned = np.ascontiguousarray(weight @ rotation, dtype=np.float32)
     return turned, np.asarray(means @ rotation, dtype=np.float32)
+
+
+def itq_of_terms(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats] | None:
+    """Return ITQ of latent semantic analysis, scaled: weights ``(V, B)`` and thresholds ``(B,)``.
+
+    `rows` are weighted terms, a scipy matrix ``(N, V)``. The distances of all rows from the
+    thresholds have a mean square of 1. Returns None where there are no more rows or terms than
+    bits.
+    """
+    if min(rows.shape) <= n_bits:
+        return None
+    directions, places = principal_directions(rows, seed, n_bits)
+    means = places.mean(axis=0)
+    rotation = itq_rotation(places - means, seed)
+    size = np.sqrt(np.square(places - means).mean())
+    weight = np.asarray(directions.T @ rotation / size, dtype=np.float32)
+    return weight, np.asarray(means @ rotation / size, dtype=np.float32)
 
 
 def itq_rotation(centred: Floats, seed: int) -> Floats:

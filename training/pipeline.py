@@ -22,7 +22,7 @@ from evaluation.relevance import Labelled
 from evaluation.retrieval import evaluate_encoder
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.soft_labels.fair_classifier import fit_classifier
-from training.text_features import fit_text_features
+from training.text_features import MIN_DOCUMENTS, fit_text_features
 
 # Golden inputs are chosen among the first so many documents trained on.
 _EXAMPLES = 1000
@@ -103,17 +103,22 @@ def choose_features(
     max_terms: int,
     weighting: str = "tf-idf",
     analyzer: str = "unicode",
+    *,
+    least_documents: int = MIN_DOCUMENTS,
 ) -> Features:
     """Return the features of the documents trained on: terms of texts, or vectors as they are.
 
+    A term counts if it occurs in `least_documents` texts.
+
     Raises:
-        TrainingDataError: if no term occurs in two texts.
+        TrainingDataError: if there is no such term.
         AnalyzerError: if no analyzer has the name `analyzer`.
     """
     inputs = data.take(training)
     if isinstance(inputs, np.ndarray):
         return VectorFeatures(dimension=inputs.shape[1])
-    return fit_text_features(inputs, max_terms, weighting, Analyzer.named(analyzer))
+    terms = Analyzer.named(analyzer)
+    return fit_text_features(inputs, max_terms, weighting, terms, least_documents=least_documents)
 
 
 def with_median_thresholds(encoder: Encoder, inputs: Any) -> Encoder:

@@ -39,15 +39,18 @@ def split_sentences(text: str) -> list[str]:
 class SentenceQueries:
     """Draws queries from the sentences of `texts`: `least` to `most` distinct terms of one.
 
-    Every sentence of a text with at least two known terms is as likely as any other, and so is
-    every term of it. A text that has no such sentence gives its one sentence of a single term, or
-    nothing: a query without terms.
+    Every sentence of a text with at least two known terms is as likely as any other. Its terms are
+    drawn one after the other, each in proportion to its idf, because people ask with telling words.
+    A text that has no such sentence gives its one sentence of a single term, or nothing: a query
+    without terms.
     """
 
     def __init__(
-        self, features: TextFeatures, texts: Sequence[str], *, least: int = 2, most: int = 8
+        self, features: TextFeatures, texts: Sequence[str], *, least: int = 2, most: int = 16
     ) -> None:
         self._features, self._least, self._most = features, least, most
+        idf = np.ones(features.dimension) if features.idf is None else features.idf
+        self._weights = np.asarray(idf, dtype=np.float64)
         sentences = [split_sentences(text) for text in texts]
         counts = features.count_terms([one for several in sentences for one in several])
         counts.data.fill(1.0)
@@ -69,8 +72,10 @@ class SentenceQueries:
         wanted = np.where(counts > 0, wanted.astype(np.int64), 0)
         lengths = np.diff(drawn.indptr)
         row = np.repeat(np.arange(len(rows)), lengths)
-        # In random order within each row, the first ones are taken.
-        order = np.lexsort((_uniform(drawn.nnz, generator), row))
+        # An exponential variate over the weight of each term: in their order within each row, the
+        # first ones are a draw without replacement (Efraimidis and Spirakis 2006).
+        waits = -np.log1p(-_uniform(drawn.nnz, generator)) / self._weights[drawn.indices]
+        order = np.lexsort((waits, row))
         rank = np.empty(drawn.nnz, dtype=np.int64)
         rank[order] = np.arange(drawn.nnz) - np.repeat(drawn.indptr[:-1], lengths)
         drawn.data[rank >= wanted[row]] = 0.0

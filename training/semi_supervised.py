@@ -23,11 +23,13 @@ from encoder.encoder import Features, Inputs
 from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Tags, TrainingData, TrainingDataError
+from training.linear_codes import itq_of_terms
 from training.loop import Schedule, choose_device, fit
 from training.models.autoencoders import (
     Autoencoder,
     BernoulliAutoencoder,
     GaussianAutoencoder,
+    LinearEncoderNetwork,
     Shape,
 )
 from training.models.batches import vector_scale
@@ -93,6 +95,7 @@ def train(
         dropout=dropout,
         sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
     ).to(place)
+    start_at_latent_semantics(model, features, inputs, recipe.seed)
     multi_label = data.is_multi_label
     loss = AutoencoderLoss(
         model,
@@ -132,6 +135,25 @@ def train(
     )
     checkpoint.remove()
     return trained
+
+
+def start_at_latent_semantics(
+    model: Autoencoder, features: Features, inputs: Inputs, seed: int
+) -> None:
+    """Let the bits that find texts begin as ITQ codes of latent semantic analysis.
+
+    Codes learned from there know both: which words occur together in the corpus, and which words
+    tell one text from all others. Networks with hidden layers are left as they are, as are codes
+    with as many bits as there are texts or terms.
+    """
+    networks = [model.encoder, model.content if isinstance(model, BernoulliAutoencoder) else None]
+    for network in networks:
+        if not isinstance(network, LinearEncoderNetwork):
+            continue
+        n_bits = len(network.logits.bias)
+        start = itq_of_terms(features.transform(inputs), n_bits, seed)  # type: ignore[arg-type]
+        if start is not None:
+            network.start_at(*map(torch.from_numpy, start))
 
 
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:

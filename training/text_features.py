@@ -16,13 +16,19 @@ from training.data import Rows, TrainingDataError
 MIN_DOCUMENTS = 2
 
 
-def frequent_terms(texts: Iterable[str], max_terms: int, analyzer: Analyzer = UNICODE) -> list[str]:
-    """Return the `max_terms` most frequent terms of an analyzer that occur in at least two texts.
+def frequent_terms(
+    texts: Iterable[str],
+    max_terms: int,
+    analyzer: Analyzer = UNICODE,
+    *,
+    least_documents: int = MIN_DOCUMENTS,
+) -> list[str]:
+    """Return the `max_terms` most frequent terms of an analyzer in at least so many texts.
 
     The order is by count, then alphabetical, and so the same on every machine.
 
     Raises:
-        TrainingDataError: if no term occurs in two texts.
+        TrainingDataError: if there is no such term.
     """
     counts: Counter[str] = Counter()
     documents: Counter[str] = Counter()
@@ -30,10 +36,11 @@ def frequent_terms(texts: Iterable[str], max_terms: int, analyzer: Analyzer = UN
         terms = analyzer.terms(text)
         counts.update(terms)
         documents.update(set(terms))
-    shared = (term for term in counts if documents[term] >= MIN_DOCUMENTS)
+    shared = (term for term in counts if documents[term] >= least_documents)
     vocabulary = sorted(shared, key=lambda term: (-counts[term], term))[:max_terms]
     if not vocabulary:
-        raise TrainingDataError("text: no term occurs in two documents")
+        where = "in two documents" if least_documents > 1 else "in the documents"
+        raise TrainingDataError(f"text: no term occurs {where}")
     return vocabulary
 
 
@@ -42,17 +49,21 @@ def fit_text_features(
     max_terms: int,
     weighting: str = "tf-idf",
     analyzer: Analyzer = UNICODE,
+    *,
+    least_documents: int = MIN_DOCUMENTS,
 ) -> TextFeatures:
-    """Return the features of `texts` over their most frequent terms.
+    """Return the features of `texts` over their most frequent terms in `least_documents` texts.
 
     ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, which make a query of four words as loud
     as a document of four hundred; ``log-tf`` is ln(1 + tf).
 
     Raises:
-        TrainingDataError: if no term occurs in two texts.
+        TrainingDataError: if there is no such term.
     """
     features = TextFeatures(
-        frequent_terms(texts, max_terms, analyzer), weighting="log", analyzer=analyzer
+        frequent_terms(texts, max_terms, analyzer, least_documents=least_documents),
+        weighting="log",
+        analyzer=analyzer,
     )
     if weighting == "log-tf":
         return features
@@ -82,15 +93,17 @@ _DIRECTIONS = 200
 _ROWS_FOR_DIRECTIONS = 100_000
 
 
-def principal_directions(rows: Any, seed: int) -> tuple[Floats, Floats]:
-    """Return at most 200 directions ``(K, V)`` and the places along them of `rows`, ``(N, K)``.
+def principal_directions(
+    rows: Any, seed: int, directions: int = _DIRECTIONS
+) -> tuple[Floats, Floats]:
+    """Return at most so many directions ``(K, V)`` and the places of `rows` along them, ``(N, K)``.
 
     `rows` are weighted terms, a scipy matrix ``(N, V)``. Of more than a hundred thousand, so many
     drawn at random tell the directions.
     """
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
-    size = max(1, min(_DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1))
+    size = max(1, min(directions, rows.shape[0] - 1, rows.shape[1] - 1))
     svd = TruncatedSVD(size, random_state=seed)
     if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
         places = svd.fit_transform(rows)

@@ -75,6 +75,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " (default: %(default)s)",
     )
     parser.add_argument(
+        "--analyzer",
+        default="unicode",
+        metavar="NAME",
+        help="of the methods, such as unicode+english; ITQ of LSA has English stems"
+        " (default: %(default)s)",
+    )
+    parser.add_argument(
         "--weight",
         type=float,
         default=0.3,
@@ -158,14 +165,20 @@ def _ways(
 def _encoder(
     corpus: Corpus, method: str, n_bits: int, seed: int, args: argparse.Namespace
 ) -> Encoder:
-    common = {"n_bits": n_bits, "seed": seed, "validation_share": 0.0}
+    common = {
+        "n_bits": n_bits,
+        "seed": seed,
+        "validation_share": 0.0,
+        "analyzer": args.analyzer,
+    }
     recipe: Recipe | LinearRecipe
+    parts = [corpus.name, method, str(n_bits), *args.analyzer.split("+")[1:]]
     if method in LINEAR_METHODS:
-        recipe = LinearRecipe(method, **common)  # type: ignore[arg-type]
-        name = f"{corpus.name}-{method}-{n_bits}-{seed}"
+        recipe = LinearRecipe(method, **common)
     else:
-        recipe = Recipe(method=method, supervision=args.supervision, **common)  # type: ignore[arg-type]
-        name = f"{corpus.name}-{method}-{n_bits}-{args.supervision:g}-{seed}"
+        recipe = Recipe(method=method, supervision=args.supervision, **common)
+        parts.append(f"{args.supervision:g}")
+    name = "-".join([*parts, str(seed)])
     return trained_encoder(corpus.data, recipe, args.work_dir / name)
 
 

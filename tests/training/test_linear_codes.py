@@ -18,6 +18,7 @@ from training.linear_codes import (
     fit_itq,
     fit_lsh,
     fit_pca,
+    itq_of_terms,
     train_linear,
 )
 from training.recipe import LinearRecipe
@@ -53,6 +54,31 @@ def test_itq_turns_the_principal_plane_and_loses_less_in_rounding() -> None:
         return float(np.square(np.sign(projected) - projected).sum())
 
     assert loss(after) < loss(before)
+
+
+def test_itq_of_terms_turns_the_exact_directions_and_scales_the_places() -> None:
+    rows = random_rows()
+    start = itq_of_terms(rows, 8, seed=0)
+    assert start is not None
+    weight, thresholds = start
+    # Directions of rows that are not centred: the right singular vectors.
+    exact = np.linalg.svd(rows, full_matrices=False)[2][:8].T
+    np.testing.assert_allclose(exact @ (exact.T @ weight), weight, atol=1e-2)
+    logits = centred(rows, weight, thresholds)
+    np.testing.assert_allclose(logits.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.square(logits).mean(), 1, atol=1e-4)
+    unturned = rows @ exact - (rows @ exact).mean(axis=0)
+    unturned /= np.sqrt(np.square(unturned).mean())
+    np.testing.assert_allclose(
+        np.linalg.norm(logits, axis=1), np.linalg.norm(unturned, axis=1), rtol=1e-2
+    )
+    losses = [np.square(np.sign(one) - one).sum() for one in (logits, unturned)]
+    assert losses[0] < losses[1]
+
+
+def test_there_is_no_itq_of_as_many_bits_as_rows_or_terms() -> None:
+    assert itq_of_terms(random_rows()[:8], 8, seed=0) is None
+    assert itq_of_terms(random_rows()[:, :8], 8, seed=0) is None
 
 
 def test_random_hyperplanes_split_as_angles_do() -> None:

@@ -114,6 +114,17 @@ def test_similarities_do_not_depend_on_the_lengths_of_rows() -> None:
     assert of_itself.abs().max() <= 1 + 1e-5
 
 
+def test_terms_of_a_sentence_are_drawn_in_proportion_to_their_idf() -> None:
+    texts = ["common rare", *["common"] * 50, "rare"]
+    features = fit_text_features(texts, 10)
+    assert features.idf is not None
+    queries = SentenceQueries(features, texts, least=1, most=1)
+    drawn = queries.draw(np.zeros(4000, dtype=np.int64), generator())
+    shares = np.bincount(drawn.indices, minlength=2) / 4000
+    # Five standard errors of a share of 4,000 draws.
+    np.testing.assert_allclose(shares, features.idf / features.idf.sum(), atol=0.04)
+
+
 def test_the_task_takes_cosines_of_rows_of_any_length() -> None:
     features = fit_text_features(TEXTS + TEXTS, 100, "log-tf")
     task = ClozeTask(Recipe(n_bits=8), features, TEXTS, features.transform(TEXTS))

@@ -16,16 +16,19 @@ from evaluation.retrieval import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 from training.data import TrainingDataError, gather
-from training.models.autoencoders import BernoulliAutoencoder
+from training.linear_codes import itq_of_terms
+from training.models.autoencoders import BernoulliAutoencoder, LinearEncoderNetwork
 from training.models.batches import SparseBatch, vector_scale
 from training.models.export import autoencoder_to_encoder, to_encoder
 from training.recipe import Recipe
 from training.semi_supervised import (
     build_model,
     hidden_dropout,
+    start_at_latent_semantics,
     touches_few_terms,
     train,
 )
+from training.text_features import fit_text_features
 
 RECIPE = Recipe(n_bits=16, supervision=0.5, epochs=40, batch_size=32, hidden=24, max_terms=100)
 
@@ -297,6 +300,23 @@ def test_a_linear_network_is_exported_as_one_layer() -> None:
     exported = to_encoder(model.encoder, features, {})
     assert len(exported.layers) == 1
     np.testing.assert_allclose(exported.logits(random_texts(50)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["ict", "ssb-vae"])
+def test_bits_that_find_texts_begin_as_itq_codes(method: str) -> None:
+    texts = random_texts(60)
+    features = fit_text_features(texts, 100)
+    recipe = replace(RECIPE, method=method, n_bits=16, content_share=0.5)
+    model = build_model(recipe, features, classes=2)
+    assert isinstance(model, BernoulliAutoencoder)
+    start_at_latent_semantics(model, features, texts, seed=0)
+    network = model.content if method == "ssb-vae" else model.encoder
+    assert isinstance(network, LinearEncoderNetwork)
+    start = itq_of_terms(features.transform(texts), len(network.logits.bias), seed=0)
+    assert start is not None
+    exported = to_encoder(network, features, {})
+    expected = features.transform(texts) @ start[0] - start[1]
+    np.testing.assert_allclose(exported.logits(texts), expected, atol=1e-5)
 
 
 def test_texts_are_needed_to_learn_from_their_own_words(tmp_path: Path) -> None:

@@ -29,13 +29,20 @@ def test_terms_are_those_of_the_analyzer() -> None:
 
 
 def test_a_term_of_one_text_is_left_out_however_often_it_occurs() -> None:
-    assert frequent_terms(["spam spam spam ham", "ham"], 10) == ["ham"]
+    texts = ["spam spam spam ham", "ham"]
+    assert frequent_terms(texts, 10) == ["ham"]
+    assert frequent_terms(texts, 10, least_documents=1) == ["spam", "ham"]
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["one", "two"]])
 def test_texts_without_a_shared_term_are_refused(texts: list[str]) -> None:
     with pytest.raises(ValueError, match="no term occurs in two documents"):
         frequent_terms(texts, 10)
+
+
+def test_texts_without_any_term_are_refused() -> None:
+    with pytest.raises(ValueError, match="no term occurs in the documents"):
+        frequent_terms(["", "?"], 10, least_documents=1)
 
 
 def test_idf_equals_scikit_learns() -> None:

@@ -21,9 +21,6 @@ from training.objectives.ssb_vae import (
     vector_reconstruction_loss,
 )
 
-LINEAR_HIDDEN = 128
-"""Units of a linear network at least; four times as many cost twice the time and find no more."""
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -74,24 +71,26 @@ class EncoderNetwork(nn.Module):
 
 
 class LinearEncoderNetwork(nn.Module):
-    """B logits linear in the input, by way of H units: two matrices, of which the product is kept.
-
-    Learned so, it favours few directions and needs fewer documents. Source: Arora et al., "Implicit
-    Regularization in Deep Matrix Factorization" (2019).
-    """
+    """B logits linear in the terms of a text: one matrix and a bias."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        narrow = replace(shape, hidden=max(LINEAR_HIDDEN, shape.n_bits))
-        self.first = _first_layer(narrow)
-        self.logits = nn.Linear(narrow.hidden, shape.n_bits)
+        self.logits = SparseLinear(
+            shape.inputs, shape.n_bits, shape.input_scale, sparse_gradient=shape.sparse_gradient
+        )
+
+    def start_at(self, weight_VB: Tensor, thresholds_B: Tensor) -> None:
+        """Set the logits to x W − t."""
+        with torch.no_grad():
+            self.logits.weight.copy_(weight_VB / self.logits.scale)
+            self.logits.bias.copy_(-thresholds_B)
 
     def forward(
-        self, x: SparseBatch | Tensor, _generator: torch.Generator | None = None
+        self, x: SparseBatch, _generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the H units ``(N, H)`` and the logits ``(N, B)``."""
-        h_NH = self.first(x)
-        return h_NH, self.logits(h_NH)
+        """Return the logits ``(N, B)`` twice: there is no hidden layer before them."""
+        logits_NB = self.logits(x)
+        return logits_NB, logits_NB
 
 
 AnyEncoderNetwork = EncoderNetwork | LinearEncoderNetwork
@@ -200,9 +199,10 @@ class BernoulliAutoencoder(nn.Module):
     def __init__(self, shape: Shape, temperature: float) -> None:
         super().__init__()
         self.encoder = (LinearEncoderNetwork if shape.linear else EncoderNetwork)(shape)
+        hidden = shape.n_bits if shape.linear else shape.hidden
         self.latent = BernoulliLatent(temperature)
         self.decoder = _decoder(shape)
-        self.class_head = nn.Linear(self.encoder.logits.in_features, shape.classes)
+        self.class_head = nn.Linear(hidden, shape.classes)
         self.code_head = nn.Linear(shape.n_bits, shape.classes)
         self.content: LinearEncoderNetwork | None = None
         if shape.content_bits:

@@ -27,8 +27,7 @@ def to_encoder(
 ) -> Encoder:
     """Return `network` as an :class:`Encoder` whose bits are the signs of the logits.
 
-    The scale of the first layer and batch normalisation are folded into the weights; a linear
-    network becomes one layer.
+    The scale of the first layer and batch normalisation are folded into the weights.
     """
     return _encoder(_layers(network), features, metadata)
 
@@ -60,8 +59,7 @@ def _encoder(layers: list[Layer], features: Features, metadata: Mapping[str, Any
 
 def _layers(network: AnyEncoderNetwork) -> list[Layer]:
     if isinstance(network, LinearEncoderNetwork):
-        first, last = _layer(network.first, "identity"), _layer(network.logits, "identity")
-        return [Layer(first.weight @ last.weight, last(first.bias[None])[0], "identity")]
+        return [_layer(network.logits, "identity")]
     scale, shift = _as_scale_and_shift(network.first_norm)
     second_scale, second_shift = _as_scale_and_shift(network.second_norm)
     return [

@@ -12,6 +12,7 @@ from training.models.autoencoders import (
     BernoulliAutoencoder,
     EncoderNetwork,
     GaussianAutoencoder,
+    LinearEncoderNetwork,
     Shape,
     TextDecoder,
     VectorDecoder,
@@ -84,6 +85,15 @@ def test_a_forward_pass_gives_a_relaxed_code_and_class_logits(text: bool, batch_
     assert out.kl_loss.item() > 0
 
 
+def test_a_linear_network_starts_where_it_is_told_to() -> None:
+    network = LinearEncoderNetwork(shape())
+    counts = random_counts()
+    weight, thresholds = torch.rand(11, 8), torch.rand(8)
+    network.start_at(weight, thresholds)
+    expected = torch.from_numpy(counts.toarray()) @ weight - thresholds
+    torch.testing.assert_close(network(batch_of(counts))[1], expected)
+
+
 def test_hidden_units_drop_out_in_training_alone() -> None:
     torch.manual_seed(0)
     encoder, x = EncoderNetwork(replace(shape(), dropout=0.25)), batch_of(random_counts())
@@ -122,7 +132,7 @@ def test_the_first_layer_for_vectors_equals_the_scaled_product() -> None:
 def test_the_sparse_first_layer_equals_the_scaled_dense_product(sparse_gradient: bool) -> None:
     torch.manual_seed(0)
     sizes = replace(shape(), sparse_gradient=sparse_gradient)
-    first = BernoulliAutoencoder(sizes, temperature=0.67).encoder.first
+    first = EncoderNetwork(sizes).first
     counts = random_counts()
     assert isinstance(first.weight, torch.Tensor)
     assert isinstance(first.bias, torch.Tensor)
