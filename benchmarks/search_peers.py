@@ -104,6 +104,15 @@ def usearch_exact(codes: Codes) -> Search:
     return find
 
 
+def pynear(codes: Codes) -> Search:
+    import pynear as library  # noqa: PLC0415 - may not be installed
+
+    trees = {64: "64", 128: "128", 256: "256", 512: "512"}
+    tree: Any = getattr(library, f"VPTreeBinaryIndex{trees.get(codes.shape[1] * 8, 'N')}")()
+    tree.set(codes)
+    return lambda queries, k: np.array(tree.searchKNN(queries, k)[0])
+
+
 def sqlite_vec(codes: Codes) -> Search:
     import sqlite_vec as extension  # noqa: PLC0415 - may not be installed
 
@@ -214,6 +223,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "FAISS MultiHash": Contestant(faiss_multi_hash, 10**6, exact=False),
     "usearch HNSW": Contestant(usearch_hnsw, 10**5, exact=False),
     "usearch exact": Contestant(usearch_exact, 10**6, exact=True),
+    "pynear": Contestant(pynear, 10**6, exact=True),
     "sqlite-vec": Contestant(sqlite_vec, 10**5, exact=True),
     "DuckDB": Contestant(duckdb, 10**5, exact=True),
     "LanceDB": Contestant(lancedb, 10**5, exact=True),

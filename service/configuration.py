@@ -14,6 +14,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from foundation.errors import HummingbitError
+from index.engines import kernel
 from service.settings import ENV_PREFIX, Settings
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"
@@ -23,6 +24,7 @@ OTHER_VARIABLES = {
     f"{ENV_PREFIX}DATA",
     f"{ENV_PREFIX}KEY",
     f"{ENV_PREFIX}URL",
+    kernel.VARIABLE,
 }
 
 

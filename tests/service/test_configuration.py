@@ -119,3 +119,9 @@ def test_checking_finds_what_would_stop_the_service(
     assert "hummingbit keys create" in capsys.readouterr().err
     assert main(["keys", "create", *here, "--role", "read", "--name", "me"]) == 0
     assert main(["config", "check", *here, "--host", "0.0.0.0"]) == 0  # noqa: S104
+
+
+def test_variables_of_other_parts_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HUMMINGBIT_DATA", "HUMMINGBIT_KERNEL"):
+        monkeypatch.setenv(name, "off")
+    load_settings()
