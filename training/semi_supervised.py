@@ -140,20 +140,19 @@ def train(
 def start_at_latent_semantics(
     model: Autoencoder, features: Features, inputs: Inputs, seed: int
 ) -> None:
-    """Let the bits that find texts begin as ITQ codes of latent semantic analysis.
+    """Let the codes of a linear network begin as ITQ codes of latent semantic analysis.
 
     Codes learned from there know both: which words occur together in the corpus, and which words
-    tell one text from all others. Networks with hidden layers are left as they are, as are codes
-    with as many bits as there are texts or terms.
+    tell one text from all others. Other networks are left as they are, as are codes with as many
+    bits as there are texts or terms.
     """
-    networks = [model.encoder, model.content if isinstance(model, BernoulliAutoencoder) else None]
-    for network in networks:
-        if not isinstance(network, LinearEncoderNetwork):
-            continue
-        n_bits = len(network.logits.bias)
-        start = itq_of_terms(features.transform(inputs), n_bits, seed)  # type: ignore[arg-type]
-        if start is not None:
-            network.start_at(*map(torch.from_numpy, start))
+    network = model.encoder
+    if not isinstance(network, LinearEncoderNetwork):
+        return
+    n_bits = len(network.logits.bias)
+    start = itq_of_terms(features.transform(inputs), n_bits, seed)  # type: ignore[arg-type]
+    if start is not None:
+        network.start_at(*map(torch.from_numpy, start))
 
 
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:

@@ -14,6 +14,7 @@ from encoder.features import Floats
 from training.models.autoencoders import (
     AnyEncoderNetwork,
     BernoulliAutoencoder,
+    FactoredEncoderNetwork,
     GaussianAutoencoder,
     LinearEncoderNetwork,
 )
@@ -60,6 +61,9 @@ def _encoder(layers: list[Layer], features: Features, metadata: Mapping[str, Any
 def _layers(network: AnyEncoderNetwork) -> list[Layer]:
     if isinstance(network, LinearEncoderNetwork):
         return [_layer(network.logits, "identity")]
+    if isinstance(network, FactoredEncoderNetwork):
+        first, last = _layer(network.first, "identity"), _layer(network.logits, "identity")
+        return [Layer(first.weight @ last.weight, last(first.bias[None])[0], "identity")]
     scale, shift = _as_scale_and_shift(network.first_norm)
     second_scale, second_shift = _as_scale_and_shift(network.second_norm)
     return [

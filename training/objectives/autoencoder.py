@@ -10,7 +10,7 @@ from torch import Tensor
 from encoder.encoder import Features, Inputs
 from encoder.features import Floats, TextFeatures
 from training.data import Rows, Tags
-from training.models.autoencoders import Autoencoder, BernoulliAutoencoder
+from training.models.autoencoders import AnyEncoderNetwork, Autoencoder, BernoulliAutoencoder
 from training.models.batches import TrainingInputs
 from training.objectives.ssb_vae import (
     class_probabilities,
@@ -78,7 +78,8 @@ class AutoencoderLoss:
                 terms["reconstruction_loss"] = self._model.decoder(out.b_NB, targets).mean()
                 terms["kl_loss"] = out.kl_loss
             if self._cloze is not None:
-                network, logits_NB = self._model.encoder, out.logits_NB
+                network: AnyEncoderNetwork = self._model.encoder
+                logits_NB = out.logits_NB
                 if isinstance(self._model, BernoulliAutoencoder) and self._model.content:
                     network, logits_NB = self._model.content, self._model.content(x)[1]
                 terms["cloze_loss"] = self._cloze.loss(network, logits_NB, rows, generator)
