@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from foundation.errors import InputError
 
 try:
     from index.engines import _kernel
@@ -45,7 +46,7 @@ def _chosen() -> Any:
     """Return the kernel, or None where there is none or it is switched off.
 
     Raises:
-        ValueError: if the variable names a path that this processor does not have.
+        InputError: if the variable names a path that this processor does not have.
     """
     asked = os.environ.get(VARIABLE, "")
     if built is None or asked == OFF:
@@ -55,7 +56,7 @@ def _chosen() -> Any:
             built.use(asked)
         except ValueError:
             known = ", ".join((OFF, *built.paths()))
-            raise ValueError(f"{VARIABLE} is {asked!a}; it must be one of {known}") from None
+            raise InputError(VARIABLE, f"is {asked!a}; it must be one of {known}") from None
     return built
 
 

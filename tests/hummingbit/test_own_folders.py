@@ -15,7 +15,7 @@ COMMAND = Path(sys.executable).with_name("hummingbit")
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a user's project, whose modules fail when they are imported."""
-    for name in ("common", "index", "training", "corpus"):
+    for name in ("foundation", "index", "training", "corpus"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own')\n")
     (tmp_path / "service.py").write_text("raise RuntimeError('the user\\'s own')\n")

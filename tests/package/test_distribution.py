@@ -57,7 +57,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A user's project, whose modules fail when they are imported, with a file of documents."""
-    for name in ("common", "corpus", "encoder", "index", "service", "training"):
+    for name in ("foundation", "corpus", "encoder", "index", "service", "training"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own')\n")
     lines = [f"{row},text {row % 7} of topic {row % 3},t{row % 3}" for row in range(60)]
@@ -153,7 +153,7 @@ from hummingbit import Client
 print(Client.__name__)
 """
     printed = run(str(environment / "python"), "-c", code, cwd=project)
-    assert str(project / "common") in printed.splitlines()[0]
+    assert str(project / "foundation") in printed.splitlines()[0]
     assert "an environment of its own" in printed
     assert printed.splitlines()[-1] == "Client"
 
