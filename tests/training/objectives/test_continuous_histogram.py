@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -188,3 +191,62 @@ def test_a_histogram_needs_both_kinds_and_two_nodes() -> None:
         continuous_histogram_loss(distance, torch.tensor([0.0, 1.0]), balance=2)
     with pytest.raises(ValueError, match="bins is 1; it must be at least 2"):
         histogram_loss(distance, torch.tensor([True, False]), bins=1)
+
+
+def rows_are_pure(h: np.ndarray) -> bool:
+    """Proposition 1, first half: at each distance all similarities are the same."""
+    return bool(((h > 0).sum(axis=1) <= 1).all())
+
+
+def modes_fall(h: np.ndarray) -> bool:
+    """Proposition 1, second half: f(z) = argmax_r h_rz falls strictly, over the z that occur."""
+    modes = h[:, h.any(axis=0)].argmax(axis=0)
+    return bool((np.diff(modes) < 0).all())
+
+
+def supports_fall(h: np.ndarray) -> bool:
+    """Whether the farthest pair of each similarity is nearer than the nearest of each lower one."""
+    nodes = [np.flatnonzero(column) for column in h.T if column.any()]
+    return all(more.max() < less.min() for less, more in pairwise(nodes))
+
+
+def pairs_on_nodes(h: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return distances and similarities of pairs on nodes, as many of each as `h` says."""
+    bins, nodes = h.shape
+    r_M, z_M = (np.repeat(place, h.ravel()) for place in np.indices(h.shape).reshape(2, -1))
+    return torch.from_numpy(r_M / (bins - 1)), torch.from_numpy(z_M / (nodes - 1))
+
+
+@pytest.mark.parametrize(("bins", "nodes"), [(3, 3), (5, 2), (2, 5)])
+def test_proposition_1_over_all_supports(bins: int, nodes: int) -> None:
+    rng = np.random.default_rng(0)
+    checked = zeros = 0
+    for support in itertools.product((0, 1), repeat=bins * nodes):
+        h = np.array(support).reshape(bins, nodes) * rng.integers(1, 4, (bins, nodes))
+        if h.any(axis=0).sum() < 2:
+            continue
+        pairs = pairs_on_nodes(h)
+        loss = float(continuous_histogram_loss(*pairs, bins=bins, similarity_bins=nodes))
+        costless = loss < 1e-12
+        # Nothing is below zero, so a loss of zero is a minimum.
+        assert loss > -1e-12
+        assert costless == supports_fall(h)
+        # As printed it is necessary …
+        if costless:
+            assert rows_are_pure(h)
+            assert modes_fall(h)
+        # … and sufficient where each similarity occurs at one distance only.
+        if ((h > 0).sum(axis=0) <= 1).all():
+            assert costless == (rows_are_pure(h) and modes_fall(h))
+        checked, zeros = checked + 1, zeros + costless
+    assert zeros > 5
+    assert checked > 10 * zeros
+
+
+def test_proposition_1_as_printed_is_not_sufficient() -> None:
+    # Similarity 0 is mostly at the far node, and once at the near one: there it is out of order.
+    h = np.array([[1, 0], [0, 3], [4, 0]])
+    assert rows_are_pure(h)
+    assert modes_fall(h)
+    loss = continuous_histogram_loss(*pairs_on_nodes(h), bins=3, similarity_bins=2)
+    assert float(loss) == pytest.approx(1 * 3 / 8**2)

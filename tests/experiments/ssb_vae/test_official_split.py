@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corpus.readers import read_documents
+
+REPEATED = (31, 32, 36, 39, 337, 365, 406, 432, 630, 646, 648, 935, 965, 990, 1235, 1601, 1620,
+            1633, 1754, 1864, 1940, 1980, 1986, 2040, 2052, 2167)  # fmt: skip
+
+
+def test_26_test_texts_of_snippets_are_also_in_train() -> None:
+    root = os.environ.get("HUMMINGBIT_DATA")
+    if not root or not Path(root, "snippets").is_dir():
+        pytest.skip("HUMMINGBIT_DATA does not name a folder with Snippets")
+    train, test = (list(read_documents(f"snippets:{part}")) for part in ("train", "test"))
+    assert (len(train), len(test)) == (10_060, 2_280)
+    classes: dict[str | None, set[tuple[str, ...]]] = {}
+    for one in train:
+        classes.setdefault(one.text, set()).add(one.labels)
+    both = [one for one in test if one.text in classes]
+    assert [one.id for one in both] == [f"test-{number:05}" for number in REPEATED]
+    other = [one.id for one in both if one.labels not in classes[one.text]]
+    assert other == ["test-00406", "test-00965"]
