@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from corpus.readers import read_documents
-from encoder.artifact import load_encoder, read_classifier, read_labelled_ids
+from encoder.artifact import read_classifier, read_labelled_ids
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from evaluation.baselines import tfidf_cosine
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_encoder
+from experiments.kept_encoders import kept_encoder
 from experiments.result_tables import Record
 from training.data import TrainingData, gather
 from training.linear_codes import train_linear
-from training.pipeline import is_trained_on
 from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
 from training.teachers import read_teacher
@@ -109,15 +108,14 @@ def _with_vectors(data: TrainingData, path: Path) -> TrainingData:
 
 
 def trained_encoder(data: TrainingData, recipe: Recipe | LinearRecipe, folder: Path) -> Encoder:
-    """Train an encoder to `folder`, unless one of this recipe and these documents is there."""
-    encoder = load_encoder(folder) if folder.exists() else None
-    if encoder is None or not is_trained_on(encoder, data, asdict(recipe)):
-        print(f"training {folder}", file=sys.stderr, flush=True)
+    """Train an encoder to `folder`, unless one made by all the same is there."""
+
+    def trained() -> Encoder:
         if isinstance(recipe, Recipe):
-            encoder = train(data, recipe, folder, overwrite=True).encoder
-        else:
-            encoder = train_linear(data, recipe, folder, overwrite=True).encoder
-    return encoder
+            return train(data, recipe, folder, overwrite=True).encoder
+        return train_linear(data, recipe, folder, overwrite=True).encoder
+
+    return kept_encoder(folder, data, recipe, trained)
 
 
 _UNTRAINED = {"n_bits": None, "supervision": None, "seed": None}

@@ -12,6 +12,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from experiments.code_version import code_version
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -20,8 +22,8 @@ def load_or_compute(
 ) -> Tensors:
     """Return the tensors saved in `path` if `settings` made them; else compute and save them.
 
-    `settings` is everything that the result depends on, as JSON values. A file that is damaged or
-    was made with other settings is replaced, in one step.
+    `settings` is everything that the result depends on beside the code, as JSON values. A file that
+    is damaged or was made with other settings or by other code is replaced, in one step.
     """
     found = load_saved(path, settings)
     if found is not None:
@@ -35,7 +37,7 @@ def load_or_compute(
 
 
 def load_saved(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
-    """Return the tensors saved in `path`, None unless `settings` made them."""
+    """Return the tensors saved in `path`, None unless `settings` and this code made them."""
     if not path.exists():
         return None
     try:
@@ -49,4 +51,4 @@ def load_saved(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
 
 
 def _canonical(settings: Mapping[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
+    return json.dumps({**settings, "code": code_version()}, sort_keys=True)

@@ -13,6 +13,7 @@ from encoder.features import Floats
 from evaluation.labelling.places import text_places
 from evaluation.labelling.sampling import Pool, Rows, suggest
 from experiments.cells import read_split
+from experiments.code_version import code_version
 from training.text_features import fit_text_features
 
 # As many labels are asked for at a time as a person might give before looking up; a tenth of the
@@ -61,7 +62,7 @@ def kept_order(
     folder: Path, dataset: str, method: str, *, seed: int, labels: int, data_root: Path | None
 ) -> Rows:
     """Return :func:`label_order` over all documents, computed once and kept in `folder`."""
-    path = folder / f"order-{dataset}-{method}-{seed}-{labels}.json"
+    path = folder / f"order-{dataset}-{method}-{seed}-{labels}-{code_version()[:12]}.json"
     if not path.exists():
         data, _ = read_split(dataset, data_root)
         order = label_order(

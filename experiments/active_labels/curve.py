@@ -20,6 +20,7 @@ from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_codes, evaluate_encoder
 from experiments.active_labels.choosing import kept_order, places_of
 from experiments.cells import read_split
+from experiments.code_version import code_version
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
     Record,
@@ -113,7 +114,15 @@ def _measured(args: argparse.Namespace, one: Run) -> Record:
     settings = {"epochs": args.epochs, "hidden": args.hidden, "max_terms": args.max_terms}
     if args.learner == CLASSIFIER:
         settings = {}
-    parts = (args.learner, one.dataset, one.method, one.labels, one.seed, *settings.values())
+    parts = (
+        args.learner,
+        one.dataset,
+        one.method,
+        one.labels,
+        one.seed,
+        *settings.values(),
+        code_version()[:12],
+    )
     path = args.work_dir / f"{'-'.join(map(str, parts))}.json"
     if path.exists():
         return read_records(path)[0]

@@ -17,6 +17,7 @@ from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import METHODS
 from experiments.active_labels.choosing import label_order, places_of
 from experiments.cells import read_split
+from experiments.code_version import code_version
 from experiments.result_tables import (
     Record,
     group,
@@ -61,7 +62,7 @@ def _records(args: argparse.Namespace) -> Iterator[Record]:
 
 
 def _measured(args: argparse.Namespace, dataset: str, method: str, seed: int) -> list[Record]:
-    sizes = "-".join(map(str, args.labels))
+    sizes = "-".join(map(str, [*args.labels, code_version()[:12]]))
     path: Path = args.work_dir / f"held-out-{dataset}-{method}-{seed}-{sizes}.json"
     if path.exists():
         return read_records(path)

@@ -12,25 +12,23 @@ served.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import read_split
+from experiments.kept_encoders import kept_encoder
 from experiments.parts import add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.data import TrainingData
 from training.metric_learning import train_metric
 from training.metric_recipe import MetricRecipe
-from training.pipeline import is_trained_on
 from training.recipe import Recipe
 from training.semi_supervised import train
 
@@ -99,13 +97,12 @@ def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tupl
 
 
 def _trained(data: TrainingData, recipe: Recipe | MetricRecipe, folder: Path) -> Encoder:
-    encoder = load_encoder(folder) if folder.exists() else None
-    if encoder is not None and is_trained_on(encoder, data, asdict(recipe)):
-        return encoder
-    print(f"training {folder}", file=sys.stderr, flush=True)
-    if isinstance(recipe, MetricRecipe):
-        return train_metric(data, recipe, folder, overwrite=True).encoder
-    return train(data, recipe, folder, overwrite=True).encoder
+    def trained() -> Encoder:
+        if isinstance(recipe, MetricRecipe):
+            return train_metric(data, recipe, folder, overwrite=True).encoder
+        return train(data, recipe, folder, overwrite=True).encoder
+
+    return kept_encoder(folder, data, recipe, trained)
 
 
 def _print_figures(records: list[Record]) -> None:

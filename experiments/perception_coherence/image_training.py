@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from experiments.code_version import code_version
 from experiments.perception_coherence.cifar_images import Images
 from experiments.perception_coherence.image_networks import (
     EMBEDDING_DIM,
@@ -117,7 +118,7 @@ def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadlin
     optimizer = torch.optim.SGD(
         teacher.parameters(), lr=run.learning_rate, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
-    checkpoint = Checkpoint(path, json.dumps(asdict(run)))
+    checkpoint = Checkpoint(path, json.dumps({**asdict(run), "code": code_version()}))
     history = checkpoint.restore(teacher, [optimizer])
     for epoch in range(len(history), run.epochs):
         if deadline.passed():
@@ -161,7 +162,7 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
         objective = transfer_objective(run.method, EMBEDDING_DIM, dim, n, **_keywords(run))
     both = nn.ModuleList([student, objective]).to(taught.x.device)
     optimizer = torch.optim.Adam(both.parameters(), lr=run.learning_rate)
-    checkpoint = Checkpoint(path, json.dumps(asdict(run)))
+    checkpoint = Checkpoint(path, json.dumps({**asdict(run), "code": code_version()}))
     history = checkpoint.restore(both, [optimizer])
     for epoch in range(len(history), run.epochs):
         if deadline.passed():

@@ -8,13 +8,12 @@ documents and the same tenth of them held out.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
+from experiments.kept_encoders import kept_encoder
 from experiments.perception_coherence.text import COHERENCE
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import (
@@ -25,7 +24,6 @@ from experiments.perception_coherence.text_students import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from training.distillation_recipe import DistillationRecipe
-from training.pipeline import is_trained_on
 from training.recipe import Recipe
 from training.semi_supervised import train
 
@@ -91,11 +89,11 @@ def _measure(
 
 def _autoencoder(corpus: TaughtCorpus, recipe: Recipe, folder: Path) -> Encoder:
     """Return the SSB-VAE kept in `folder` if this corpus and recipe made it; train it else."""
-    encoder = load_encoder(folder) if folder.exists() else None
-    if encoder is None or not is_trained_on(encoder, corpus.database, asdict(recipe)):
-        print(f"training {folder}", file=sys.stderr, flush=True)
-        encoder = train(corpus.database, recipe, folder, overwrite=True).encoder
-    return encoder
+
+    def trained() -> Encoder:
+        return train(corpus.database, recipe, folder, overwrite=True).encoder
+
+    return kept_encoder(folder, corpus.database, recipe, trained)
 
 
 def _print(records: list[Record]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
+from experiments.kept_encoders import kept_encoder
 from training.data import TrainingData, gather
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -95,9 +96,10 @@ def _teacher_source(
 
 
 def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:
-    if not folder.exists():
-        print(f"training the teacher {folder}", file=sys.stderr, flush=True)
-        train(database, Recipe(n_bits=WIDE_BITS, hidden=1000), folder)
+    recipe = Recipe(n_bits=WIDE_BITS, hidden=1000)
+    kept_encoder(
+        folder, database, recipe, lambda: train(database, recipe, folder, overwrite=True).encoder
+    )
     return folder
 
 

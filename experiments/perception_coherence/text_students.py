@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from encoder.artifact import load_encoder
 from encoder.encoder import Encoder
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_encoder
+from experiments.kept_encoders import kept_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.result_tables import Record
 from training.distillation import distill
 from training.distillation_recipe import DistillationRecipe
-from training.pipeline import is_trained_on
 from training.teacher_agreement import agreement
 
 PRESETS = "presets.toml"
@@ -37,15 +34,11 @@ def student_folder(corpus: TaughtCorpus, recipe: DistillationRecipe, work_dir: P
 
 def student_of(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -> Encoder:
     """Return the student kept in `folder` if all the same made it; else train it."""
-    encoder = load_encoder(folder) if folder.exists() else None
-    if (
-        encoder is None
-        or not is_trained_on(encoder, corpus.database, asdict(recipe))
-        or encoder.metadata.get("teacher") != corpus.teacher.about()
-    ):
-        print(f"training {folder}", file=sys.stderr, flush=True)
-        encoder = distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
-    return encoder
+
+    def trained() -> Encoder:
+        return distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
+
+    return kept_encoder(folder, corpus.database, recipe, trained, corpus.teacher.about())
 
 
 def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from experiments.cells import kind_of, read_split
+from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
 from training.recipe import Recipe
@@ -28,7 +29,7 @@ class HeldOutScores:
     """Trains with given settings and scores them on the documents held out.
 
     It takes the data set, widths, shares of labels and seeds that the options of an experiment
-    name. Every run is saved in ``--work-dir``, and none is made twice.
+    name. Every run is saved in ``--work-dir``, and none is made twice by the same code.
     """
 
     def __init__(self, args: argparse.Namespace, method: str) -> None:
@@ -37,7 +38,7 @@ class HeldOutScores:
         kind = kind_of(args.dataset, args.vectors)
         data, _ = read_split(args.dataset, args.data_root, args.vectors)
         self.idle_settings = idle_settings(is_text=data.is_text)
-        self._about = {"sha256": data.sha256, "method": method}
+        self._about = {"sha256": data.sha256, "method": method, "code": code_version()}
         self._path: Path = args.work_dir / f"held-out-{kind}-{method}.json"
         self._records = read_records(self._path) if self._path.exists() else []
 

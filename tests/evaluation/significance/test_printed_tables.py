@@ -87,7 +87,7 @@ def p_values(found: RankComparison) -> tuple[float, float, float]:
 def agrees(value: float, printed: str) -> bool:
     """Say whether they differ by less than one in the last printed digit, rounded or cut off."""
     digits, power = printed.split("e")
-    return abs(value / 10 ** int(power) - float(digits)) < 0.1
+    return abs(value * 10.0 ** -int(power) - float(digits)) < 0.1
 
 
 @pytest.mark.parametrize("cell", TABLE_2)

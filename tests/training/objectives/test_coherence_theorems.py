@@ -43,7 +43,9 @@ def dissimilarities(request: pytest.FixtureRequest) -> tuple[Floats, Floats]:
 
 def distribution(d: Floats) -> Floats:
     """F(x, y), the share of examples that are no farther from x than y is; Equation (1)."""
-    return np.stack([rankdata(row, "max") for row in d]) / d.shape[1]
+    ranks = np.stack([rankdata(row, "max") for row in d])
+    shares: Floats = ranks / d.shape[1]
+    return shares
 
 
 def levels(teacher: Floats, student: Floats) -> Floats:
@@ -121,13 +123,10 @@ def closed_curves(count: int) -> tuple[Floats, Floats]:
 
 def widest_share(d: Floats, width: float) -> float:
     """ρ(width), the largest share of examples whose dissimilarity from one is in such a range."""
-    return (
-        max(
-            float((np.searchsorted(row, row + width, "right") - np.arange(len(row))).max())
-            for row in np.sort(d, axis=1)
-        )
-        / d.shape[1]
-    )
+    place = np.arange(d.shape[1])
+    counts = [np.searchsorted(row, row + width, "right") - place for row in np.sort(d, axis=1)]
+    widest = max(int(one.max()) for one in counts)
+    return float(widest / d.shape[1])
 
 
 @pytest.mark.parametrize("delta", [0.02, 0.05, 0.1])

@@ -1,0 +1,44 @@
+"""Encoders that experiments keep: trained once, and again if what they come from has changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from encoder.artifact import load_encoder
+from encoder.encoder import Encoder
+from experiments.code_version import code_version
+from training.data import TrainingData
+from training.pipeline import is_trained_on
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def kept_encoder(
+    folder: Path,
+    data: TrainingData,
+    recipe: DataclassInstance,
+    train: Callable[[], Encoder],
+    teacher: Mapping[str, Any] | None = None,
+) -> Encoder:
+    """Return the encoder in `folder` if all the same made it; else what `train` writes there.
+
+    The same are the documents, the recipe, the teacher's description and the code
+    (:func:`code_version`). The code's version is in a file beside the folder and not in the
+    encoder, whose fingerprint would change with it.
+    """
+    version = folder.with_name(folder.name + ".code")
+    if folder.exists() and version.exists() and version.read_text() == code_version():
+        encoder = load_encoder(folder)
+        same_teacher = teacher is None or encoder.metadata.get("teacher") == teacher
+        if same_teacher and is_trained_on(encoder, data, asdict(recipe)):
+            return encoder
+    print(f"training {folder}", file=sys.stderr, flush=True)
+    version.unlink(missing_ok=True)
+    encoder = train()
+    version.write_text(code_version())
+    return encoder

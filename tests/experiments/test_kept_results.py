@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from encoder.encoder import Encoder
+from experiments import kept_encoders, saved_tensors
+from experiments.code_version import code_version, meaning_of
+from experiments.kept_encoders import kept_encoder
+from experiments.saved_tensors import load_or_compute
+from tests.support.corpora import topic_documents
+from training.data import gather
+from training.linear_codes import train_linear
+from training.recipe import LinearRecipe
+
+
+def be_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (kept_encoders, saved_tensors):
+        monkeypatch.setattr(module, "code_version", lambda: "other code")
+
+
+def test_an_encoder_is_kept_until_anything_that_made_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, folder, runs = gather(topic_documents(60)), tmp_path / "e", []
+
+    def encoder_of(recipe: LinearRecipe) -> Encoder:
+        def train() -> Encoder:
+            runs.append(recipe)
+            return train_linear(data, recipe, folder, overwrite=True).encoder
+
+        return kept_encoder(folder, data, recipe, train)
+
+    first, second = LinearRecipe("lsh", n_bits=8), LinearRecipe("lsh", n_bits=16)
+    fingerprint = encoder_of(first).fingerprint
+    assert encoder_of(first).fingerprint == fingerprint
+    assert runs == [first]
+    encoder_of(second)
+    assert runs == [first, second]
+    be_other_code(monkeypatch)
+    encoder_of(second)
+    assert runs == [first, second, second]
+    # The version is beside the encoder: the same training gives the same fingerprint.
+    assert encoder_of(first).fingerprint == fingerprint
+
+
+def test_an_encoder_without_a_version_is_trained_again(tmp_path: Path) -> None:
+    data, recipe, folder = (
+        gather(topic_documents(60)),
+        LinearRecipe("lsh", n_bits=8),
+        tmp_path / "e",
+    )
+    train_linear(data, recipe, folder)
+    runs = []
+
+    def train() -> Encoder:
+        runs.append(recipe)
+        return train_linear(data, recipe, folder, overwrite=True).encoder
+
+    kept_encoder(folder, data, recipe, train)
+    assert len(runs) == 1
+
+
+def test_tensors_are_kept_until_the_settings_or_the_code_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(settings: dict[str, int], value: float) -> float:
+        path = tmp_path / "x.safetensors"
+        return float(load_or_compute(path, settings, lambda: {"x": torch.tensor(value)})["x"])
+
+    assert [found({"a": 1}, 1.0), found({"a": 1}, 2.0), found({"a": 2}, 3.0)] == [1, 1, 3]
+    be_other_code(monkeypatch)
+    assert found({"a": 2}, 4.0) == 4
+
+
+def test_comments_layout_and_docstrings_are_no_other_code() -> None:
+    one = 'def f(x):\n    """Add one."""\n    return x + 1\n'
+    other = "def f(x):  # adds\n    'Adds 1.'\n\n    return (x + 1)\n"
+    assert meaning_of(one) == meaning_of(other)
+    assert meaning_of(one) != meaning_of(one.replace("1\n", "2\n"))
+    assert meaning_of("x = 'a'") != meaning_of("x = 'b'")
+    assert len(code_version()) == 64
