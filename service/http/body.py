@@ -42,6 +42,20 @@ class JSONRequest(Request):
                 received that are too large for one more beside them.
             ClientDisconnect: if the client has gone.
         """
+        await self.received()
+        media_type = self.headers.get("content-type", "")
+        if self._body and not is_json(media_type):
+            wanted = "send the header Content-Type: application/json"
+            raise unsupported_media_type(media_type, wanted)
+        return self._body
+
+    async def received(self) -> bytes:
+        """Return the body, whatever it says it is.
+
+        Raises:
+            ProblemError: 503 if others are being received that are too large for one more.
+            ClientDisconnect: if the client has gone.
+        """
         if not hasattr(self, "_body"):
             held_bytes: HeldBytes = self.app.state.held_bytes
             chunks: list[bytes] = []
@@ -50,10 +64,6 @@ class JSONRequest(Request):
                 self.held += len(chunk)
                 chunks.append(chunk)
             self._body = b"".join(chunks)
-        media_type = self.headers.get("content-type", "")
-        if self._body and not is_json(media_type):
-            wanted = "send the header Content-Type: application/json"
-            raise unsupported_media_type(media_type, wanted)
         return self._body
 
     async def json(self) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from evaluation.labelling.exchange import (
@@ -24,13 +24,13 @@ from evaluation.labelling.exchange import (
 from foundation.errors import InputError
 from index.annotations.records import DocumentLabel
 from index.collection import Collection
-from service.http.body import check_media_type
+from service.http.body import JSONRequest, check_media_type
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
-from service.routes.annotations import LocalCollection, WhoAsks
-from service.routes.dependencies import LONG_READ, WRITE, render
+from service.routes.annotations import LocalCollection, WhoAsks, keeping_labels
+from service.routes.dependencies import LONG_READ, Folder, render, writing
 from service.schemas.labels import Imported
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
@@ -91,12 +91,13 @@ def get_exported_judgements(
     "/labels/import",
     response_model=Imported,
     openapi_extra={**WRITE_ROLE, "requestBody": _TEXT_BODY},
-    dependencies=WRITE,
     summary="Import labels and judgements",
 )
 async def post_import(
-    request: Request,
-    collection: LocalCollection,
+    *,
+    request: JSONRequest,
+    name: str,
+    folder: Folder,
     asking: WhoAsks,
     format: Annotated[str, Query(description="`jsonl` or `qrels`.")] = JSONL,  # noqa: A002
     who: Annotated[
@@ -110,8 +111,12 @@ async def post_import(
     are written, or none on an error.
     """
     check_media_type(request, (*NDJSON, "text/plain"))
-    raw = b"".join([chunk async for chunk in request.stream()])
-    return await run_in_threadpool(_import, collection, raw, who or asking, format)
+    folder.collection(name)
+    raw = await request.received()
+    async with writing(request):
+        # An alias may have moved while the body came.
+        collection = keeping_labels(folder.collection(name))
+        return await run_in_threadpool(_import, collection, raw, who or asking, format)
 
 
 def _import(collection: Collection, raw: bytes, asking: str, form: str) -> Response:

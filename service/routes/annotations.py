@@ -14,6 +14,7 @@ from fastapi import Depends, Query, Request
 from evaluation.labelling.places import PlacesCache
 from foundation.errors import InputError
 from index.annotations.records import ANONYMOUS, is_storable
+from index.backend import CollectionBackend
 from index.collection import Collection
 from service.http.admission import given_key
 from service.http.problems import invalid_field
@@ -30,12 +31,17 @@ async def _places(request: Request) -> PlacesCache:
     return places
 
 
-async def _local(collection: CollectionOf) -> Collection:
+def keeping_labels(collection: CollectionBackend) -> Collection:
+    """Return a collection that keeps labels; 422 if it lies where none are kept."""
     try:
         return local(collection)
     except InputError:
         message = f"collection {collection.name!a} is on Milvus, which keeps no labels"
         raise invalid_field(message) from None
+
+
+async def _local(collection: CollectionOf) -> Collection:
+    return keeping_labels(collection)
 
 
 async def _who(request: Request) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from asyncio import Semaphore
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated
 
 from fastapi import Depends, Header, Request, Response
@@ -82,6 +82,8 @@ Limits = Annotated[Settings, Depends(_settings)]
 # A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
 # threads; these see to it that some are always left for single searches.
 WRITE = [Depends(_write_slot, scope="function")]
+# For a route that reads its body itself: a client that sends slowly must not keep writers waiting.
+writing = asynccontextmanager(_write_slot)
 # Who passes through the gate himself, looks the name up inside.
 WRITE_SLOT = [Depends(_write_slot_only, scope="function")]
 LONG_READ = [Depends(_long_read, scope="function")]

@@ -170,5 +170,8 @@ def _retraining(job: JobRecord) -> JobRecord:
 
 
 def _confirmation(id_: str) -> str:
-    """Return the idempotency key of the job that a confirmation begins."""
-    return f"confirmation of {id_}"
+    """Return the idempotency key of the job that a confirmation begins.
+
+    No header holds a line break, so it is no client's key.
+    """
+    return f"confirmation of\n{id_}"

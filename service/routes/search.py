@@ -150,7 +150,7 @@ def _body_of(message: Message, depth: int) -> SearchRequest | None:
         # Each unknown field would be an error of its own.
         few = len(fields) <= len(FIELDS_OF_SEARCH)
         return SearchRequest.model_validate(fields) if few else None
-    except (ValueError, ProblemError):
+    except (ValueError, RecursionError, ProblemError):  # deep lists, too
         return None
 
 

@@ -150,11 +150,13 @@ def test_a_body_that_takes_too_long(tmp_path: Path) -> None:
         assert client.get("/readyz").status_code == 200
 
 
-def begin_body(client: httpx.Client, path: str, length: int, part: bytes) -> socket.socket:
+def begin_body(
+    client: httpx.Client, path: str, length: int, part: bytes, media_type: str = "application/json"
+) -> socket.socket:
     """Send the head of a request and a part of its body."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        f"Content-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"
     )
     connection = socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=20)
     connection.sendall(head.encode() + part)
@@ -172,6 +174,23 @@ def test_bodies_that_come_slowly_hold_up_nobody(tmp_path: Path) -> None:
             assert client.post(f"{path}/search", json={"text": "apple"}).status_code == 200
             batch = {"searches": [{"text": "apple"}]}
             assert client.post(f"{path}/search/batch", json=batch).status_code == 200
+
+
+def test_imports_that_come_slowly_hold_up_no_write(tmp_path: Path) -> None:
+    path = "/v1/collections/c"
+    limits = Settings(concurrent_writes=1, request_timeout=0)
+    with served(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
+        client.put(path, json={"n_bits": 8})
+        for _ in range(4):
+            begun = begin_body(client, f"{path}/labels/import", 50, b"{", "text/plain")
+            slow.enter_context(begun)
+        document = {"id": "a", "code": "00"}
+        for _ in range(3):
+            written = client.put(f"{path}/documents", json={"documents": [document]})
+            assert written.status_code == 200
+        # What keeps all writers out does not wait for these, either.
+        add = {"alias": "books", "collection": "c"}
+        assert client.post("/v1/aliases", json={"actions": [{"add": add}]}).status_code == 200
 
 
 def test_answers_that_are_taken_slowly_hold_up_nobody(tmp_path: Path) -> None:

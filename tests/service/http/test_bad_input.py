@@ -37,6 +37,7 @@ BAD_SEARCHES = {
     "beyond a double, elsewhere": ('{"text": "a", "limit": 1e999}', 422),
     "a key twice": ('{"text": "a", "text": "b"}', 400),
     "too deep": (DEEP, 400),
+    "lists deeper than parsers go": ('{"vector": ' + "[" * 9000 + "]" * 9000 + "}", 400),
     "deep where text belongs": ('{"text": ' + "[" * 90 + "]" * 90 + "}", 422),
     "a huge integer": ('{"text": "a", "limit": ' + "9" * 5000 + "}", 400),
     "the largest integer": ('{"text": "a", "limit": ' + "9" * 4300 + "}", 422),

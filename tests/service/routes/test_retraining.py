@@ -101,6 +101,21 @@ def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> 
     check_problem(elsewhere.post(f"/v1/jobs/{job['id']}/take-back"), 409, "cannot_take_back")
 
 
+def test_no_client_takes_the_key_of_a_confirmation(elsewhere: httpx.Client) -> None:
+    job = retrain(elsewhere, min_gain=-1)
+    headers = {
+        "Prefer": "respond-async",
+        "Idempotency-Key": f"confirmation of {job['id']}",
+        "Content-Type": "application/x-ndjson",
+    }
+    line = b'{"id": "late", "text": "butter"}\n'
+    taken = elsewhere.post("/v1/collections/books/documents:bulk", content=line, headers=headers)
+    assert finished(elsewhere, taken)["state"] == "done"
+    confirm = elsewhere.post(f"/v1/jobs/{job['id']}/confirm")
+    assert finished(elsewhere, confirm)["state"] == "done"
+    assert aliases(elsewhere) == {"books": "books-2"}
+
+
 def test_what_was_written_since_is_not_taken_back(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, min_gain=-1)
     confirmed = finished(elsewhere, elsewhere.post(f"/v1/jobs/{job['id']}/confirm"))
