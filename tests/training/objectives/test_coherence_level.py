@@ -99,6 +99,21 @@ def test_batches_are_disjoint_and_leave_an_example_out_of_its_own_distribution()
     assert len(thirds) == 2
 
 
+def test_definition_4_1_counts_an_example_in_its_own_distribution() -> None:
+    student, teacher = vectors(64, 3, 10), vectors(64, 8, 11)
+    errors = []
+    for size in (4, 16, 64):
+        ours = estimate_perception_coherence(
+            student[:size], teacher[:size], size, torch.Generator().manual_seed(0)
+        )
+        printed = global_perception_coherence(student[:size], teacher[:size])
+        assert 1 - printed == pytest.approx(((size - 1) / size) ** 2 * (1 - ours[0]), rel=1e-9)
+        errors.append(printed - ours[0])
+    # The level of a small batch is too high, as in Table 4.
+    assert errors[0] > 2 * errors[1] > 0
+    assert errors[1] > 2 * errors[2] > 0
+
+
 def test_estimates_come_near_the_level_as_batches_grow() -> None:
     teacher = vectors(1500, 6, 8)
     student = teacher[:, :3]

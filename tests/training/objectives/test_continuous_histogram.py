@@ -193,6 +193,17 @@ def test_a_histogram_needs_both_kinds_and_two_nodes() -> None:
         histogram_loss(distance, torch.tensor([True, False]), bins=1)
 
 
+def test_counting_the_other_reversals_is_the_same_loss() -> None:
+    # Appendix A.1: L₁ = Σ h ψ, of pairs that are nearer and less alike.
+    distance, similarity = random_pairs(200)
+    h = pair_histogram(distance, similarity, bins=11, similarity_bins=5).numpy()
+    other = sum(
+        float(h[r, z] * h[: r + 1, :z].sum()) for r in range(h.shape[0]) for z in range(h.shape[1])
+    )
+    loss = continuous_histogram_loss(distance, similarity, bins=11, similarity_bins=5)
+    assert float(loss) == pytest.approx(other, rel=1e-12)
+
+
 def rows_are_pure(h: np.ndarray) -> bool:
     """Proposition 1, first half: at each distance all similarities are the same."""
     return bool(((h > 0).sum(axis=1) <= 1).all())
