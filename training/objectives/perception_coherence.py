@@ -219,13 +219,14 @@ def estimate_perception_coherence(
     student_dissimilarity: Dissimilarity = cosine_dissimilarity,
     teacher_dissimilarity: Dissimilarity = cosine_dissimilarity,
     ties: Ties = "upper",
+    with_itself: bool = False,
 ) -> list[float]:
     """Return mini-batch estimates of the global level, one for each disjoint random batch.
 
     The N examples are shuffled into ⌊N / B⌋ batches; an estimate is the mean of the levels of a
     batch's examples, each against the B − 1 others. An example is left out of its own distribution:
-    it is nearest to itself for student and teacher alike, which would raise the level of a small
-    batch by 2 (1 − φ) / B. The error is O(1/√B).
+    it is nearest to itself for student and teacher alike, which raises the level of a small batch
+    by 2 (1 − φ) / B. `with_itself` counts it, as Definition 4.1 does. The error is O(1/√B).
 
     Raises:
         ValueError: as :func:`global_perception_coherence`, or if `batch_size` is not from 3 to N.
@@ -239,10 +240,14 @@ def estimate_perception_coherence(
     estimates = []
     for batch in torch.split(order, batch_size):
         student, teacher = student_ND[batch], teacher_NE[batch]
-        student_BB = student_dissimilarity(student, student)[others_BB]
-        teacher_BB = teacher_dissimilarity(teacher, teacher)[others_BB]
-        shape = (batch_size, batch_size - 1)
-        levels = coherence_levels(student_BB.view(shape), teacher_BB.view(shape), ties=ties)
+        student_BB = student_dissimilarity(student, student)
+        teacher_BB = teacher_dissimilarity(teacher, teacher)
+        if not with_itself:
+            shape = (batch_size, batch_size - 1)
+            student_BB, teacher_BB = (
+                d_BB[others_BB].view(shape) for d_BB in (student_BB, teacher_BB)
+            )
+        levels = coherence_levels(student_BB, teacher_BB, ties=ties)
         estimates.append(float(levels.mean()))
     return estimates
 

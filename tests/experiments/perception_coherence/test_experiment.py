@@ -49,6 +49,13 @@ def test_the_estimators_error_falls_as_one_over_the_root_of_the_batch(tmp_path: 
     largest = [one for one in records if one["batch_size"] == 256]
     assert all(abs(one["bias"]) < 0.005 and one["error"] < 0.03 for one in largest)
     assert "<svg" in (tmp_path / "gpcl.svg").read_text()
+    # The trend of the paper's Table 4: the level of small batches is too high, and falls.
+    for dimension in {one["student_dim"] for one in records}:
+        runs = [one for one in records if one["student_dim"] == dimension]
+        defined = [one["coherence_as_defined"] for one in runs]
+        assert defined[0] > defined[1] > defined[2] > defined[3] > defined[-1]
+        assert defined[0] - defined[-1] > 0.05
+        assert abs(defined[-2] - defined[-1]) < 0.01
 
 
 def test_an_exponent_is_that_of_a_power_law() -> None:

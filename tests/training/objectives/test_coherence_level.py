@@ -106,7 +106,11 @@ def test_definition_4_1_counts_an_example_in_its_own_distribution() -> None:
         ours = estimate_perception_coherence(
             student[:size], teacher[:size], size, torch.Generator().manual_seed(0)
         )
-        printed = global_perception_coherence(student[:size], teacher[:size])
+        (printed,) = estimate_perception_coherence(
+            student[:size], teacher[:size], size, torch.Generator().manual_seed(0), with_itself=True
+        )
+        whole = global_perception_coherence(student[:size], teacher[:size])
+        assert printed == pytest.approx(whole, rel=1e-12)
         assert 1 - printed == pytest.approx(((size - 1) / size) ** 2 * (1 - ours[0]), rel=1e-9)
         errors.append(printed - ours[0])
     # The level of a small batch is too high, as in Table 4.
