@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from index.annotations.records import DocumentLabel, Judgement
+from index.slices import checkpoint
+
+MOST_PEOPLE = 50
+"""Of more, those are compared who said most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,9 @@ def _agreements(on: str, answers: Iterable[tuple[str, Hashable, Hashable]]) -> l
     for who, item, answer in answers:
         by_person.setdefault(who, {})[item] = answer
     found = []
-    for one, other in combinations(sorted(by_person), 2):
+    busiest = sorted(by_person, key=lambda who: (-len(by_person[who]), who))[:MOST_PEOPLE]
+    for one, other in combinations(sorted(busiest), 2):
+        checkpoint()
         given, again = by_person[one], by_person[other]
         pairs = [(given[item], again[item]) for item in given if item in again]
         if pairs:

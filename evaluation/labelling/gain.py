@@ -11,6 +11,7 @@ import numpy as np
 
 from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import Pool
+from index.slices import checkpoint
 
 FOLDS = 5
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -46,6 +47,7 @@ def expected_gain(pool: Pool, seed: int = 0) -> ExpectedGain | None:
     for share in SHARES:
         right, sizes = 0, []
         for fold in range(FOLDS):
+            checkpoint()
             held = order[fold::FOLDS]
             known = np.setdiff1d(order, held, assume_unique=True)
             # setdiff1d sorts; a share of the drawn order is a share drawn at random.

@@ -2,16 +2,18 @@
 
 Texts are placed along the principal directions of their features (Deerwester et al. 1990), vectors
 as they are, and documents that brought their codes by their bits; rows then have unit length. Of a
-large collection a sample is placed, and every document that is labelled.
+large collection a sample is placed, and the documents that are labelled, or as many of them.
 """
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from encoder.features import Floats
 from evaluation.labelling.classes import Classes
 from index.collection import Collection
 from index.records import StoredDocument
-from index.slices import checkpoint
+from index.slices import checkpoint, stepping_aside, unbroken
 
 MOST_PLACED = 20_000
 DIRECTIONS = 128
@@ -42,31 +44,49 @@ class PlacesCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._finding = threading.Lock()
         self._kept: OrderedDict[tuple[object, ...], Places] = OrderedDict()
 
     def of(self, collection: Collection, wanted: Iterable[str] = ()) -> Places:
         """Return the places of a sample and of the documents with the `wanted` ids.
 
-        They are found anew once documents were written, or others are wanted.
+        They are found anew once documents were written, or others are wanted. Who asks meanwhile
+        waits, and leaves the processor to others; of more than 20,000 wanted ids some count.
 
         Raises:
             StoreError: if the collection cannot be read.
         """
-        sample = tuple(collection.annotations.sample(MOST_PLACED, list(wanted)))
+        # The same ids count as before, but for a few, when another is labelled.
+        some = heapq.nsmallest(MOST_PLACED, wanted, key=lambda id_: crc32(id_.encode()))
+        sample = tuple(collection.annotations.sample(MOST_PLACED, some))
         key = (collection.incarnation, sample)
-        with self._lock:
-            found = self._kept.pop(key, None)
+        found = self._known(key)
         if found is None:
-            found = place(collection.annotations.documents(sample), collection.encoder)
+            with stepping_aside(), self._finding, unbroken():
+                found = self._known(key)
+                if found is None:
+                    found = place(collection.annotations.documents(sample), collection.encoder)
+                    self._keep(key, found)
+        return found
+
+    def _known(self, key: tuple[object, ...]) -> Places | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def _keep(self, key: tuple[object, ...], found: Places) -> None:
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return found
 
 
 def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Places:
     """Return where `documents` lie; `encoder` is what made their codes."""
+    if not documents:
+        nothing = np.empty(0, dtype=np.int64)
+        return Places([], np.empty((0, 1), dtype=np.float32), nothing)
     codes = np.stack([code_from_hex(one.code, 4 * len(one.code)) for one in documents])
     _, buckets = np.unique(codes, axis=0, return_inverse=True)
     found = _features(documents, encoder)
@@ -108,7 +128,9 @@ def _directions(rows: Any, others: Any = None) -> Floats:
     if size < 1:
         return np.asarray((rows if others is None else others).todense(), dtype=np.float32)
     model = TruncatedSVD(size, random_state=0)
-    places = model.fit_transform(rows)
+    # Of documents that are all alike it divides by a variance of 0, for figures nobody reads.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = model.fit_transform(rows)
     if others is not None:
         places = model.transform(others)
     return np.asarray(places, dtype=np.float32)

@@ -11,7 +11,7 @@ Uncertainty in Active Learning with Self-Supervised Pre-Training" (2024), TCM.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from evaluation.labelling.classes import (
     class_probabilities,
     class_scores,
 )
+from index.slices import checkpoint
 
 Rows = npt.NDArray[np.int64]
 
@@ -35,6 +36,8 @@ TYPICAL_LABELS = 20
 FIRST_LABELS = 50
 # Cluster-Margin and the turns of buckets look at so many times the documents that are wanted.
 CANDIDATES = 10
+# Bounds the similarities that are held at once: of each of these rows to a whole cluster.
+ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +46,7 @@ class Pool:
 
     `places` are ``float32[N, D]``, rows of unit length; `buckets`, ``int64[N]``, are equal where
     codes are; `classes` are those of the rows `labelled`, numbered from 0 to `n_classes` − 1.
+    The rows `passed` are never chosen.
     """
 
     places: Floats
@@ -50,11 +54,13 @@ class Pool:
     labelled: Rows
     classes: Classes
     n_classes: int
+    passed: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def free(self) -> Rows:
-        """The rows without a label, ascending."""
-        return np.setdiff1d(np.arange(len(self.places)), self.labelled)
+        """The rows to choose from, ascending."""
+        taken = np.concatenate([self.labelled, self.passed])
+        return np.setdiff1d(np.arange(len(self.places)), taken)
 
     def probabilities(self) -> Probabilities | None:
         """Return what a classifier of the labels says, ``float64[N, C]``; None without any."""
@@ -82,7 +88,9 @@ def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
     Raises:
         KeyError: if there is no such method.
     """
-    return METHODS[method].choose(pool, min(n, len(pool.free)), seed)
+    chosen = METHODS[method]
+    n = min(n, len(pool.free))
+    return chosen.choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
 
 
 def _random(pool: Pool, n: int, seed: int) -> Rows:
@@ -133,26 +141,31 @@ def _typical(pool: Pool, n: int, seed: int) -> Rows:
     """Return the most typical document of each of the largest clusters that have fewest labels."""
     from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
-    places, size = pool.places, len(pool.places)
-    k = max(1, min(len(pool.labelled) + n, MOST_CLUSTERS, size))
+    places = pool.places
+    # There are no more clusters than places; rounding does not tell two apart.
+    distinct = len(np.unique(np.round(places, 5), axis=0))
+    k = max(1, min(len(pool.labelled) + n, MOST_CLUSTERS, distinct))
     kind = KMeans if k <= 50 else MiniBatchKMeans
     cluster = kind(k, random_state=seed, n_init=1).fit(places).labels_
-    sizes = np.bincount(cluster, minlength=k)
-    labels = np.bincount(cluster[pool.labelled], minlength=k)
-    free = np.ones(size, dtype=np.bool_)
-    free[pool.labelled] = False
-    members = {c: np.flatnonzero(cluster == c) for c in range(k)}
+    sizes = np.bincount(cluster, minlength=k).tolist()
+    labels = np.bincount(cluster[pool.labelled], minlength=k).tolist()
+    free = pool.free
+    left = np.bincount(cluster[free], minlength=k).tolist()
+    waiting: dict[int, list[int]] = {}
     chosen: list[int] = []
     while len(chosen) < n:
+        checkpoint()
         # Clusters of a few documents come last: they are outliers.
         c = min(
-            (c for c in range(k) if free[members[c]].any()),
+            (c for c in range(k) if left[c]),
             key=lambda c: (sizes[c] < SMALLEST_CLUSTER, labels[c], -sizes[c], c),
         )
-        rows = members[c][free[members[c]]]
-        row = int(rows[_typicality(places[rows], places[members[c]]).argmax()])
-        chosen.append(row)
-        free[row] = False
+        if c not in waiting:
+            rows = free[cluster[free] == c]
+            typicality = _typicality(places[rows], places[cluster == c])
+            waiting[c] = rows[np.argsort(-typicality, kind="stable")[::-1]].tolist()
+        chosen.append(waiting[c].pop())
+        left[c] -= 1
         labels[c] += 1
     return np.array(chosen, dtype=np.int64)
 
@@ -160,19 +173,33 @@ def _typical(pool: Pool, n: int, seed: int) -> Rows:
 def _typicality(places: Floats, others: Floats) -> npt.NDArray[np.float64]:
     """Return the mean similarity of each row to its nearest neighbours among `others`."""
     neighbours = min(TYPICAL_NEIGHBOURS, len(others))
-    alike = places @ others.T
-    return np.asarray(np.partition(alike, -neighbours, axis=1)[:, -neighbours:].mean(axis=1))
+    found = np.empty(len(places))
+    for start in range(0, len(places), ROWS_AT_ONCE):
+        checkpoint()
+        some = slice(start, start + ROWS_AT_ONCE)
+        alike = places[some] @ others.T
+        found[some] = np.partition(alike, -neighbours, axis=1)[:, -neighbours:].mean(axis=1)
+    return found
 
 
 def _core_set(pool: Pool, n: int, seed: int) -> Rows:
     """Return, one after another, the document farthest from all that are labelled or chosen."""
     if not len(pool.labelled):
         first = _typical(pool, 1, seed)
-        rest = Pool(pool.places, pool.buckets, first, np.zeros(1, dtype=np.int64), 1)
+        none = np.zeros(1, dtype=np.int64)
+        rest = Pool(pool.places, pool.buckets, first, none, 1, pool.passed)
         return np.concatenate([first, _core_set(rest, n - 1, seed)])
-    nearest = (pool.places @ pool.places[pool.labelled].T).max(axis=1)
+    nearest = np.full(len(pool.places), -np.inf, dtype=np.float32)
+    for start in range(0, len(pool.labelled), ROWS_AT_ONCE):
+        checkpoint()
+        known = pool.places[pool.labelled[start : start + ROWS_AT_ONCE]]
+        nearest = np.maximum(nearest, (pool.places @ known.T).max(axis=1))
+    taken = np.ones(len(pool.places), dtype=np.bool_)
+    taken[pool.free] = False
+    nearest[taken] = np.inf
     chosen: list[int] = []
     for _ in range(n):
+        checkpoint()
         chosen.append(int(nearest.argmin()))
         nearest = np.maximum(nearest, pool.places @ pool.places[chosen[-1]])
         nearest[chosen[-1]] = np.inf
@@ -192,13 +219,15 @@ def _badge(pool: Pool, n: int, seed: int) -> Rows:
     rng = np.random.default_rng((seed, len(pool.labelled)))
     chosen, distances = [int(lengths.argmax())], np.full(len(free), np.inf)
     while len(chosen) < n:
+        checkpoint()
         last = chosen[-1]
         alike = (errors @ errors[last]) * (places @ places[last])
         distances = np.minimum(distances, np.maximum(lengths + lengths[last] - 2 * alike, 0))
         distances[chosen] = 0
         total = distances.sum()
         if total <= 0:
-            chosen += [at for at in range(len(free)) if at not in set(chosen)][: n - len(chosen)]
+            others = np.setdiff1d(np.arange(len(free)), chosen)
+            chosen += others[: n - len(chosen)].tolist()
             break
         chosen.append(int(rng.choice(len(free), p=distances / total)))
     return free[chosen]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query, StoredDocument
 
 MOST_GUESSES = 3
+# A classifier takes memory for each class of each document: a field of titles must not fill it.
+MOST_CLASSES = 1000
 SECOND_OPINION = "second-opinion"
 SUGGESTION_METHODS = (*METHODS, SECOND_OPINION)
 POOLED_RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
@@ -67,6 +70,8 @@ def labelled_pool(
 ) -> LabelledPool:
     """Return what to choose among. A document of several labels counts by its first.
 
+    Of more than 1,000 classes the most frequent count; documents of the others are passed over.
+
     Raises:
         InputError: as :func:`known_labels`.
         StoreError: if the collection cannot be read.
@@ -76,14 +81,17 @@ def labelled_pool(
     known = known_labels(collection, found.documents, label_field)
     # Whoever said that none of the classes fits has looked at the document, too.
     first = [known[one.id][:1] if one.id in known else None for one in found.documents]
-    names = tuple(sorted({labels[0] for labels in first if labels}))
+    counted = Counter(labels[0] for labels in first if labels)
+    frequent = sorted(counted, key=lambda name: (-counted[name], name))[:MOST_CLASSES]
+    names = tuple(sorted(frequent))
     number = {name: at for at, name in enumerate(names)}
-    rows = [at for at, labels in enumerate(first) if labels]
+    rows = [at for at, labels in enumerate(first) if labels and labels[0] in number]
+    rare = [at for at, labels in enumerate(first) if labels and labels[0] not in number]
     classes = np.array([number[first[at][0]] for at in rows], dtype=np.int64)  # type: ignore[index]
     labelled = np.array(rows, dtype=np.int64)
-    return LabelledPool(
-        found, Pool(found.places, found.buckets, labelled, classes, len(names)), names
-    )
+    passed = np.array(rare, dtype=np.int64)
+    pool_ = Pool(found.places, found.buckets, labelled, classes, len(names), passed)
+    return LabelledPool(found, pool_, names)
 
 
 def suggest_documents(
@@ -125,9 +133,9 @@ def suggest_documents(
         order = np.argsort(doubted, kind="stable").tolist()
         rows = [row for row in order if documents[row].id in others]
     else:
-        labelled_rows = set(pool_.labelled.tolist())
-        passed = [at for at, one in enumerate(documents) if one.id in left_out]
-        rows = suggest(pool_, n + len(set(passed) - labelled_rows), method).tolist()
+        looked_at = [at for at, one in enumerate(documents) if one.id in left_out]
+        passed = np.union1d(pool_.passed, np.array(looked_at, dtype=np.int64))
+        rows = suggest(replace(pool_, passed=passed), n, method).tolist()
     chosen = [row for row in rows if documents[row].id not in left_out][:n]
     sizes = np.bincount(labelled.found.buckets)
     suggestions = []

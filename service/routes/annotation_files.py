@@ -30,8 +30,9 @@ from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
 from service.routes.annotations import LocalCollection, WhoAsks, keeping_labels
-from service.routes.dependencies import LONG_READ, Folder, render, writing
+from service.routes.dependencies import LONG_READ, Folder, Limits, render, writing
 from service.schemas.labels import Imported
+from service.schemas.results import answer_too_large
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
@@ -54,9 +55,10 @@ _TEXT_BODY = {
     dependencies=LONG_READ,
     summary="Export labels",
 )
-def get_exported_labels(collection: LocalCollection) -> Response:
+def get_exported_labels(collection: LocalCollection, limits: Limits) -> Response:
     """Return every label as JSON lines, one record a line."""
-    return _lines(write_records(collection.annotations.labels()), NDJSON[0])
+    lines = write_records(collection.annotations.labels())
+    return _lines(lines, NDJSON[0], limits.max_response_bytes)
 
 
 @router.get(
@@ -69,6 +71,7 @@ def get_exported_labels(collection: LocalCollection) -> Response:
 )
 def get_exported_judgements(
     collection: LocalCollection,
+    limits: Limits,
     format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,  # noqa: A002
 ) -> Response:
     """Return every judgement: `jsonl`, one record a line; `qrels`, TREC's format.
@@ -77,13 +80,13 @@ def get_exported_judgements(
     left out: the grade is the one that most gave. `queries` are the texts of these ids, as
     `hummingbit evaluate` takes them.
     """
-    judgements = collection.annotations.judgements()
+    judgements, most = collection.annotations.judgements(), limits.max_response_bytes
     if format == JSONL:
-        return _lines(write_records(judgements), NDJSON[0])
+        return _lines(write_records(judgements), NDJSON[0], most)
     if format == QRELS:
-        return _lines(write_qrels(judgements), "text/plain")
+        return _lines(write_qrels(judgements), "text/plain", most)
     if format == QUERIES:
-        return _lines(write_queries(judgements), NDJSON[0])
+        return _lines(write_queries(judgements), NDJSON[0], most)
     raise invalid_field(f"is {format[:40]!a}; it must be one of {', '.join(FORMATS)}", "format")
 
 
@@ -137,5 +140,11 @@ def _import(collection: Collection, raw: bytes, asking: str, form: str) -> Respo
     return render(Imported(**asdict(import_records(collection, labels, judgements))))
 
 
-def _lines(lines: Iterable[str], media_type: str) -> Response:
-    return Response("".join(f"{line}\n" for line in lines), media_type=media_type)
+def _lines(lines: Iterable[str], media_type: str, most: int) -> Response:
+    written, size = [], 0
+    for line in lines:
+        written.append(f"{line}\n".encode())
+        size += len(written[-1])
+        if size > most:
+            raise answer_too_large(most)
+    return Response(b"".join(written), media_type=media_type)

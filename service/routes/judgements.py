@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -46,7 +45,9 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
     summary="List judgements",
 )
 def get_judgements(
+    *,
     collection: LocalCollection,
+    limits: Limits,
     limit: PageSize = 100,
     cursor: Cursor = None,
     query: Annotated[str | None, Query(description="Only judgements of this query.")] = None,
@@ -56,7 +57,7 @@ def get_judgements(
     found = collection.annotations.judgements(key_of(cursor, 3), limit + 1, query=query, who=who)
     records, next_cursor = page_of(found, limit)
     body = {"judgements": [judgement_to_json(one) for one in records], "next_cursor": next_cursor}
-    return JSONAnswer(json.dumps(body, ensure_ascii=False))
+    return JSONAnswer(answer_to_json(body, limits.max_response_bytes))
 
 
 @router.put(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -36,7 +35,7 @@ from service.schemas.labels import (
     PutLabels,
     SuggestedLabels,
 )
-from service.schemas.results import JSONAnswer, answer_to_json
+from service.schemas.results import JSONAnswer, answer_to_json, answer_too_large
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
@@ -54,7 +53,9 @@ LabelField = Annotated[
     summary="List labels",
 )
 def get_labels(
+    *,
     collection: LocalCollection,
+    limits: Limits,
     limit: PageSize = 100,
     cursor: Cursor = None,
     document: Annotated[str | None, Query(description="Only labels of this document.")] = None,
@@ -64,7 +65,7 @@ def get_labels(
     found = collection.annotations.labels(key_of(cursor, 2), limit + 1, id_=document, who=who)
     records, next_cursor = page_of(found, limit)
     body = {"labels": [label_to_json(one) for one in records], "next_cursor": next_cursor}
-    return JSONAnswer(json.dumps(body, ensure_ascii=False))
+    return JSONAnswer(answer_to_json(body, limits.max_response_bytes))
 
 
 @router.put(
@@ -140,15 +141,19 @@ def get_suggested(
     summary="Count labels and measure agreement",
 )
 def get_label_stats(
-    collection: LocalCollection, places: PlacesOf, label_field: LabelField = None
+    collection: LocalCollection, places: PlacesOf, limits: Limits, label_field: LabelField = None
 ) -> Response:
     """Count labels and judgements by person, and say how far people agree (Cohen's κ).
 
+    Of more than 50 people, those are compared who said most.
     `expected_gain` says what a next label would add, by a power law through the learning curve.
     """
     with pointing_at():
         found = label_statistics(collection, places, label_field)
-    return render(LabelStats.model_validate(found))
+    answer = render(LabelStats.model_validate(found))
+    if len(answer.body) > limits.max_response_bytes:
+        raise answer_too_large(limits.max_response_bytes)
+    return answer
 
 
 def _new_label(given: NewLabel, asking: str) -> DocumentLabel | None:

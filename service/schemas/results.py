@@ -159,12 +159,15 @@ def answer_to_json(answer: Mapping[str, Any], most: int) -> bytes:
     for piece in _pieces(answer):
         size += len(piece)
         if size > most:
-            message = (
-                f"the response has more than the limit of {most:,} bytes; ask for less at a time"
-            )
-            raise ProblemError(422, "answer_too_large", message)
+            raise answer_too_large(most)
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def answer_too_large(most: int) -> ProblemError:
+    """Return the problem of an answer that has more than `most` bytes."""
+    message = f"the response has more than the limit of {most:,} bytes; ask for less at a time"
+    return ProblemError(422, "answer_too_large", message)
 
 
 def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,6 +40,38 @@ def test_suggestions_are_new_distinct_and_repeatable(
     assert len({*rows.tolist()}) == len(rows)
     assert not set(rows.tolist()) & set(pool.labelled.tolist())
     assert rows.tolist() == suggest(pool, n, method, seed).tolist()
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_rows_that_are_passed_are_never_chosen(method: str) -> None:
+    pool = replace(clustered(20), passed=np.arange(0, 60, 2))
+    rows = suggest(pool, 60, method).tolist()
+    assert sorted(rows) == sorted({*range(1, 60, 2)} - {*pool.labelled.tolist()})
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_documents_that_are_all_alike_are_suggested(method: str) -> None:
+    alike = np.tile(np.eye(1, 8, dtype=np.float32), (6, 1))
+    none = np.empty(0, dtype=np.int64)
+    pool = Pool(alike, np.zeros(6, dtype=np.int64), none, none, 0)
+    assert sorted(suggest(pool, 4, method).tolist()) == sorted({*suggest(pool, 4, method).tolist()})
+    assert len(suggest(pool, 4, method)) == 4
+
+
+def test_a_large_cluster_takes_little_memory() -> None:
+    places = np.random.default_rng(0).normal(size=(6000, 2)).astype(np.float32)
+    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    none = np.empty(0, dtype=np.int64)
+    pool = Pool(places, np.zeros(6000, dtype=np.int64), none, none, 0)
+    suggest(clustered(0), 1, "typiclust")  # what is loaded once does not count
+    tracemalloc.start()
+    try:
+        assert len(suggest(pool, 1, "typiclust")) == 1
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # All similarities together are 144 MB.
+    assert most < 20e6
 
 
 @pytest.mark.parametrize("labelled", [5, 40])

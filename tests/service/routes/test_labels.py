@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from service.settings import Settings
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem
+from tests.support.service import check_problem, make_data_folder, served
 
 MakeCollection = Callable[..., str]
 TEXTS = random_texts(60, seed=3)
@@ -119,3 +121,41 @@ def test_cursors_of_elsewhere_are_refused(client: httpx.Client, path: str) -> No
     for cursor in ("x", "WyJhIl0", "bnVsbA", "é"):
         answer = client.get(f"{path}/labels", params={"cursor": cursor})
         check_problem(answer, 422, "invalid_request")
+
+
+def test_a_field_of_titles_fills_no_memory(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    documents = [
+        {"id": f"d{at}", "text": TEXTS[at % 60], "payload": {"title": str(at)}}
+        for at in range(1200)
+    ]
+    path = make_collection(documents, encoder="words")
+    asked: dict[str, Any] = {"n": 3, "method": "random", "label_field": "title"}
+    found = client.get(f"{path}/labels/suggest", params=asked).json()
+    assert (len(found["classes"]), found["labelled"], found["documents"]) == (1000, 1000, [])
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_few_documents_that_are_all_alike(
+    client: httpx.Client, make_collection: MakeCollection, count: int
+) -> None:
+    documents = [{"id": f"d{at}", "text": "the same words"} for at in range(count)]
+    path = make_collection(documents, encoder="words")
+    found = client.get(f"{path}/labels/suggest").json()
+    assert sorted(one["id"] for one in found["documents"]) == [f"d{at}" for at in range(count)]
+    assert client.get(f"{path}/labels/stats").json()["documents"] == count
+
+
+def test_lists_larger_than_an_answer_may_be_are_refused(tmp_path: Path) -> None:
+    limits = Settings(max_response_bytes=2000)
+    with served(make_data_folder(tmp_path), limits) as client:
+        path = "/v1/collections/c"
+        client.put(path, json={"n_bits": 8})
+        documents = [{"id": f"d{at}", "code": "00"} for at in range(30)]
+        client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+        put(client, path, *({"id": one["id"], "label": "x" * 60} for one in documents))
+        for place in ("labels", "labels/export"):
+            problem = client.get(f"{path}/{place}")
+            check_problem(problem, 422, "answer_too_large")
+        assert len(client.get(f"{path}/labels?limit=5").json()["labels"]) == 5
