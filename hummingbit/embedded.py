@@ -13,14 +13,13 @@ from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import Report
 from foundation.errors import InputError
+from hummingbit import inputs
 from hummingbit.encoders import install_encoder
 from hummingbit.hits import Hits
-from hummingbit.inputs import documents_of, frame, layout_of, query_of
-from hummingbit.sharing import FolderKey, acquire, borrowed, release
+from hummingbit.sharing import NUMBERING, FolderKey, acquire, borrowed, release
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
-from index.filter_parser import parse_filter
-from index.filters import Filter
+from index.errors import DataFolderError
 from index.records import Hybrid, Query, Rescore, StoredDocument
 
 if TYPE_CHECKING:
@@ -65,8 +64,8 @@ class Collection:
             DataFolderError: if there is no such folder, or it cannot be read.
         """
         path = Path(folder)
-        # Opening for writing would make a folder of a misspelt name.
-        DataFolder(path, writable=False, indexed=False).close()
+        if not path.exists():  # opened for writing, a misspelt name would be made a folder
+            raise DataFolderError(f"{path}: No such file or directory")
         return cls._take(path, name, writable=not read_only)
 
     @classmethod
@@ -158,16 +157,17 @@ class Collection:
                 labels or payloads as documents, or if the number of one without an id is taken.
             StoreError: if the collection cannot be written, or is open for reading only.
         """
-        layout = layout_of(id_field, text_field, label_field, payload_fields)
-        given = documents_of(
-            documents, layout, ids=ids, labels=labels, payloads=payloads, first=len(self)
-        )
-        numbered = [document.id for document, was_given in given if not was_given]
-        taken = sorted(self.backend.existing_ids(numbered))
-        if taken:
-            found = f"document {taken[0]!a} exists already"
-            raise InputError("ids", f"are not given, and {found}; name the documents' own ids")
-        return self.backend.upsert([document for document, _ in given]).upserted
+        layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
+        given = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        if all(has_id for _, has_id in given):
+            return self.backend.upsert([document for document, _ in given]).upserted
+        with NUMBERING:
+            named, numbers = inputs.numbered(given, len(self))
+            taken = sorted(self.backend.existing_ids(numbers))
+            if taken:
+                found = f"document {taken[0]!a} exists already"
+                raise InputError("ids", f"are not given, and {found}; name the documents' own ids")
+            return self.backend.upsert(named).upserted
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids, and return how many there were."""
@@ -179,7 +179,7 @@ class Collection:
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return for how many documents the payload matches `filter`."""
-        return self.backend.count(_filter(filter))
+        return self.backend.count(inputs.condition_of(filter))
 
     def search(
         self,
@@ -204,7 +204,7 @@ class Collection:
         """
         if query is not None and (code, id) != (None, None):
             raise InputError("query", "is given beside code or id; only one of the three can be")
-        one = Query(code=code, id=id) if query is None else query_of(query)
+        one = Query(code=code, id=id) if query is None else inputs.query_of(query)
         found = self.search_many(
             [one],
             limit=limit,
@@ -233,15 +233,17 @@ class Collection:
 
         Options and errors are those of :meth:`search`.
         """
+        limit, offset = inputs.whole("limit", limit), inputs.whole("offset", offset)
+        radius = None if radius is None else inputs.whole("radius", radius)
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
-        asked = [one if isinstance(one, Query) else query_of(one) for one in queries]
+        asked = [one if isinstance(one, Query) else inputs.query_of(one) for one in queries]
         found = self.backend.search(
             asked,
             limit,
             radius,
             ranking=ranking,
-            filter=_filter(filter),
+            filter=inputs.condition_of(filter),
             offset=offset,
             with_payload=True,
             with_text=True,
@@ -272,7 +274,7 @@ class Collection:
             MetricError, EvaluationError: if a metric, the labels or the judgements are not right.
             InputError: if the encoder does not take such queries.
         """
-        given = [one for one, _ in documents_of(queries, Layout(), ids=ids, labels=labels)]
+        given = [one for one, _ in inputs.documents_of(queries, Layout(), ids=ids, labels=labels)]
         shown = read_shown(self._folder, self.backend)
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
         return run_job(self.backend, given, metrics, settings, shown).report
@@ -281,7 +283,7 @@ class Collection:
         """Return the documents by row: id, text, code, and a column for each payload field."""
         stored = self.backend.all_documents()
         rows = [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
-        return frame(rows, ["id", "text", "code"])
+        return inputs.frame(rows, ["id", "text", "code"])
 
     def close(self) -> None:
         """Close the collection; the last one of a data folder closes that, too."""
@@ -294,7 +296,3 @@ class Collection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _filter(given: Mapping[str, Any] | None) -> Filter | None:
-    return None if given is None else parse_filter(given)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,8 @@ from corpus.document import Document, DocumentError, parse_document, parse_text,
 from corpus.layout import Layout
 from evaluation.relevance import LabelSet
 from foundation.errors import InputError
+from index.filter_parser import parse_filter
+from index.filters import Filter
 from index.records import Query
 
 UNLABELLED = -1
@@ -32,12 +36,11 @@ def documents_of(
     ids: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
     payloads: Sequence[Mapping[str, Any]] | None = None,
-    first: int = 0,
 ) -> list[Given]:
     """Return documents of texts, vectors ``(N, D)``, mappings or the rows of a DataFrame.
 
-    Those without an id are numbered from `first` on. -1, None, NaN and "" stand for no label, a
-    list or tuple for several.
+    Those without an id have their position as one. -1, None, NaN and "" stand for no label, a list
+    or tuple for several.
 
     Raises:
         DocumentError: if a document is not right; it names the position and the field.
@@ -53,13 +56,46 @@ def documents_of(
             record,
             layout,
             place,
-            number=first + place,
             id_=None if ids is None else _at(ids, place),
             label=None if labels is None else _at(labels, place),
             payload=None if payloads is None else _at(payloads, place),
         )
         for place, record in enumerate(records)
     ]
+
+
+def numbered(given: Sequence[Given], first: int) -> tuple[list[Document], list[str]]:
+    """Return the documents, those without an id numbered by position from `first`, and the numbers.
+
+    Two calls for the same collection must not be made before the first one's documents are written.
+    """
+    documents = [
+        one if has_id else replace(one, id=str(first + place))
+        for place, (one, has_id) in enumerate(given)
+    ]
+    numbers = [one.id for one, (_, has_id) in zip(documents, given, strict=True) if not has_id]
+    return documents, numbers
+
+
+def whole(field: str, value: Any) -> int:
+    """Return a whole number of Python's or numpy's as one of Python's.
+
+    Raises:
+        InputError: if it is none; it names the field.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputError(field, f"is {value!a}; it must be a whole number") from None
+
+
+def condition_of(given: Mapping[str, Any] | None) -> Filter | None:
+    """Return the condition on payloads that a filter is; None for none.
+
+    Raises:
+        InputError: if it is not a filter.
+    """
+    return None if given is None else parse_filter(given)
 
 
 def query_of(value: Any) -> Query:
@@ -102,7 +138,6 @@ def _document(
     layout: Layout,
     place: int,
     *,
-    number: int,
     id_: Any,
     label: Any,
     payload: Any,
@@ -117,10 +152,10 @@ def _document(
     if id_ is not None:
         raw["id"] = str(id_)
     has_id = raw.get("id") is not None
-    raw["id"] = raw["id"] if has_id else str(number)
+    raw["id"] = raw["id"] if has_id else str(place)
     if not _is_missing(label) and label not in ("", UNLABELLED):
         several = isinstance(label, list | tuple | set | frozenset)
-        raw.update({"labels": list(map(str, label))} if several else {"label": str(label)})
+        raw.update({"labels": list(map(str, label))} if several else {"label": _name(label)})
     if payload is not None:
         raw["payload"] = {**(raw.get("payload") or {}), **payload}
     try:
@@ -210,8 +245,12 @@ def _label_set(value: Any, row: int) -> LabelSet:
         return tuple(dict.fromkeys(map(str, value)))
     if _is_missing(value) or value in ("", UNLABELLED):
         return ()
-    if isinstance(value, float | np.floating):
-        if not float(value).is_integer():
-            raise ValueError(f"y[{row}] is {value}; a label must be a string or an integer")
-        return (str(int(value)),)
-    return (str(value),)
+    if isinstance(value, float | np.floating) and not float(value).is_integer():
+        raise ValueError(f"y[{row}] is {value}; a label must be a string or an integer")
+    return (_name(value),)
+
+
+def _name(label: Any) -> str:
+    """Return a label as text; pandas makes 1 and a gap 1.0 and NaN, and 1.0 is 1 here."""
+    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
+    return str(int(label)) if is_whole else str(label)

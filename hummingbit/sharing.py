@@ -25,6 +25,9 @@ class _Open:
 _OPEN: dict[FolderKey, _Open] = {}
 _OPENING = threading.Lock()
 
+NUMBERING = threading.Lock()
+"""Held while documents are numbered and written: threads that add at once number none alike."""
+
 
 def acquire(key: FolderKey) -> DataFolder:
     """Open a data folder, or share the one that this process has open."""

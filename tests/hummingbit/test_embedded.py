@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,22 @@ def test_documents_without_ids_are_numbered_and_replace_none(collection: Collect
     assert len(collection) == 3
 
 
+def test_threads_that_add_at_once_number_their_documents_apart(tmp_path: Path) -> None:
+    with Collection.create(tmp_path, "codes", n_bits=64) as made:
+        with ThreadPoolExecutor(4) as pool:
+            written = list(pool.map(made.add, [[{"code": "00" * 8}] * 3] * 24))
+        assert sum(written) == len(made) == 72
+        assert set(made.to_pandas()["id"]) == {str(number) for number in range(72)}
+
+
+def test_labels_that_pandas_made_floats_are_the_whole_numbers_that_they_were(
+    collection: Collection,
+) -> None:
+    collection.add(TEXTS[:3], ids=IDS[:3], labels=pd.Series([1, 2, None]))
+    assert collection.to_pandas()["label"].tolist()[:2] == ["1", "2"]
+    assert collection.evaluate(TEXTS[:1], [1], metrics=["mAP@10"]).metrics[0].expected > 0
+
+
 def test_an_error_names_the_document_and_writes_nothing(collection: Collection) -> None:
     with pytest.raises(DocumentError, match=r"documents\[1\]\.text"):
         collection.add(["a cat", "\ud800"])
@@ -176,12 +193,31 @@ def test_a_collection_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"limit": 0}, {"radius": -1}, {"ranking": "magic"}, {"filter": {"x": 1}}]
+    "wrong",
+    [
+        {"limit": 0},
+        {"limit": "3"},
+        {"offset": 0.5},
+        {"radius": -1},
+        {"radius": 2.5},
+        {"ranking": "magic"},
+        {"filter": {"x": 1}},
+    ],
 )
 def test_a_search_names_what_is_wrong(collection: Collection, wrong: dict[str, Any]) -> None:
     collection.add(TEXTS, ids=IDS)
     with pytest.raises(InputError, match=next(iter(wrong))):
         collection.search("a cat", **wrong)
+
+
+def test_a_search_takes_whole_numbers_of_numpy(collection: Collection) -> None:
+    collection.add(TEXTS, ids=IDS)
+    how: dict[str, Any] = {"limit": 2, "offset": 1, "radius": 9}
+    expected = collection.search(id="a", ranking="hamming", **how)
+    how = {name: np.int64(value) for name, value in how.items()}
+    found = collection.search(id="a", ranking="hamming", **how)
+    assert found.ids == expected.ids
+    assert len(expected) > 0
 
 
 def test_the_examples_of_its_docstrings_hold() -> None:
