@@ -158,6 +158,8 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def _matching(
         self, node_ids: list[str] | None, filters: MetadataFilters | None
     ) -> Iterator[StoredDocument]:
+        if node_ids is not None and not node_ids:
+            return
         condition = _joined([_any_of(None, node_ids), _condition(filters)])
         parsed = None if condition is None else parse_filter(condition)
         cursor = None

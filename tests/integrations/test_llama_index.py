@@ -128,6 +128,9 @@ def test_nodes_are_deleted_by_document_by_id_and_by_filter(store: HummingbitVect
     assert len(store.client) == 26
     store.delete_nodes(["n1", "n2", "n0"])
     assert len(store.client) == 24
+    store.delete_nodes([])
+    assert len(store.client) == 24
+    assert store.get_nodes([]) == []
     store.delete_nodes(filters=one("topic", "pets"))
     assert {node.metadata["topic"] for node in store.get_nodes()} == {"money"}
     store.clear()
