@@ -114,6 +114,7 @@ def _of_kernel(codes: Codes, rows: Rows) -> Choice:
     work = engine.work(sample, K) / n_words
     if work < GAIN * len(codes):
         return Choice(engine, f"{found}, and {_like(work, codes)}.")
+    del engine  # its tables need not lie in memory beside the codes that are scanned
     reason = f"Of {len(codes):,} rows too few are near each other for lookups to spare a scan."
     return Choice(ScanIndex(codes, rows), reason)
 

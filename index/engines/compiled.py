@@ -201,7 +201,7 @@ class CompiledIndex(ABC):
             # Threads may add at once; then one of them is remembered for a shorter time.
             self._remembered[id(among)] = allowed
             while len(self._remembered) > REMEMBERED:
-                self._remembered.pop(next(iter(self._remembered)), None)
+                self._remembered.popitem(last=False)
         return allowed
 
     def _live_places(self) -> Integers:

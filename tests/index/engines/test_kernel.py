@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from index.engines import kernel
 from index.engines.brute_force import BruteForceIndex
+from index.engines.choice import Choice, build
 from index.engines.compiled import CompiledIndex
 from index.engines.halves import HalvesIndex
 from index.engines.lookup import LookupIndex
@@ -125,6 +127,23 @@ def test_a_list_of_allowed_rows_is_remembered_while_it_cannot_change() -> None:
             assert_same(found, oracle.search(codes[:3], 5, None, some))
         del some
         gc.collect()
+
+
+@pytest.mark.parametrize(("n_bits", "tables"), [(64, LookupIndex), (128, HalvesIndex)])
+def test_tables_that_spare_no_scan_are_gone_before_the_scan_is_made(
+    n_bits: int, tables: type[CompiledIndex]
+) -> None:
+    rng = np.random.default_rng(0)
+    codes, rows = random_codes(rng, 50_000, n_bits), np.arange(50_000)
+    peaks = {}
+    for make in (tables, build):
+        tracemalloc.start()
+        made = make(codes, rows)
+        peaks[make] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert isinstance(made, Choice)
+    assert made.engine.name == "scan"
+    assert peaks[build] < 1.04 * peaks[tables]
 
 
 def test_threads_search_and_strike_out_at_once(path: str) -> None:
