@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
+
+from foundation.files import replace_file
 
 Record = dict[str, Any]
 """One measurement: what was measured (`dataset`, `method`, `seed`, …) and its figures."""
@@ -16,9 +17,7 @@ Record = dict[str, Any]
 def write_records(path: Path, records: Sequence[Record]) -> None:
     """Write `records` as a JSON list in place of what `path` held."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(path.name + ".writing")
-    written.write_text(json.dumps(records, indent=1) + "\n")
-    os.replace(written, path)
+    replace_file(path, json.dumps(records, indent=1) + "\n")
 
 
 def read_records(path: Path) -> list[Record]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from experiments.code_version import code_version
+from foundation.files import replacing
 
 Tensors = dict[str, torch.Tensor]
 
@@ -30,9 +30,8 @@ def load_or_compute(
         return found
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in compute().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(path.name + ".writing")
-    save_file(tensors, written, metadata={"settings": _canonical(settings)})
-    os.replace(written, path)
+    with replacing(path) as partial:
+        save_file(tensors, partial, metadata={"settings": _canonical(settings)})
     return tensors
 
 

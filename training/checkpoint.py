@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from foundation.errors import HummingbitError
+from foundation.files import replacing
 
 History = list[dict[str, float]]
 """The mean of every loss term, epoch by epoch."""
@@ -43,13 +43,9 @@ class Checkpoint:
     ) -> None:
         """Write the state after ``len(history)`` epochs in place of the one before."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        written = self.path.with_name(self.path.name + ".writing")
-        save_file(
-            _flatten(model, optimizers),
-            written,
-            metadata={"run": self.run, "history": json.dumps(history)},
-        )
-        os.replace(written, self.path)
+        metadata = {"run": self.run, "history": json.dumps(history)}
+        with replacing(self.path) as partial:
+            save_file(_flatten(model, optimizers), partial, metadata=metadata)
 
     def restore(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> History:
         """Load the state into `model` and `optimizers`; return the history, empty where none is.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from evaluation.labelling.places import text_places
 from evaluation.labelling.sampling import Pool, Rows, suggest
 from experiments.cells import read_split
 from experiments.code_version import code_version
+from foundation.files import replace_file
 from training.text_features import fit_text_features
 
 # As many labels are asked for at a time as a person might give before looking up; a tenth of the
@@ -74,7 +74,5 @@ def kept_order(
             rows=np.arange(len(data)),
         )
         folder.mkdir(parents=True, exist_ok=True)
-        written = path.with_name(path.name + ".writing")
-        written.write_text(json.dumps(order.tolist()))
-        os.replace(written, path)
+        replace_file(path, json.dumps(order.tolist()))
     return np.array(json.loads(path.read_text()), dtype=np.int64)

@@ -7,12 +7,13 @@ They are kept in a TOML file, ``[DATA-SET.METHOD]``; the search of
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from foundation.files import replace_file
 
 SHIPPED = Path(str(files("experiments.ssb_vae"))) / "presets.toml"
 
@@ -48,9 +49,7 @@ def write_preset(path: Path, dataset: str, method: str, settings: Mapping[str, A
         for one, chosen in sorted(methods.items())
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(path.name + ".writing")
-    written.write_text("\n".join([_HEADER, *tables]))
-    os.replace(written, path)
+    replace_file(path, "\n".join([_HEADER, *tables]))
 
 
 def _table(name: str, settings: Mapping[str, Any]) -> str:
