@@ -91,7 +91,7 @@ class Aliases:
         Raises:
             InputError: if an alias cannot be a name, is the name of a collection, or is to be
                 removed and not there. Its `position` says which action it was.
-            UnknownCollection: if a collection is not there.
+            UnknownCollection: if a collection is not there; with a `position`, too.
             DataFolderError: if the file cannot be written.
         """
         with self._changing:
@@ -141,7 +141,8 @@ def _take(
         message = f"{action.alias!a} is the name of a collection; an alias needs another"
         raise InputError("alias", message, position)
     if action.collection not in collections:
-        raise UnknownCollection(f"there is no collection {action.collection[:80]!a}")
+        message = f"there is no collection {action.collection[:80]!a}"
+        raise UnknownCollection(message, position=position)
     aliases[action.alias] = action.collection
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.support.browser import chromium
 from tests.support.chromium import CHROMIUM
@@ -21,6 +21,7 @@ LABELS = ("bread", "algebra", SCRIPT)
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium, which is not installed")
+    expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
     with chromium() as browser:
         yield browser
 

@@ -10,7 +10,7 @@ from tests.console.conftest import SCRIPT, fill
 from tests.support.browser import THEMES, WIDTHS, seen
 from tests.support.service import make_data_folder, served
 
-pytestmark = pytest.mark.xdist_group("console")
+pytestmark = pytest.mark.console
 PAGES = {
     "overview": "overview",
     "search": "search?collection={name}&q=bread+matrix+flour",

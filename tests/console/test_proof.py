@@ -23,7 +23,7 @@ from tests.support.browser import THEMES, WIDTHS, Seen, seen
 from tests.support.encoders import random_texts
 from tests.support.service import ROOT, finished, make_data_folder, served
 
-pytestmark = [pytest.mark.console, pytest.mark.xdist_group("console")]
+pytestmark = pytest.mark.console
 
 DEMO = ROOT / "demo-data"
 PICTURES = Path(os.environ.get("CONSOLE_PICTURES", ROOT / "build" / "console"))
