@@ -81,6 +81,7 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
             ),
             kept=frozenset({TRIAL_FILE}),
             counted=False,
+            trains=True,
         ),
         "snapshot": Kind(lambda progress: _snapshot(folder, progress)),
         "upload": Kind(lambda progress: _upload(folder, progress), counted=False),

@@ -1,12 +1,13 @@
-"""Jobs that wait: short ones beside long ones, and everybody's in turn."""
+"""Jobs that wait: short ones beside long ones and trainings, and everybody's in turn."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Literal
+from typing import Literal, get_args
 
-Lane = Literal["short", "long"]
+Lane = Literal["short", "long", "training"]
+LANES: tuple[Lane, ...] = get_args(Lane)
 
 
 class JobQueue:
@@ -18,7 +19,7 @@ class JobQueue:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: dict[Lane, dict[str, deque[str]]] = {"short": {}, "long": {}}
+        self._waiting: dict[Lane, dict[str, deque[str]]] = {lane: {} for lane in LANES}
         self._closed = False
 
     def put(self, lane: Lane, owner: str, id_: str) -> None:

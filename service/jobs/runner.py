@@ -22,7 +22,7 @@ from index.slices import Cancelled, ComputeTurns
 from service.http.problems import ProblemError
 from service.jobs.files import JobFiles, bytes_of
 from service.jobs.job_store import JobStore, JobStoreError
-from service.jobs.queue import JobQueue, Lane
+from service.jobs.queue import LANES, JobQueue, Lane
 from service.jobs.quota import Quota
 from service.jobs.records import FINISHED, JobRecord, NewJob, Outcome, State
 from service.jobs.work import Explain, Kind, Progress, Stopped, problem_of
@@ -69,7 +69,7 @@ class Jobs:
             self._put(job)
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"{lane} jobs", daemon=True)
-            for lane, count in (workers or {"short": 1, "long": 1}).items()
+            for lane, count in (dict.fromkeys(LANES, 1) | dict(workers or {})).items()
             for _ in range(count)
         ]
         for thread in self._threads:

@@ -91,10 +91,11 @@ Explain = Callable[[Exception], ProblemError | None]
 class Kind:
     """A kind of job.
 
-    It is a short one if its files take no more than `short_bytes`; of its files `kept` stay once it
-    is finished. Those of a kind that is not `counted` do not count for the bytes of its owner. One
-    that only reads may be done `in_slices`, in turn with expensive requests; it can be stopped at
-    each.
+    It is a short one if its files take no more than `short_bytes`; one that `trains` waits only for
+    its like, since it may take days, or wait for a trainer elsewhere. Of its files `kept` stay once
+    it is finished. Those of a kind that is not `counted` do not count for the bytes of its owner.
+    One that only reads may be done `in_slices`, in turn with expensive requests; it can be stopped
+    at each.
     """
 
     work: Work
@@ -102,6 +103,7 @@ class Kind:
     kept: frozenset[str] = frozenset()
     counted: bool = True
     in_slices: bool = False
+    trains: bool = False
 
     def do(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
         """Do a job and return its result; in slices, if the kind is done so."""
@@ -111,7 +113,9 @@ class Kind:
             return self.work(progress)
 
     def lane(self, bytes_: int) -> Lane:
-        """Return which of the two queues a job waits in."""
+        """Return which of the queues a job waits in."""
+        if self.trains:
+            return "training"
         return "short" if bytes_ <= self.short_bytes else "long"
 
 

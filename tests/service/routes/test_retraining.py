@@ -101,6 +101,17 @@ def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> 
     check_problem(elsewhere.post(f"/v1/jobs/{job['id']}/take-back"), 409, "cannot_take_back")
 
 
+def test_a_training_that_nobody_does_yet_holds_up_no_other_job(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    with served(tmp_path, Settings(training="elsewhere")) as client:
+        fill(client)
+        waiting = client.post("/v1/collections/books/retrain", json={}).json()["id"]
+        copy = client.post("/v1/collections/books/snapshots", headers={"Prefer": "respond-async"})
+        assert finished(client, copy)["state"] == "done"
+        assert client.get(f"/v1/jobs/{waiting}").json()["finished"] is None
+        assert client.post(f"/v1/jobs/{waiting}/cancel").status_code == 202
+
+
 def test_no_client_takes_the_key_of_a_confirmation(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, min_gain=-1)
     headers = {
