@@ -171,7 +171,7 @@ class Collection:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids, and return how many there were."""
-        return self.backend.delete(list(ids)).deleted
+        return self.backend.delete(list(inputs.several("ids", ids))).deleted
 
     def get(self, id: str) -> StoredDocument | None:  # noqa: A002
         """Return a document by its id, None if there is none."""
@@ -237,7 +237,8 @@ class Collection:
         radius = None if radius is None else inputs.whole("radius", radius)
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
-        asked = [one if isinstance(one, Query) else inputs.query_of(one) for one in queries]
+        given = inputs.several("queries", queries)
+        asked = [one if isinstance(one, Query) else inputs.query_of(one) for one in given]
         found = self.backend.search(
             asked,
             limit,

@@ -44,11 +44,12 @@ def documents_of(
 
     Raises:
         DocumentError: if a document is not right; it names the position and the field.
-        InputError: if there are not as many ids, labels or payloads as documents.
+        InputError: if one value is given where there must be several, or there are not as many ids,
+            labels or payloads as documents.
     """
     records = list(_records(given))
     for field, column in (("ids", ids), ("labels", labels), ("payloads", payloads)):
-        if column is not None and len(column) != len(records):
+        if column is not None and len(several(field, column)) != len(records):
             found = f"there are {len(column):,} of them for {len(records):,} documents"
             raise InputError(field, f"{found}; there must be as many")
     return [
@@ -124,10 +125,19 @@ def frame(rows: list[dict[str, Any]], first: list[str]) -> Any:
     return pd.DataFrame(rows, columns=[*first, *others])
 
 
+def several(field: str, given: Any) -> Any:
+    """Return what was given, several values; the characters of a string are none.
+
+    Raises:
+        InputError: if it is one value; it names the field.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(field, f"is one {type(given).__name__}; it must be a sequence of {field}")
+    return given
+
+
 def _records(given: Any) -> Iterable[Any]:
-    if isinstance(given, str | bytes | Mapping):
-        message = f"is one {type(given).__name__}; it must be a sequence of documents"
-        raise InputError("documents", message)
+    several("documents", given)
     if hasattr(given, "to_dict") and hasattr(given, "columns"):
         return (_without_gaps(row) for row in given.to_dict("records"))
     return given  # type: ignore[no-any-return]
@@ -154,8 +164,10 @@ def _document(
     has_id = raw.get("id") is not None
     raw["id"] = raw["id"] if has_id else str(place)
     if not _is_missing(label) and label not in ("", UNLABELLED):
-        several = isinstance(label, list | tuple | set | frozenset)
-        raw.update({"labels": list(map(str, label))} if several else {"label": _name(label)})
+        is_list = isinstance(label, list | tuple | set | frozenset)
+        raw.update({"labels": list(map(str, label))} if is_list else {"label": _name(label)})
+    if payload is not None and not isinstance(payload, Mapping):
+        raise DocumentError(f"documents[{place}].payload", f"is {payload!a}; it must be a mapping")
     if payload is not None:
         raw["payload"] = {**(raw.get("payload") or {}), **payload}
     try:

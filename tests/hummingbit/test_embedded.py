@@ -111,6 +111,9 @@ def test_documents_without_ids_are_numbered_and_replace_none(collection: Collect
     with pytest.raises(InputError, match="document '3' exists already"):
         collection.add(["a cat"])
     assert len(collection) == 3
+    with pytest.raises(InputError, match="ids: is one str; it must be a sequence of ids"):
+        collection.delete("12")
+    assert len(collection) == 3
 
 
 def test_threads_that_add_at_once_number_their_documents_apart(tmp_path: Path) -> None:
@@ -136,6 +139,12 @@ def test_an_error_names_the_document_and_writes_nothing(collection: Collection) 
         collection.add(["a", "b"], ids=["x"])
     with pytest.raises(InputError, match="documents: is one str"):
         collection.add("a cat")
+    with pytest.raises(InputError, match="labels: is one str; it must be a sequence of labels"):
+        collection.add(["a", "b"], labels="xy")
+    with pytest.raises(DocumentError, match=r"documents\[0\]\.payload: is 5; it must be a mapping"):
+        collection.add(["a"], payloads=[5])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="queries: is one str"):
+        collection.search_many("cats")
     with pytest.raises(InputError, match="only one of the three"):
         collection.search("a", id="b")
     assert len(collection) == 0
