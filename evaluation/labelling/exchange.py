@@ -82,24 +82,18 @@ class ImportReport:
 def import_records(
     collection: Collection, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
 ) -> ImportReport:
-    """Write records to a collection; those of documents that are not there are passed over.
+    """Write records to a collection, all or none; those of unknown documents are passed over.
 
     Raises:
         StoreError: if the store cannot be written.
     """
-    ids = [*(one.id for one in labels), *(one.id for one in judgements)]
-    there = collection.existing_ids(ids)
-    notes = collection.annotations
-    written = [
-        notes.set_labels([one for one in labels if one.id in there]),
-        notes.set_judgements([one for one in judgements if one.id in there]),
-    ]
+    written, unknown = collection.annotations.import_records(labels, judgements)
     return ImportReport(
         labels=len(labels),
         judgements=len(judgements),
-        changed=sum(one.changed for one in written),
-        unknown=sum(id_ not in there for id_ in ids),
-        generation=written[-1].generation,
+        changed=written.changed,
+        unknown=unknown,
+        generation=written.generation,
     )
 
 

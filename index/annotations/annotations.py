@@ -115,6 +115,26 @@ class Annotations:
             changed += changes.write_records(JUDGEMENTS, judgements)
             return self._committed(changes, changed)
 
+    def import_records(
+        self, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
+    ) -> tuple[Written, int]:
+        """Write records, all or none; those of documents that are not there are passed over.
+
+        Beside what was written stands how many were passed over.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._writing, self._store.writing() as changes:
+            ids = dict.fromkeys([*(one.id for one in labels), *(one.id for one in judgements)])
+            there = self._store.read_marks(list(ids))
+            known = [one for one in labels if one.id in there]
+            changed = changes.write_records(LABELS, known)
+            judged = [one for one in judgements if one.id in there]
+            changed += changes.write_records(JUDGEMENTS, judged)
+            written = self._committed(changes, changed)
+            return written, len(labels) + len(judgements) - len(known) - len(judged)
+
     def _committed(self, changes: Changes, changed: int) -> Written:
         if not changed:
             return Written(0, changes.generation)
