@@ -24,7 +24,7 @@ def scroll(
 
 def get_many(name: str, ids: Sequence[str]) -> Call[responses.FoundDocuments]:
     """Get documents by their ids."""
-    return Call("POST", f"{collection_path(name)}/documents:get", {"ids": list(ids)})
+    return Call("POST", f"{collection_path(name)}/documents:get", {"ids": _listed(ids)})
 
 
 def count(name: str, filter_: Mapping[str, Any] | None) -> Call[dict[str, int]]:
@@ -36,7 +36,7 @@ def delete_many(
     name: str, ids: Sequence[str] | None, filter_: Mapping[str, Any] | None
 ) -> Call[responses.Deleted]:
     """Delete documents; a second time there are none left to delete, so the count may be off."""
-    listed = None if ids is None else list(ids)
+    listed = None if ids is None else _listed(ids)
     body = given(ids=listed, filter=filter_)
     return Call("POST", f"{collection_path(name)}/documents:delete", body)
 
@@ -88,6 +88,11 @@ def lines_of(documents: Iterable[Mapping[str, Any]]) -> bytes:
         for document in documents
     )
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
+
+
+def _listed(ids: Sequence[str]) -> Sequence[str]:
+    """Return a list; a string stays one, so that the service refuses it: it is not several ids."""
+    return ids if isinstance(ids, str) else list(ids)
 
 
 def _bulk_path(name: str, encoder_fingerprint: str | None, *, skip_unchanged: bool) -> str:

@@ -61,6 +61,10 @@ def test_many_documents(client: Client, name: str) -> None:
     found = client.get_many(name, ["d2", "absent", "d1"])
     assert found["documents"] == [client.get(name, "d2"), client.get(name, "d1")]
     assert found["missing"] == ["absent"]
+    for take in (client.get_many, lambda name, ids: client.delete_many(name, ids=ids)):
+        with pytest.raises(ServiceError, match="ids") as refused:
+            take(name, "d0")
+        assert refused.value.status == 422
     assert client.delete_many(name, filter=YEARS)["deleted"] == 5
     assert client.delete_many(name, ids=["d0", "absent"])["deleted"] == 1
     assert client.count(name) == N - 6
