@@ -181,15 +181,17 @@ class HummingbitVectorStore(VectorStore):
         Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking" (1998), with
         the cosine of ±1 bits.
         """
-        hits = list(self._search(query, fetch_k, filter, **how))
-        if not hits:
+        hits = self._search(query, fetch_k, filter, **how)
+        # A hit may be deleted meanwhile.
+        read = [(hit, self._collection.get(hit.id)) for hit in hits]
+        found = [(hit, stored.code) for hit, stored in read if stored is not None]
+        if not found:
             return []
         n_bits = self._collection.n_bits
-        codes = [self._collection.get(hit.id) for hit in hits]
-        bits = [unpack_codes(code_from_hex(one.code, n_bits)[None])[0] for one in codes if one]
+        bits = [unpack_codes(code_from_hex(code, n_bits)[None])[0] for _, code in found]
         signs = (np.array(bits, dtype=np.float64) * 2 - 1).tolist()
         chosen = maximal_marginal_relevance(self._query_weights(query), signs, lambda_mult, k)
-        return [_found(hits[place]) for place in chosen]
+        return [_found(found[place][0]) for place in chosen]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         """Return how a Hamming distance becomes a relevance: the share of equal bits."""
