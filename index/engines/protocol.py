@@ -91,7 +91,7 @@ def check_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None
     if weights.dtype != np.int64 or weights.ndim != 2 or weights.shape[1] != index.n_bits:
         given = f"{weights.dtype}{list(weights.shape)}"
         raise ValueError(f"weights are {given}; they must be int64[Q, {index.n_bits}]")
-    if np.abs(weights).max(initial=0) > MAX_WEIGHT:
+    if weights.max(initial=0) > MAX_WEIGHT or weights.min(initial=0) < -MAX_WEIGHT:
         raise ValueError(f"weights must be within ±{MAX_WEIGHT}")
     _check_wanted(k, among)
 

@@ -130,7 +130,9 @@ def test_weights_that_cannot_be_are_refused() -> None:
     index = MAKERS["flat"](random_codes(rng, 5, 16), random_rows(rng, 5))
     with pytest.raises(ValueError, match=r"weights are int64\[1, 8\]; they must be int64\[Q, 16\]"):
         index.search_weighted(np.zeros((1, 8), dtype=np.int64), 1)
-    with pytest.raises(ValueError, match="must be within ±1048576"):
-        index.search_weighted(np.full((1, 16), MAX_WEIGHT + 1), 1)
+    # The least of all has no positive counterpart.
+    for weight in (MAX_WEIGHT + 1, -MAX_WEIGHT - 1, np.iinfo(np.int64).min):
+        with pytest.raises(ValueError, match="must be within ±1048576"):
+            index.search_weighted(np.full((1, 16), weight), 1)
     with pytest.raises(ValueError, match="k is 0"):
         index.search_weighted(np.zeros((1, 16), dtype=np.int64), 0)
