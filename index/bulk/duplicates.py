@@ -27,6 +27,8 @@ MAX_SHINGLE = 100
 # Bounds the memory of the edges that are brought together at once.
 EDGES_AT_ONCE = 1 << 23
 ROWS_AT_ONCE = 4096
+# Bounds the memory of the shingles that pairs of texts share: thousands may begin alike.
+SHARED_AT_ONCE = 1 << 20
 PAGE = 1000
 
 
@@ -90,20 +92,40 @@ def near_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> list[I
 
     They come as those of :func:`near_codes` do.
     """
+    if not texts:
+        return []
+    # Texts that are the same, codes and all, are compared once.
+    places: dict[tuple[str, bytes], int] = {}
+    both = zip(texts, codes, strict=True)
+    same = np.array([places.setdefault((text, code.tobytes()), len(places)) for text, code in both])
+    _, first = np.unique(same, return_index=True)
+    labels = _connected_texts([text for text, _ in places], codes[first], likeness)
+    return _clusters(labels[same])
+
+
+def _connected_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> Integers:
+    """Return labels of texts, equal where near-duplicates connect them."""
     least = likeness.confirm or 0.0
     shingles = _shingle_matrix(texts, likeness.shingle)
     sizes = np.diff(shingles.indptr)
     transposed = shingles.T.tocsr()
     labels = np.arange(len(texts))
-    for start in range(0, len(texts), ROWS_AT_ONCE):
+    # The pairs of a text's shingles and the texts that have them, added up over the rows.
+    pairs = np.cumsum(shingles @ np.diff(transposed.indptr).astype(np.int64))
+    end = 0
+    while end < len(texts):
         checkpoint()
-        shared = (shingles[start : start + ROWS_AT_ONCE] @ transposed).tocoo()
+        start = end
+        most = (int(pairs[start - 1]) if start else 0) + SHARED_AT_ONCE
+        end = int(np.searchsorted(pairs, most, side="right"))
+        end = min(max(end, start + 1), start + ROWS_AT_ONCE)
+        shared = (shingles[start:end] @ transposed).tocoo()
         one, other, both = shared.coords[0] + start, shared.coords[1], shared.data
         alike = both / (sizes[one] + sizes[other] - both) >= least
         one, other = one[alike], other[alike]
         near = hamming_distance(codes[one], codes[other]) <= likeness.radius
         labels = _connected(labels, [(one[near], other[near])])
-    return _clusters(labels)
+    return labels
 
 
 def shingles_of(text: str, length: int) -> set[tuple[str, ...]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,21 @@ def test_texts_are_alike_by_the_jaccard_similarity_of_their_shingles(
     texts = [" ".join(one) for one in words]
     found = near_texts(texts, codes, Likeness(1, least, shingle))
     assert [some.tolist() for some in found] == brute_force(alike, len(words))
+
+
+@pytest.mark.parametrize("end", ["", " {}"])
+def test_texts_that_begin_alike_take_little_memory(end: str) -> None:
+    size = 4000
+    texts = ["the same few words" + end.format(place) for place in range(size)]
+    tracemalloc.start()
+    try:
+        found = near_texts(texts, np.zeros((size, 1), dtype=np.uint8), Likeness(0, 0.3, 2))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [some.tolist() for some in found] == [[*range(size)]]
+    # What all pairs share takes more than a gigabyte.
+    assert most < 100e6
 
 
 def test_shingles_of_a_text_without_spaces_are_runs_of_pairs_of_characters() -> None:
