@@ -31,7 +31,9 @@ class Submit:
     """Takes jobs for whoever makes the request; quotas are for each key."""
 
     def __init__(self, request: Request, jobs: JobsOf) -> None:
-        key = given_key(request.scope["state"]["headers"])
+        # Where no key is asked for, what a client makes up has no quota of its own.
+        is_required = request.app.state.keyring.is_required
+        key = given_key(request.scope["state"]["headers"]) if is_required else None
         self.jobs = jobs
         # The key itself is nowhere on disk.
         self._owner = "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -112,6 +112,18 @@ def test_a_training_that_nobody_does_yet_holds_up_no_other_job(tmp_path: Path) -
         assert client.post(f"/v1/jobs/{waiting}/cancel").status_code == 202
 
 
+def test_keys_that_nobody_asks_for_bring_no_quota_of_their_own(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    with served(tmp_path, Settings(training="elsewhere", jobs_per_key=1)) as client:
+        fill(client)
+        waiting = client.post("/v1/collections/books/retrain", json={})
+        assert waiting.status_code == 202
+        for header in ({}, {"X-API-Key": "made up"}):
+            again = client.post("/v1/collections/books/retrain", json={}, headers=header)
+            check_problem(again, 429, "too_many_jobs")
+        assert client.post(f"/v1/jobs/{waiting.json()['id']}/cancel").status_code == 202
+
+
 def test_no_client_takes_the_key_of_a_confirmation(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, min_gain=-1)
     headers = {
