@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
@@ -117,20 +118,57 @@ def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
     Raises:
         ReadError: if the stream breaks off, or is not one array.
     """
+    raw = _read_all(stream, source)
     try:
-        text = stream.read().removeprefix(BYTE_ORDER_MARK).decode()
+        entries = parse_json(raw.removeprefix(BYTE_ORDER_MARK).decode())
     except UnicodeDecodeError as error:
         raise ReadError(f"{source}: is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
-    except STREAM_ERRORS as error:
-        raise ReadError(f"{source}: cannot be read on: {error}") from None
-    try:
-        entries = parse_json(text)
     except LineError as error:
         raise ReadError(f"{source}: {error}") from None
     if not isinstance(entries, list):
         raise ReadError(f"{source}: must hold an array of documents, or a document on each line")
-    for number, entry in enumerate(entries, start=1):
-        yield Row(number, entry)
+    yield from _numbered(entries)
+
+
+def read_json_object(
+    stream: BinaryIO, source: str, own_fields: Collection[str], notice: Callable[[str], None]
+) -> Iterator[Row]:
+    """Yield one row for each entry of the list in a JSON object, which is read into memory whole.
+
+    That is what many services answer: ``{"count": 2, "data": [{…}, {…}]}``. Where there is no such
+    list, or several, or the object has one of `own_fields` and so is a document itself, the stream
+    is read as JSON lines.
+
+    Raises:
+        ReadError: if the stream breaks off.
+    """
+    raw = _read_all(stream, source)
+    try:
+        found = parse_json(raw.removeprefix(BYTE_ORDER_MARK).decode())
+    except (LineError, UnicodeDecodeError):  # mostly documents on a line each
+        found = None
+    given = found if isinstance(found, dict) and not set(found) & set(own_fields) else {}
+    lists = [name for name, value in given.items() if _is_list_of_objects(value)]
+    if len(lists) != 1:
+        yield from read_json_lines(io.BytesIO(raw), source)
+        return
+    notice(f"its documents are the list {lists[0][:40]!a}")
+    yield from _numbered(given[lists[0]])
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _numbered(entries: list[object]) -> Iterator[Row]:
+    return (Row(number, entry) for number, entry in enumerate(entries, start=1))
+
+
+def _read_all(stream: BinaryIO, source: str) -> bytes:
+    try:
+        return stream.read()
+    except STREAM_ERRORS as error:
+        raise ReadError(f"{source}: cannot be read on: {error}") from None
 
 
 def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:

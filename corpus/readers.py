@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import BinaryIO, Literal, cast
 
 from corpus.columns import read_arrow, read_npz, read_parquet
 from corpus.datasets import DATASETS, load_dataset
-from corpus.document import Document, DocumentError, parse_document
+from corpus.document import CONTENT_FIELDS, Document, DocumentError, parse_document
 from corpus.folders import read_folder
 from corpus.layout import Layout, Numbering
 from corpus.lines import (
@@ -21,6 +22,7 @@ from corpus.lines import (
     open_bytes,
     read_json_array,
     read_json_lines,
+    read_json_object,
     read_text_lines,
 )
 from corpus.rows import BadLine, ReadError, Row
@@ -30,6 +32,11 @@ __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 
 STANDARD_INPUT = "-"
 TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
+ARRAY = re.compile(rb"\s*\[")
+# The members before a list may be anything but objects and lists.
+OBJECT_WITH_A_LIST = re.compile(
+    rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"|[^"{[,]+),\s*)*"[^"]*"\s*:\s*\[\s*\{'
+)
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt")
 COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather", ".npz")
@@ -162,17 +169,20 @@ def _read_lines(
         return read_table(stream, source, TABLE_SUFFIXES[suffix], layout, notice).rows
     if suffix == ".txt":
         return read_text_lines(open_text(stream, source, layout.encoding, notice)[0], source)
-    if suffix == ".json" and _begins_array(stream):
+    if suffix == ".json" and _begins(stream, ARRAY):
         return read_json_array(stream, source)
+    if suffix == ".json" and _begins(stream, OBJECT_WITH_A_LIST):
+        own_fields = {*CONTENT_FIELDS, *layout.text_fields}
+        return read_json_object(stream, source, own_fields, notice)
     return read_json_lines(stream, source)
 
 
-def _begins_array(stream: BinaryIO) -> bool:
+def _begins(stream: BinaryIO, pattern: re.Pattern[bytes]) -> bool:
     try:
         start = cast("BufferedReader", stream).peek(BUFFER)[:BUFFER]
     except STREAM_ERRORS:
         return False  # reading meets it again, and says where
-    return start.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] == b"["
+    return pattern.match(start.removeprefix(BYTE_ORDER_MARK)) is not None
 
 
 class _Documents:

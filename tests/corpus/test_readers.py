@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.document import MAX_TEXT_LENGTH, Document
+from corpus.layout import Layout
 from corpus.lines import MAX_LINE_BYTES
 from corpus.readers import BadLine, ReadError, read_documents
 
@@ -472,3 +473,38 @@ def test_a_single_array_under_the_name_of_an_archive_is_an_error(tmp_path: Path)
         np.save(file, np.ones((2, 2)))
     with pytest.raises(ReadError, match=r"is a single array; it must be an .npz archive"):
         list(read_documents(tmp_path / "d.npz"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"data": [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]}',
+        '{\n "count": 2,\n "next": null,\n "hits": [\n  {"id": "a", "text": "one"},\n'
+        '  {"id": "b", "text": "two"}],\n "took": 0.1}\n',
+    ],
+)
+def test_the_list_in_one_object_holds_the_documents(tmp_path: Path, written: str) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text(written)
+    said: list[str] = []
+    read = list(read_documents(path, notice=said.append))
+    assert [(one.id, one.text) for one in read] == [("a", "one"), ("b", "two")]
+    assert len(said) == 1
+    assert "its documents are the list" in said[0]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"replies": [{"by": "x"}], "id": "a", "text": "one"}\n',
+        '{"replies": [{"by": "x"}], "id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
+        '{"replies": [{"by": "x"}], "id": "a", "body": "one"}\n',
+    ],
+)
+def test_an_object_with_a_text_of_its_own_is_a_document(tmp_path: Path, written: str) -> None:
+    path = tmp_path / "documents.json"
+    path.write_text(written)
+    layout = Layout(text_fields=("body",)) if "body" in written else Layout()
+    first = next(iter(read_documents(path, layout=layout)))
+    assert (first.id, first.text) == ("a", "one")
+    assert first.payload == {"replies": [{"by": "x"}]}
