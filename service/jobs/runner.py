@@ -131,10 +131,6 @@ class Jobs:
         found = [self._at_this_moment(job) for job in known]
         return [job for job in found if state in (None, job.state)]
 
-    def folder(self, id_: str) -> Path:
-        """Return the folder of a job that :meth:`get` returns."""
-        return self.files.of(self.get(id_).id)
-
     def cancel(self, id_: str) -> JobRecord:
         """Stop a job; what it has written stays. One that runs may do a little more first.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
@@ -30,7 +32,7 @@ from service.routes.dependencies import (
     render,
     wants_async,
 )
-from service.routes.jobs import JobsOf, SubmitOf
+from service.routes.jobs import JobsOf, SubmitOf, reading_files, reason_of, status_of
 from service.schemas.checks import pointing_among
 from service.schemas.evaluations import (
     ComparedEvaluations,
@@ -112,7 +114,8 @@ def get_evaluation(
         return render(_status(job, jobs))
     _check_done(job)
     try:
-        text = FORMATS[chosen].write(_finished_job(jobs.folder(id)), None)
+        with _reading(jobs, job) as folder:
+            text = FORMATS[chosen].write(_finished_job(folder), None)
     except PlotError as missing:
         raise ProblemError(501, "format_unavailable", str(missing)) from None
     if text is None:
@@ -129,12 +132,14 @@ def get_evaluation(
 )
 def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get the queries that an evaluation was made with, as they were sent, each with its id."""
-    _check_done(_evaluation(jobs, id))
-    path = jobs.folder(id) / REQUEST_FILE
-    if not path.exists():
-        message = "the queries of this evaluation were not kept; an earlier version made it"
-        raise ProblemError(404, "unknown_evaluation", message)
-    body = EvaluateRequest.model_validate_json(path.read_bytes())
+    job = _evaluation(jobs, id)
+    _check_done(job)
+    with _reading(jobs, job) as folder:
+        path = folder / REQUEST_FILE
+        if not path.exists():
+            message = "the queries of this evaluation were not kept; an earlier version made it"
+            raise ProblemError(404, "unknown_evaluation", message)
+        body = EvaluateRequest.model_validate_json(path.read_bytes())
     queries = [
         one.model_copy(update={"id": one.id or str(place)})
         for place, one in enumerate(body.queries)
@@ -173,15 +178,24 @@ def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  
 
 
 def _report(jobs: Jobs, id_: str) -> Report:
-    _check_done(_evaluation(jobs, id_))
-    return _finished_job(jobs.folder(id_)).report
+    job = _evaluation(jobs, id_)
+    _check_done(job)
+    with _reading(jobs, job) as folder:
+        return _finished_job(folder).report
 
 
 def _check_done(job: JobRecord) -> None:
-    if job.finished is None:
+    status = status_of(job)
+    if status == "running":
         raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
-    if job.state != "done":
-        raise ProblemError(409, "evaluation_failed", _why(job))
+    if status == "failed":
+        raise ProblemError(409, "evaluation_failed", str(reason_of(job)))
+
+
+@contextmanager
+def _reading(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
+    with reading_files(lambda: _evaluation(jobs, job.id)):
+        yield jobs.files.of(job.id)
 
 
 def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
@@ -195,16 +209,12 @@ def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
 
 
 def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
-    if job.finished is None:
-        return EvaluationStatus(id=job.id, status="running", error=None, report=None)
-    if job.state != "done":
-        return EvaluationStatus(id=job.id, status="failed", error=_why(job), report=None)
-    report = _finished_job(jobs.folder(job.id)).report
-    return EvaluationStatus(id=job.id, status="done", error=None, report=report)
-
-
-def _why(job: JobRecord) -> str:
-    return "it was cancelled" if job.error is None else str(job.error["detail"])
+    status = status_of(job)
+    report = None
+    if status == "done":
+        with _reading(jobs, job) as folder:
+            report = _finished_job(folder).report
+    return EvaluationStatus(id=job.id, status=status, error=reason_of(job), report=report)
 
 
 def _finished_job(folder: Path) -> Job:

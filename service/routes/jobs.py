@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -15,6 +17,8 @@ from service.jobs.records import JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import render
 from service.schemas.jobs import JobInfo, JobList
+
+Status = Literal["running", "done", "failed"]
 
 router = APIRouter(prefix="/v1/jobs", route_class=JSONRoute)
 
@@ -118,3 +122,27 @@ def job_info(job: JobRecord) -> JobInfo:
             "error": job.error,
         }
     )
+
+
+def status_of(job: JobRecord) -> Status:
+    """Return what is told of a job where its result is asked for."""
+    if job.finished is None:
+        return "running"
+    return "done" if job.state == "done" else "failed"
+
+
+def reason_of(job: JobRecord) -> str | None:
+    """Say why there is no result of a job, and will be none; None of one that runs or is done."""
+    if job.error is not None:
+        return str(job.error["detail"])
+    return "it was cancelled" if job.state == "cancelled" else None
+
+
+@contextmanager
+def reading_files(look_up: Callable[[], object]) -> Iterator[None]:
+    """Read the files of a job: where one is gone, so may the job be, and `look_up` says so."""
+    try:
+        yield
+    except FileNotFoundError:
+        look_up()
+        raise

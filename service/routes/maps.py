@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
@@ -18,13 +17,18 @@ from service.jobs.map import MAP_FILE, POINTS_FILE
 from service.jobs.records import JobRecord
 from service.jobs.runner import Jobs
 from service.routes.dependencies import CollectionOf, render
-from service.routes.jobs import JobsOf, SubmitOf, accepted
+from service.routes.jobs import (
+    JobsOf,
+    SubmitOf,
+    accepted,
+    reading_files,
+    reason_of,
+    status_of,
+)
 from service.schemas.checks import pointing_at
 from service.schemas.duplicates import Cluster, Duplicates, FindDuplicates
 from service.schemas.jobs import JobInfo
 from service.schemas.maps import DrawMap, MapDescription, MapStatus
-
-Status = Literal["running", "done", "failed"]
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
@@ -48,12 +52,12 @@ def post_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Respo
 def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get a map's status and, once it is done, its description; `points` has the points."""
     job = _job(jobs, id, "map")
-    status = _status_of(job)
+    status = status_of(job)
     described = None
     if status == "done":
-        raw = json.loads((jobs.folder(id) / MAP_FILE).read_text(encoding="utf-8"))
+        raw = json.loads(_read(jobs, job, MAP_FILE))
         described = MapDescription.model_validate(raw)
-    return render(MapStatus(id=job.id, status=status, error=_why(job), map=described))
+    return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=described))
 
 
 @router.get(
@@ -72,16 +76,10 @@ def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pat
     documents as uint8, 254 for all, 255 where none is labelled; and the codes, n_bits / 8 bytes
     each.
     """
-    return Response(
-        _finished(jobs, id, POINTS_FILE).read_bytes(), media_type="application/octet-stream"
-    )
-
-
-def _finished(jobs: Jobs, id_: str, file: str) -> Path:
-    job = _job(jobs, id_, "map")
+    job = _job(jobs, id, "map")
     if job.state != "done":
-        raise ProblemError(409, "not_finished", _why(job) or "the map is not drawn yet")
-    return jobs.folder(id_) / file
+        raise ProblemError(409, "not_finished", reason_of(job) or "the map is not drawn yet")
+    return Response(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
 
 
 @router.post(
@@ -116,16 +114,20 @@ def get_duplicates(
 ) -> Response:
     """Get the status of a search for near-duplicates and, once it is done, a page of clusters."""
     job = _job(jobs, id, "duplicates")
-    status = _status_of(job)
-    found = read_clusters(jobs.folder(id), offset, limit) if status == "done" else iter(())
+    status = status_of(job)
+    page: list[Cluster] = []
+    if status == "done":
+        with reading_files(lambda: jobs.get(job.id)):
+            found = read_clusters(jobs.files.of(job.id), offset, limit)
+            page = [Cluster(**one) for one in found]
     return render(
         Duplicates(
             id=job.id,
             status=status,
-            error=_why(job),
+            error=reason_of(job),
             collection=job.collection,
             clusters=(job.result or {}).get("clusters"),
-            page=[Cluster(**one) for one in found],
+            page=page,
         )
     )
 
@@ -137,13 +139,6 @@ def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
     return job
 
 
-def _status_of(job: JobRecord) -> Status:
-    if job.finished is None:
-        return "running"
-    return "done" if job.state == "done" else "failed"
-
-
-def _why(job: JobRecord) -> str | None:
-    if job.error is not None:
-        return str(job.error["detail"])
-    return "it was cancelled" if job.state == "cancelled" else None
+def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
+    with reading_files(lambda: jobs.get(job.id)):
+        return (jobs.files.of(job.id) / file).read_bytes()

@@ -318,7 +318,7 @@ def run_to_step(path: Path, files: Path, kind: str, number: int) -> None:
 def _busy(service: Service) -> bool:
     """Whether the record of a job that is finished is still to be written, or its files go."""
     (job,) = service.jobs.last(1)
-    names = {path.name for path in service.jobs.folder(job.id).iterdir()}
+    names = {path.name for path in service.jobs.files.of(job.id).iterdir()}
     # A trainer may have taken the lock of a folder whose job was finished.
     return bool(names - service.kinds[job.kind].kept - {LOCK_FILE})
 
@@ -414,7 +414,7 @@ def _check_result(
         assert result["problems"] == []
     elif kind in {"evaluation", "map", "duplicates"}:
         kept = service.kinds[kind].kept - {REQUEST_FILE, RUN_FILE}
-        assert {path.name for path in service.jobs.folder(job["id"]).iterdir()} >= kept
+        assert {path.name for path in service.jobs.files.of(job["id"]).iterdir()} >= kept
     assert lines is not None
 
 

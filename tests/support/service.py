@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import httpx
 import numpy as np
+import pytest
 import uvicorn
 
 from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
 from service.app import DEFAULT_SETTINGS, create_app
+from service.jobs.files import JobFiles
 from service.server import server_config
 from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
@@ -100,6 +104,19 @@ def finished(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
         time.sleep(0.02)
     found: dict[str, Any] = job
     return found
+
+
+def forget_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a job forgotten between the look at its record and the look at its files."""
+
+    def forgotten(files: JobFiles, id_: str) -> Path:
+        folder = files.path / id_
+        with closing(sqlite3.connect(files.path / "jobs.sqlite")) as records, records:
+            records.execute("DELETE FROM jobs WHERE id = ?", (id_,))
+        shutil.rmtree(folder)
+        return folder
+
+    monkeypatch.setattr(JobFiles, "of", forgotten)
 
 
 def check_problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:

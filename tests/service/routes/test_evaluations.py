@@ -18,7 +18,7 @@ from evaluation.trec import parse_run
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts
 from tests.support.evaluations import labelled_codes, parse_junit
-from tests.support.service import check_problem
+from tests.support.service import check_problem, forget_when_read
 
 MakeCollection = Callable[..., str]
 ASYNC = {"Prefer": "wait=5, respond-async"}
@@ -172,6 +172,19 @@ def test_an_evaluation_that_runs_has_no_report_yet(client: httpx.Client, path: s
     found = client.get(address).json()
     assert found == {"id": found["id"], "status": "running", "error": None, "report": None}
     finished(client, response)
+
+
+@pytest.mark.parametrize("place", ["", "?format=trec", "/queries"])
+def test_an_evaluation_forgotten_the_moment_it_is_read_is_gone(
+    client: httpx.Client,
+    path: str,
+    body: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    address, _ = finished(client, client.post(f"{path}/evaluate", json=body, headers=ASYNC))
+    forget_when_read(monkeypatch)
+    check_problem(client.get(address + place), 404, "unknown_evaluation")
 
 
 def test_two_evaluations_are_compared_and_held_to_a_gate(

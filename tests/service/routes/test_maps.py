@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, finished
+from tests.support.service import check_problem, finished, forget_when_read
 
 
 def documents(n: int) -> list[dict[str, Any]]:
@@ -76,6 +76,29 @@ def test_a_map_cannot_be_asked_for_as_something_else(client: httpx.Client, path:
     check_problem(client.get("/v1/maps/never"), 404, "unknown_job")
     job = finished(client, client.post(f"{path}/duplicates", json={"radius": 0}))
     check_problem(client.get(f"/v1/maps/{job['id']}"), 404, "unknown_job")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "result", "place"),
+    [
+        ("map", {"method": "pca"}, "map", ""),
+        ("map", {"method": "pca"}, "map", "/points"),
+        ("duplicates", {"radius": 0}, "duplicates", ""),
+    ],
+)
+def test_a_job_forgotten_the_moment_it_is_read_is_gone(
+    client: httpx.Client,
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    kind: str,
+    body: dict[str, Any],
+    result: str,
+    place: str,
+) -> None:
+    job = finished(client, client.post(f"{path}/{kind}", json=body))
+    forget_when_read(monkeypatch)
+    check_problem(client.get(job["result"][result] + place), 404, "unknown_job")
 
 
 def test_near_duplicates_are_listed_a_page_at_a_time(
