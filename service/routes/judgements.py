@@ -19,11 +19,11 @@ from service.routes.annotations import (
     Person,
     WhoAsks,
     key_of,
-    page_of,
-    pointing_at_places,
+    page_answer,
+    set_given,
     shown,
 )
-from service.routes.dependencies import LONG_READ, WRITE, Limits, render
+from service.routes.dependencies import LONG_READ, WRITE, Limits
 from service.schemas.checks import pointing_at
 from service.schemas.labels import (
     AnnotationsWritten,
@@ -55,9 +55,7 @@ def get_judgements(
 ) -> Response:
     """List what people said of answers to queries, by query, id of the document and person."""
     found = collection.annotations.judgements(key_of(cursor, 3), limit + 1, query=query, who=who)
-    records, next_cursor = page_of(found, limit)
-    body = {"judgements": [judgement_to_json(one) for one in records], "next_cursor": next_cursor}
-    return JSONAnswer(answer_to_json(body, limits.max_response_bytes))
+    return page_answer("judgements", found, limit, judgement_to_json, limits.max_response_bytes)
 
 
 @router.put(
@@ -72,17 +70,12 @@ def put_judgements(collection: LocalCollection, body: PutJudgements, asking: Who
 
     They are on disk when the response arrives. Repeating the request changes nothing.
     """
-    judgements, removed = [], []
-    for place, one in enumerate(body.judgements):
-        with pointing_at_places("judgements", [place]):
-            judgement = _new_judgement(one, asking)
-        if judgement is None:
-            removed.append((one.query, one.id, one.who or asking))
-        else:
-            judgements.append((place, judgement))
-    with pointing_at_places("judgements", [place for place, _ in judgements]):
-        written = collection.annotations.set_judgements([one for _, one in judgements], removed)
-    return render(AnnotationsWritten(**written._asdict()))
+    return set_given(
+        "judgements",
+        body.judgements,
+        lambda one: _new_judgement(one, asking),
+        collection.annotations.set_judgements,
+    )
 
 
 @router.get(
@@ -128,7 +121,9 @@ def get_pool(
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
-def _new_judgement(given: NewJudgement, asking: str) -> Judgement | None:
+def _new_judgement(given: NewJudgement, asking: str) -> Judgement | tuple[str, str, str]:
+    """Return the record of what is said; its key where it is taken back."""
+    who = given.who or asking
     if given.grade is None:
-        return None
-    return Judgement(given.query, given.id, given.grade, given.who or asking, now())
+        return given.query, given.id, who
+    return Judgement(given.query, given.id, given.grade, who, now())

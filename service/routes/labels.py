@@ -22,10 +22,10 @@ from service.routes.annotations import (
     PlacesOf,
     WhoAsks,
     key_of,
-    page_of,
-    pointing_at_places,
+    page_answer,
+    set_given,
 )
-from service.routes.dependencies import LONG_READ, WRITE, Limits, render
+from service.routes.dependencies import LONG_READ, WRITE, Limits
 from service.schemas.checks import pointing_at
 from service.schemas.labels import (
     AnnotationsWritten,
@@ -35,7 +35,7 @@ from service.schemas.labels import (
     PutLabels,
     SuggestedLabels,
 )
-from service.schemas.results import JSONAnswer, answer_to_json, answer_too_large
+from service.schemas.results import JSONAnswer, answer_to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
@@ -63,9 +63,7 @@ def get_labels(
 ) -> Response:
     """List what people said of documents, by id of the document and person."""
     found = collection.annotations.labels(key_of(cursor, 2), limit + 1, id_=document, who=who)
-    records, next_cursor = page_of(found, limit)
-    body = {"labels": [label_to_json(one) for one in records], "next_cursor": next_cursor}
-    return JSONAnswer(answer_to_json(body, limits.max_response_bytes))
+    return page_answer("labels", found, limit, label_to_json, limits.max_response_bytes)
 
 
 @router.put(
@@ -80,17 +78,12 @@ def put_labels(collection: LocalCollection, body: PutLabels, asking: WhoAsks) ->
 
     They are on disk when the response arrives. Repeating the request changes nothing.
     """
-    labels, removed = [], []
-    for place, one in enumerate(body.labels):
-        with pointing_at_places("labels", [place]):
-            label = _new_label(one, asking)
-        if label is None:
-            removed.append((one.id, one.who or asking))
-        else:
-            labels.append((place, label))
-    with pointing_at_places("labels", [place for place, _ in labels]):
-        written = collection.annotations.set_labels([label for _, label in labels], removed)
-    return render(AnnotationsWritten(**written._asdict()))
+    return set_given(
+        "labels",
+        body.labels,
+        lambda one: _new_label(one, asking),
+        collection.annotations.set_labels,
+    )
 
 
 @router.get(
@@ -150,17 +143,16 @@ def get_label_stats(
     """
     with pointing_at():
         found = label_statistics(collection, places, label_field)
-    answer = render(LabelStats.model_validate(found))
-    if len(answer.body) > limits.max_response_bytes:
-        raise answer_too_large(limits.max_response_bytes)
-    return answer
+    answer = LabelStats.model_validate(found).model_dump(mode="json")
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
-def _new_label(given: NewLabel, asking: str) -> DocumentLabel | None:
-    """Return the record of what is said; None where it is taken back."""
+def _new_label(given: NewLabel, asking: str) -> DocumentLabel | tuple[str, str]:
+    """Return the record of what is said; its key where it is taken back."""
+    who = given.who or asking
     if given.label is None and given.labels is None:
-        return None
+        return given.id, who
     if given.label is not None and given.labels is not None:
         raise InputError("labels", "is given beside label; only one of the two can be")
     labels = given.labels if given.label is None else [given.label]
-    return DocumentLabel(given.id, tuple(labels or ()), given.who or asking, given.grade, now())
+    return DocumentLabel(given.id, tuple(labels or ()), who, given.grade, now())

@@ -171,7 +171,8 @@ def answer_too_large(most: int) -> ProblemError:
 
 
 def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
-    lists = [name for name in LONG_LISTS if name in answer]
+    # What is a list in one answer may be a number in another.
+    lists = [name for name in LONG_LISTS if isinstance(answer.get(name), list)]
     if all(len(answer[name]) <= ENTRIES_AT_ONCE for name in lists) and "results" not in answer:
         yield to_json(answer)
         return

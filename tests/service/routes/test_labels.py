@@ -154,8 +154,8 @@ def test_lists_larger_than_an_answer_may_be_are_refused(tmp_path: Path) -> None:
         client.put(path, json={"n_bits": 8})
         documents = [{"id": f"d{at}", "code": "00"} for at in range(30)]
         client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
-        put(client, path, *({"id": one["id"], "label": "x" * 60} for one in documents))
-        for place in ("labels", "labels/export"):
+        put(client, path, *({"id": one["id"], "label": f"{one['id']:x<60}"} for one in documents))
+        for place in ("labels", "labels/stats", "labels/export"):
             problem = client.get(f"{path}/{place}")
             check_problem(problem, 422, "answer_too_large")
         assert len(client.get(f"{path}/labels?limit=5").json()["labels"]) == 5

@@ -18,7 +18,7 @@ answers = st.fixed_dictionaries(
     {},
     optional={
         "hits": entries,
-        "documents": entries,
+        "documents": entries | st.integers(0, 9),
         "took_ms": st.floats(0, 9),
         "missing": entries,
     },
