@@ -27,7 +27,7 @@ def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
         HTTPException: lambda request, error: _http_problem(request, error, routes),
         RequestValidationError: _validation_problem,
         HummingbitError: _known_problem,
-        # The answer has been given, see service.http.admission.Deadline.
+        # The answer has been given, see service.http.gateway.Exchange.
         Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no response in time"),
         Exception: _internal_problem,
     }
