@@ -18,13 +18,13 @@ from encoder.codes import pack_bits
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from index.data_folder import DataFolder
-from index.errors import UnknownEncoder
 from index.slices import checkpoint
-from service.http.problems import ProblemError, invalid_field
+from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits
-from service.schemas.checks import pointing_at
+from service.routes.encoders import encoder_named
+from service.schemas.checks import check_length, pointing_at
 from service.schemas.embeddings import EmbeddingFormat, Embeddings, EmbeddingsRequest
 from service.schemas.results import JSONAnswer, answer_to_json
 from service.settings import Settings
@@ -62,10 +62,7 @@ def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
     Raises:
         ProblemError: if there is none, it takes vectors, or it has another number of bits.
     """
-    try:
-        encoder = folder.encoders.load(body.model)
-    except UnknownEncoder as error:
-        raise ProblemError(404, "unknown_encoder", str(error)) from None
+    encoder = encoder_named(body.model, folder)
     if encoder.kind != "text":
         raise invalid_field(f"is {body.model!a}, which takes vectors; it must take texts", "model")
     if body.dimensions not in (None, encoder.n_bits):
@@ -77,9 +74,7 @@ def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
 def _texts(body: EmbeddingsRequest, limits: Settings) -> list[str]:
     given = [body.input] if isinstance(body.input, str) else body.input
     for place, text in enumerate(given):
-        if len(text) > limits.max_text_length:
-            limit = f"at most {limits.max_text_length:,} are allowed"
-            raise invalid_field(f"has {len(text):,} characters; {limit}", "input", place)
+        check_length(text, limits.max_text_length, "input", place)
         with pointing_at("input"):
             parse_text(text, str(place))
     return given

@@ -41,14 +41,15 @@ from service.settings import Settings
 router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)
 
 
-def _encoder(name: str, folder: Folder) -> Encoder:
+def encoder_named(name: str, folder: Folder) -> Encoder:
+    """Return the encoder of a name; 404 if there is none."""
     try:
         return folder.encoders.load(name)
     except UnknownEncoder as error:
         raise ProblemError(404, "unknown_encoder", str(error)) from None
 
 
-EncoderOf = Annotated[Encoder, Depends(_encoder)]
+EncoderOf = Annotated[Encoder, Depends(encoder_named)]
 
 
 @router.get("", response_model=Encoders, openapi_extra=READ, summary="List the encoders")

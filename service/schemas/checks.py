@@ -43,18 +43,22 @@ def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
 
 def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
     """Raise a ProblemError if the text at `place` of the body is too long."""
-    if text is not None and len(text) > limits.max_text_length:
-        limit = f"at most {limits.max_text_length:,} are allowed"
-        raise invalid_field(f"has {len(text):,} characters; {limit}", *place, "text")
+    if text is not None:
+        check_length(text, limits.max_text_length, *place, "text")
 
 
 def check_id(id_: str, limits: Settings, *place: str | int) -> None:
     """Raise a ProblemError if the id of the item at `place` of the body is not one that may be."""
-    if len(id_) > limits.max_id_length:
-        limit = f"at most {limits.max_id_length:,} are allowed"
-        raise invalid_field(f"has {len(id_):,} characters; {limit}", *place, "id")
+    check_length(id_, limits.max_id_length, *place, "id")
     if not re.fullmatch(limits.id_pattern, id_):
         raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
+
+
+def check_length(given: str, most: int, *place: str | int) -> None:
+    """Raise a ProblemError if the string at `place` of the body has more than `most` characters."""
+    if len(given) > most:
+        message = f"has {len(given):,} characters; at most {most:,} are allowed"
+        raise invalid_field(message, *place)
 
 
 def checked_filter(given: dict[str, Any] | None) -> Filter | None:
