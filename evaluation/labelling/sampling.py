@@ -97,12 +97,17 @@ def _random(pool: Pool, n: int, seed: int) -> Rows:
     return np.random.default_rng((seed, len(pool.labelled))).permutation(pool.free)[:n]
 
 
+def _uncertain(pool: Pool) -> Probabilities | None:
+    """Return the probabilities of a pool; None without two classes, when nothing is uncertain."""
+    return pool.probabilities() if pool.n_classes >= 2 else None
+
+
 def _by_uncertainty(
     uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]],
 ) -> Callable[[Pool, int, int], Rows]:
     def choose(pool: Pool, n: int, seed: int) -> Rows:
-        found = pool.probabilities()
-        if found is None or pool.n_classes < 2:
+        found = _uncertain(pool)
+        if found is None:
             return _typical(pool, n, seed)
         free = pool.free
         order = free[np.argsort(-uncertainty(found[free]), kind="stable")]
@@ -208,8 +213,8 @@ def _core_set(pool: Pool, n: int, seed: int) -> Rows:
 
 def _badge(pool: Pool, n: int, seed: int) -> Rows:
     """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ place."""
-    found = pool.probabilities()
-    if found is None or pool.n_classes < 2 or n == 0:
+    found = _uncertain(pool)
+    if found is None:
         return _typical(pool, n, seed)
     free = pool.free
     errors = found[free]
@@ -235,8 +240,8 @@ def _badge(pool: Pool, n: int, seed: int) -> Rows:
 
 def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
     """Return the most central documents of `n` clusters of ten times as many small margins."""
-    found = pool.probabilities()
-    if found is None or pool.n_classes < 2 or n == 0:
+    found = _uncertain(pool)
+    if found is None:
         return _typical(pool, n, seed)
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
