@@ -1,8 +1,8 @@
 """The methods beside each other, on documents held out of the training documents.
 
 A fifth of the training documents is held out and asks; the others are labelled one after another,
-and a classifier of their labels (:mod:`training.soft_labels.text_classifiers`, what SSB-VAE learns
-from) says of which class a document is. No network is trained, so every method can be tried.
+and a classifier of their labels (:mod:`evaluation.labelling.classes`) says of which class a
+document is. No network is trained, so every method can be tried.
 """
 
 from __future__ import annotations
