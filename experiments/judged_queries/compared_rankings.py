@@ -60,9 +60,7 @@ def itq_of_lsa(
     means = stored.mean(axis=0)
     rotation = itq_rotation(stored - means, seed)
     bits = np.where((stored - means) @ rotation > 0, 1.0, -1.0)
-    weights = (asked - means) @ rotation
-    by_distance = (np.where(weights > 0, 1.0, -1.0) @ bits.T - n_bits) / 2
-    return by_distance, weights @ bits.T
+    return _by_bits((asked - means) @ rotation, bits)
 
 
 def of_codes(
@@ -73,11 +71,17 @@ def of_codes(
     The one is minus the distance of the query's code to each document's, the other the query's real
     values times each document's bits as ±1.
     """
-    stored = 2.0 * unpack_codes(encoder.encode(documents)) - 1
-    asked = 2.0 * unpack_codes(encoder.encode_queries(queries)) - 1
-    weights = encoder.query_weights(queries).astype(np.float64)
-    by_distance = np.asarray((asked @ stored.T - encoder.n_bits) / 2, dtype=np.float64)
-    return by_distance, np.asarray(weights @ stored.T, dtype=np.float64)
+    bits = 2 * unpack_codes(encoder.encode(documents)).astype(np.float64) - 1
+    return _by_bits(encoder.query_weights(queries).astype(np.float64), bits)
+
+
+def _by_bits(weights: Scores, bits: Scores) -> tuple[Scores, Scores]:
+    """Return both scores of :func:`of_codes`: of queries' real values and documents' bits as ±1.
+
+    A bit of a query's own code is 1 where its real value is positive.
+    """
+    code = np.where(weights > 0, 1.0, -1.0)
+    return (code @ bits.T - bits.shape[1]) / 2, weights @ bits.T
 
 
 def hybrid(lexical: Scores, codes: Scores, weight: float) -> Scores:
