@@ -24,11 +24,10 @@ def label_statistics(
         StoreError: if the collection cannot be read.
     """
     labels, judgements = collection.annotations.labels(), collection.annotations.judgements()
-    counted = Counter(label for one in agreed_labels(labels).values() for label in one)
+    agreed = agreed_labels(labels)
+    counted = Counter(label for one in agreed.values() for label in one)
     given, judged = Counter(one.who for one in labels), Counter(one.who for one in judgements)
-    gain = None
-    if len(collection):
-        gain = expected_gain(labelled_pool(collection, cache, label_field).pool)
+    gain = expected_gain(labelled_pool(collection, cache, agreed, label_field).pool)
     agreement = [*agreement_on_labels(labels), *agreement_on_judgements(judgements)]
     return {
         "documents": len(collection),

@@ -49,9 +49,11 @@ class LabelledPool:
 
 
 def known_labels(
-    collection: Collection, documents: Sequence[StoredDocument], label_field: str | None
+    documents: Sequence[StoredDocument],
+    given: Mapping[str, tuple[str, ...]],
+    label_field: str | None,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the labels of `documents` by id: what people said, else the payload's `label_field`.
+    """Return the labels of `documents` by id: those `given`, else the payload's `label_field`.
 
     Raises:
         InputError: if the field holds something that is no label in some document.
@@ -61,24 +63,27 @@ def known_labels(
         for document in documents:
             if labels := labels_of(document.payload, label_field):
                 known[document.id] = labels
-    known.update(agreed_labels(collection.annotations.labels()))
+    known.update(given)
     return known
 
 
 def labelled_pool(
-    collection: Collection, cache: PlacesCache, label_field: str | None = None
+    collection: Collection,
+    cache: PlacesCache,
+    given: Mapping[str, tuple[str, ...]],
+    label_field: str | None = None,
 ) -> LabelledPool:
     """Return what to choose among. A document of several labels counts by its first.
 
+    `given` is what people agree on (:func:`index.annotations.records.agreed_labels`), by id.
     Of more than 1,000 classes the most frequent count; documents of the others are passed over.
 
     Raises:
         InputError: as :func:`known_labels`.
         StoreError: if the collection cannot be read.
     """
-    given = agreed_labels(collection.annotations.labels())
     found = cache.of(collection, given)
-    known = known_labels(collection, found.documents, label_field)
+    known = known_labels(found.documents, given, label_field)
     # Whoever said that none of the classes fits has looked at the document, too.
     first = [known[one.id][:1] if one.id in known else None for one in found.documents]
     counted = Counter(labels[0] for labels in first if labels)
@@ -117,12 +122,10 @@ def suggest_documents(
     if method not in SUGGESTION_METHODS:
         known = ", ".join(SUGGESTION_METHODS)
         raise InputError("method", f"is {method[:40]!a}; it must be one of {known}")
-    if not len(collection):
-        return [], LabelledPool(_NOTHING, _EMPTY, ())
-    labelled = labelled_pool(collection, cache, label_field)
+    records = collection.annotations.labels()
+    labelled = labelled_pool(collection, cache, agreed_labels(records), label_field)
     documents, pool_ = labelled.found.documents, labelled.pool
     guessed = pool_.probabilities()
-    records = collection.annotations.labels()
     left_out = {*without, *(one.id for one in records)}
     if method == SECOND_OPINION:
         left_out = {*without, *(one.id for one in records if one.who == who)}
@@ -198,13 +201,3 @@ def pool_answers(
     left_out = set(judged)
     pooled = [one for one in pool(rankings, method) if one.id not in left_out]
     return pooled, {name: len(ids) for name, ids in rankings.items()}
-
-
-_EMPTY = Pool(
-    np.empty((0, 1), dtype=np.float32),
-    np.empty(0, dtype=np.int64),
-    np.empty(0, dtype=np.int64),
-    np.empty(0, dtype=np.int64),
-    0,
-)
-_NOTHING = Places([], _EMPTY.places, _EMPTY.buckets)

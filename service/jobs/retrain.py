@@ -25,6 +25,7 @@ from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
 from evaluation.relevance import Labelled
 from foundation.errors import InputError
 from foundation.files import replace_file
+from index.annotations.records import agreed_labels
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.records import StoredDocument
@@ -118,7 +119,8 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     spec, encoder = progress.job.spec, check_retrainable(collection)
     progress.advance(total=len(collection))
     documents = collection.all_documents()
-    known = known_labels(collection, documents, spec["label_field"])
+    given = agreed_labels(collection.annotations.labels())
+    known = known_labels(documents, given, spec["label_field"])
     shown = folder.encoders.labelled_ids(str(collection.encoder_name))
     held = hold_out_labels(known, shown, spec["held_out"], spec["seed"])
     with (progress.folder / DATA_FILE).open("w", encoding="utf-8") as file:
