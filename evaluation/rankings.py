@@ -55,7 +55,7 @@ def evaluate_rankings(
         raise EvaluationError("the database is empty; there must be at least one document")
     found = {
         name: evaluate_by_score(
-            _scores(collection, data, name),
+            _scores(collection, data, name, generation),
             data.relevance,
             chosen,
             self_rows=data.self_rows,
@@ -63,13 +63,19 @@ def evaluate_rankings(
         )
         for name in names
     }
-    if collection.generation != generation:
-        message = f"collection {collection.name!a} was written to while it was evaluated; try again"
-        raise EvaluationError(message)
+    _check_unwritten(collection, collection.generation, generation)
     return found
 
 
-def _scores(collection: CollectionBackend, data: EvaluationInput, ranking: str) -> Iterator[Floats]:
+def _check_unwritten(collection: CollectionBackend, now: int, before: int) -> None:
+    if now != before:
+        message = f"collection {collection.name!a} was written to while it was evaluated; try again"
+        raise EvaluationError(message)
+
+
+def _scores(
+    collection: CollectionBackend, data: EvaluationInput, ranking: str, generation: int
+) -> Iterator[Floats]:
     """Yield the scores of all documents, ``float64[q, N]``, a few queries at a time."""
     rows = np.array([document.row for document in data.documents])
     depth = DEPTH + (data.self_rows is not None)
@@ -83,8 +89,9 @@ def _scores(collection: CollectionBackend, data: EvaluationInput, ranking: str) 
             yield -np.stack([weighted_distances(data.codes, one) for one in weights]).astype(float)
         else:
             table = np.full((len(encoded), len(rows)), -np.inf)
-            for line, hits in zip(
-                table, collection.search(encoded, depth, ranking=ranking).hits, strict=True
-            ):
+            found = collection.search(encoded, depth, ranking=ranking)
+            # A hit that was written since the documents were read has no place in the table.
+            _check_unwritten(collection, found.generation, generation)
+            for line, hits in zip(table, found.hits, strict=True):
                 line[np.searchsorted(rows, [hit.row for hit in hits])] = [hit.score for hit in hits]
             yield table

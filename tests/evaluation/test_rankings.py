@@ -122,6 +122,26 @@ def test_an_empty_collection_is_refused(tmp_path: Path) -> None:
             evaluate_rankings(empty, QUERIES, ["hamming"])
 
 
+@pytest.mark.parametrize("ranking", ["hamming", "bm25"])
+def test_a_document_written_meanwhile_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranking: str
+) -> None:
+    with closing(text_collection(tmp_path)) as collection:
+        texts = enumerate(random_texts(8, seed=1))
+        collection.upsert(
+            [Document(id=f"d{i}", text=text, payload={"label": "a"}) for i, text in texts]
+        )
+        read = collection.encode_queries
+
+        def write_first(queries: Any) -> Any:
+            collection.upsert([Document(id="late", text=QUERIES[0].text)])
+            return read(queries)
+
+        monkeypatch.setattr(collection, "encode_queries", write_first)
+        with pytest.raises(EvaluationError, match="was written to while it was evaluated"):
+            evaluate_rankings(collection, [replace(QUERIES[0], labels=("a",))], [ranking])
+
+
 def test_a_query_that_is_stored_can_be_left_out(tmp_path: Path) -> None:
     with closing(code_collection(tmp_path)) as collection:
         stored = labelled_codes(60, 0, "d")
