@@ -15,11 +15,17 @@ from evaluation.code_rankings import evaluate_ranking
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation
-from evaluation.retrieval import Stored, query_labels, relevance_in, stored_of
+from evaluation.retrieval import (
+    Stored,
+    encode_queries,
+    query_labels,
+    relevance_in,
+    rows_of,
+    stored_of,
+)
 from evaluation.trec import format_run
 from index.backend import CollectionBackend
 from index.engines.choice import build
-from index.records import Query
 
 
 class RelevanceOptions(TypedDict):
@@ -109,13 +115,10 @@ class EvaluationInput:
         self.query_ids = [query.id for query in queries]
         self.texts = [query.text for query in queries]
         self.relevance, self.notes = settings.apply(stored, queries)
-        self.encoded = collection.encode_queries(
-            [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
+        self.encoded = encode_queries(collection, queries)
+        self.self_rows: Ids | None = (
+            rows_of(self.query_ids, stored.ids) if settings.exclude_self else None
         )
-        self.self_rows: Ids | None = None
-        if settings.exclude_self:
-            place = {id_: row for row, id_ in enumerate(stored.ids)}
-            self.self_rows = np.array([place.get(one, -1) for one in self.query_ids], np.int64)
 
     def evaluate(self, metrics: Iterable[str]) -> Evaluation:
         """Measure the ranking by Hamming distance.

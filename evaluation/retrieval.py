@@ -25,7 +25,7 @@ from evaluation.relevance import (
 from evaluation.result import Evaluation, EvaluationError
 from index.backend import CollectionBackend
 from index.labels import labels_of
-from index.records import Query, StoredDocument
+from index.records import EncodedQueries, Query, StoredDocument
 
 
 def evaluate_codes(
@@ -130,13 +130,8 @@ def evaluate_collection(
         hierarchy=hierarchy,
         relevant_from=relevant_from,
     )
-    query_codes = collection.encode_queries(
-        [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-    ).codes
-    self_rows = None
-    if exclude_self:
-        place = {id_: row for row, id_ in enumerate(stored.ids)}
-        self_rows = np.array([place.get(id_, -1) for id_ in query_ids], dtype=np.int64)
+    query_codes = encode_queries(collection, queries).codes
+    self_rows = rows_of(query_ids, stored.ids) if exclude_self else None
     return evaluate_ranking(
         query_codes,
         stored.codes,
@@ -146,6 +141,23 @@ def evaluate_collection(
         query_ids=query_ids,
         notes=notes,
     )
+
+
+def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -> EncodedQueries:
+    """Return the text, vector or code of each query as the collection searches with it.
+
+    Raises:
+        InputError: if a query is nothing that the collection's encoder takes.
+    """
+    return collection.encode_queries(
+        [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
+    )
+
+
+def rows_of(query_ids: Sequence[str], stored_ids: Sequence[str]) -> Ids:
+    """Return the row of the stored document that has the id of each query, -1 where none has."""
+    place = {id_: row for row, id_ in enumerate(stored_ids)}
+    return np.array([place.get(id_, -1) for id_ in query_ids], dtype=np.int64)
 
 
 def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
