@@ -14,15 +14,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import faiss
 import numpy as np
 
-from benchmarks.search import check, floor, timed
+from benchmarks.search import Timed, check, floor, interleaved
 from benchmarks.search_codes import KINDS
 from encoder.codes import Codes
 from index.engines import kernel
@@ -32,17 +31,18 @@ from index.engines.protocol import Rows
 QUERIES = 2000
 K = 10
 BATCH = 100
+SINGLES = 20
 SHARES = (0.5, 0.1, 0.01)
 CASES = ("uniform 64", "uniform 128", "clustered 128", "real 32", "real 64", "real 128")
-
-Search = Callable[[Codes, int], object]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6])
     parser.add_argument("--cases", nargs="+", default=CASES, help="a kind and bits, as 'real 64'")
-    parser.add_argument("--rounds", type=int, default=10, help="of 20 single queries and a batch")
+    parser.add_argument(
+        "--rounds", type=int, default=10, help=f"of {SINGLES} single queries and a batch"
+    )
     arguments = parser.parse_args()
     if kernel.native is None:
         parser.error("there is no compiled kernel, or it is switched off")
@@ -70,13 +70,13 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
         other = build(codes, rows)
     check(ours, codes, queries[:5])
     check(other, codes, queries[5:10])
-    searches: dict[str, Search] = {
+    searches: dict[str, Timed] = {
         "FAISS Flat": flat.search,
         f"with, {ours.engine.name}": ours.engine.search,
         f"without, {other.engine.name}": other.engine.search,
     }
-    one = interleaved(searches, queries, 1, 20, rounds)
-    many = interleaved(searches, queries, BATCH, 1, max(3, rounds // 3))
+    one = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
+    many = interleaved(searches, queries, K, BATCH, max(3, rounds // 3))
     for name in searches:
         print(f"  {name:20} one {line(one, name)}   in {BATCH} {line(many, name)}")
     print(f"  built in {built:.2f} s: {ours.reason}")
@@ -86,37 +86,21 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
 def restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) -> None:
     """Time searches among some of the rows, and with tombstones, beside the plain one."""
     rng = np.random.default_rng(1)
-    searches: dict[str, Search] = {"all": ours.engine.search}
+    searches: dict[str, Timed] = {"all": ours.engine.search}
     for share in SHARES:
         among = np.flatnonzero(rng.random(len(rows)) < share)
         among.setflags(write=False)
         searches[f"{share:.0%} allowed"] = among_rows(ours, among)
     fewer = ours.engine.without(rows[rng.random(len(rows)) < 0.2])
     searches["20% struck out"] = fewer.search
-    times = interleaved(searches, queries, 1, 20, rounds)
+    times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
     plain = statistics.median(times.pop("all"))
     shown = [f"{name} {statistics.median(found) / plain:.2f}" for name, found in times.items()]
     print(f"  × of {plain:,.0f} µs: {', '.join(shown)}")
 
 
-def among_rows(ours: Choice, among: Rows) -> Search:
+def among_rows(ours: Choice, among: Rows) -> Timed:
     return lambda queries, k: ours.engine.search(queries, k, None, among)
-
-
-def interleaved(
-    searches: dict[str, Search], queries: Codes, batch: int, at_once: int, rounds: int
-) -> dict[str, list[float]]:
-    """Return the microseconds a query of each, all taking turns with every batch."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for turn in range(rounds):
-        start = turn * batch * at_once % (len(queries) - batch * at_once)
-        for name, search in searches.items():
-            search(queries[-5:], K)
-            for number in range(at_once):
-                first = start + number * batch
-                some = queries[first : first + batch]
-                times[name].append(timed(search, some, K, time.process_time))  # type: ignore[arg-type]
-    return times
 
 
 def line(times: dict[str, list[float]], name: str) -> str:

@@ -16,7 +16,7 @@ import json
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ QUERIES = 2000
 OURS, FLAT = "hummingbit", "FAISS Flat"
 
 Record = dict[str, Any]
+
+Timed = Callable[[Codes, int], object]
+"""A search that is timed, whatever it returns."""
 
 
 def main() -> None:
@@ -122,12 +125,18 @@ def compare(
 
 
 def interleaved(
-    searches: dict[str, Search], queries: Codes, k: int, batch: int, rounds: int
+    searches: Mapping[str, Timed],
+    queries: Codes,
+    k: int,
+    batch: int,
+    rounds: int,
+    *,
+    singles: int = 10,
 ) -> dict[str, list[float]]:
     """Return the microseconds a query of each, all taking turns with every batch."""
     times: dict[str, list[float]] = defaultdict(list)
     # Several single queries a turn, so that none pays for what another left in the caches.
-    at_once = 10 if batch == 1 else 1
+    at_once = singles if batch == 1 else 1
     for turn in range(rounds):
         start = turn * batch * at_once % (len(queries) - batch * at_once)
         batches = [queries[start + n * batch : start + (n + 1) * batch] for n in range(at_once)]
@@ -138,7 +147,7 @@ def interleaved(
     return times
 
 
-def timed(search: Search, batch: Codes, k: int, clock: Callable[[], float]) -> float:
+def timed(search: Timed, batch: Codes, k: int, clock: Callable[[], float]) -> float:
     began = clock()
     search(batch, k)
     return (clock() - began) * 1e6 / len(batch)
