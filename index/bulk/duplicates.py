@@ -79,7 +79,6 @@ def near_codes(codes: Codes, radius: int) -> list[Integers]:
     edges: list[tuple[Integers, Integers]] = []
     waiting = 0
     for pairs in pairs_within(distinct, radius):
-        checkpoint()
         edges.append((pairs.first, pairs.second))
         waiting += len(pairs.first)
         if waiting >= EDGES_AT_ONCE:

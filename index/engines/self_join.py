@@ -2,9 +2,10 @@
 
 Cut into r + s parts, codes that differ in at most r bits agree in at least s of the parts. So the
 codes are sorted by each choice of s parts in turn, and those that agree in all of them are
-compared with each other: few, where s parts have enough bits. Source: Norouzi, Punjani and Fleet,
-"Fast exact search in Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and
-Das Sarma, "Detecting near-duplicates for web crawling" (2007), section 3, for several.
+compared with each other: few, where s parts have enough bits. It is work in slices, however few
+pairs there are; see :mod:`index.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact search in
+Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and Das Sarma, "Detecting
+near-duplicates for web crawling" (2007), section 3, for several.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines import kernel
+from index.slices import checkpoint
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -57,6 +59,7 @@ def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
     lengths = [len(part) for part in np.array_split(np.arange(n_bits), radius + agreeing)]
     keys = _keys(words, lengths)
     for chosen in itertools.combinations(range(len(keys)), agreeing):
+        checkpoint()
         key = np.zeros(len(codes), dtype=np.int64)
         for part in chosen:
             key = key << lengths[part] | keys[part]
@@ -118,6 +121,7 @@ def _pairs_of_kernel(words: Words, keys: Words, order: Integers, radius: int) ->
     other, distances = np.empty_like(one), np.empty(PAIRS_AT_ONCE, dtype=np.uint16)
     i, j = 0, 1
     while i < len(words):
+        checkpoint()
         n, i, j = kernel.native.pairs(
             *(len(words), words.shape[1], columns, keys, radius),
             *(i, j, PAIRS_AT_ONCE, one, other, distances),
@@ -131,6 +135,7 @@ def _near(
     columns: list[Words], left: Integers, right: Integers, order: Integers, radius: int
 ) -> Iterator[Pairs]:
     """Yield those of the pairs of places that lie within `radius`, as numbers of `order`."""
+    checkpoint()
     first, *others = columns
     distances = np.bitwise_count(first[left] ^ first[right]).astype(np.uint16)
     for column in others:

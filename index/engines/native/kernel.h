@@ -165,8 +165,8 @@ typedef struct {
     uint64_t radius;
 } pairs_t;
 
-/* Find the pairs of equal keys within the radius from (*i, *j) on, as many as there is room for;
-   (*i, *j) is where to go on, *i == n at the end. */
+/* Find the pairs of equal keys within the radius from (*i, *j) on, as many as there is room for
+   and as some milliseconds find; (*i, *j) is where to go on, *i == n at the end. */
 size_t find_pairs(const pairs_t *p, size_t *i, size_t *j, size_t room, int64_t *first,
                   int64_t *second, uint16_t *distances);
 

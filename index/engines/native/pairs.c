@@ -1,6 +1,9 @@
 /* Pairs of codes within a radius, among codes that agree in a key. */
 #include "kernel.h"
 
+/* A call ends once it has compared so many, which takes some milliseconds. */
+#define COMPARED_AT_ONCE ((size_t)1 << 24)
+
 static uint64_t ones(uint64_t x) {
     x -= x >> 1 & 0x5555555555555555u;
     x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
@@ -10,12 +13,13 @@ static uint64_t ones(uint64_t x) {
 
 size_t find_pairs(const pairs_t *p, size_t *at, size_t *with, size_t room, int64_t *first,
                   int64_t *second, uint16_t *distances) {
-    size_t found = 0, end = *at;
-    for (; *at < p->n; (*at)++, *with = *at + 1) {
+    size_t found = 0, compared = 0, end = *at;
+    for (; *at < p->n && compared < COMPARED_AT_ONCE; (*at)++, *with = *at + 1) {
         const size_t i = *at;
         const uint64_t *of = p->words + *with;
         for (end = end < i ? i : end; end < p->n && p->keys[end] == p->keys[i];) end++;
         const size_t n = end > *with ? end - *with : 0, groups = (n + LANES - 1) / LANES;
+        compared += n + 1;
         /* The first words of a few neighbours rule most of them out. */
         for (size_t g = 0; g < groups; g++) {
             uint64_t near[LANES];

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from encoder.codes import Codes
 from index.engines import self_join
 from index.engines.self_join import pairs_within
+from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 
 
 def brute_force(codes: Codes, radius: int) -> list[tuple[int, int, int]]:
@@ -56,6 +59,17 @@ def test_many_codes_are_not_compared_with_all_others() -> None:
     codes[2000] = codes[17]
     codes[2000, 3] ^= 0b10100
     assert found(codes, 3) == [(17, 2000, 2)]
+
+
+def test_a_join_that_finds_nothing_ends_once_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes = np.random.default_rng(0).integers(0, 256, (16_384, 8), dtype=np.uint8)
+    monkeypatch.setattr(self_join, "_parts_agreeing", lambda *_: 0)
+    asked = itertools.count()
+    slices = Slices(ComputeTurns(1), lambda: next(asked) > 4)
+    with in_slices(slices), pytest.raises(Cancelled):
+        found(codes, 0)
 
 
 def test_a_radius_below_0_is_refused() -> None:
