@@ -20,6 +20,7 @@ from encoder.analyzers import UNICODE
 from encoder.codes import Codes, hamming_distance
 from foundation.errors import InputError
 from index.backend import CollectionBackend
+from index.engines.postings import distinct_codes
 from index.engines.self_join import Integers, pairs_within
 from index.slices import checkpoint
 
@@ -74,7 +75,7 @@ def near_codes(codes: Codes, radius: int) -> list[Integers]:
 
     A cluster is the places of two codes or more, ascending; clusters come by their first place.
     """
-    distinct, code_of = np.unique(codes, axis=0, return_inverse=True)
+    distinct, postings = distinct_codes(codes)
     labels = np.arange(len(distinct))
     edges: list[tuple[Integers, Integers]] = []
     waiting = 0
@@ -83,7 +84,7 @@ def near_codes(codes: Codes, radius: int) -> list[Integers]:
         waiting += len(pairs.first)
         if waiting >= EDGES_AT_ONCE:
             labels, edges, waiting = _connected(labels, edges), [], 0
-    return _clusters(_connected(labels, edges)[code_of.ravel()])
+    return _clusters(_connected(labels, edges)[postings.code_of])
 
 
 def near_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> list[Integers]:

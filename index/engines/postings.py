@@ -261,6 +261,12 @@ def group(words: Words) -> tuple[Words, Postings]:
     return distinct, posting_lists(code_of, len(distinct))
 
 
+def distinct_codes(codes: Codes) -> tuple[Codes, Postings]:
+    """Return the distinct ones of `codes`, ``uint8[D, C]``, and their posting lists."""
+    words, postings = group(as_words(codes))
+    return words.view(np.uint8)[:, : codes.shape[1]], postings
+
+
 def posting_lists(code_of: npt.NDArray[Any], n_codes: int) -> Postings:
     """Return the posting lists of `n_codes` codes, given the code of each place."""
     # Code above place in one number: numpy sorts numbers several times faster than it finds the

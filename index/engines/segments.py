@@ -22,7 +22,7 @@ import numpy as np
 from encoder.codes import Codes
 from index.engines.choice import Engine, build
 from index.engines.flat import FlatIndex
-from index.engines.postings import Integers, as_words, group
+from index.engines.postings import Integers, distinct_codes
 from index.engines.protocol import Neighbours, Rows, Weights, check_search
 from index.engines.scan import ScanIndex
 
@@ -137,9 +137,8 @@ class Generation:
         codes, counts = reduce(_joined, (one.counted_codes() for one in self._segments))
         if not self.deltas and not isinstance(self.base, FlatIndex | ScanIndex):
             return codes, counts
-        words, postings = group(as_words(codes))
-        totals = np.bincount(postings.code_of, counts, len(words)).astype(np.int64)
-        return words.view(np.uint8)[:, : codes.shape[1]], totals
+        distinct, postings = distinct_codes(codes)
+        return distinct, np.bincount(postings.code_of, counts, len(distinct)).astype(np.int64)
 
     def codes(self) -> tuple[Codes, Rows]:
         """Return every code and its row, in ascending order of rows."""
