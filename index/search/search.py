@@ -17,10 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from corpus.document import MAX_TEXT_LENGTH
-from encoder.codes import Codes, pack_rows
+from encoder.codes import Codes
 from index.backend import MAX_K
 from index.base import CollectionBase
 from index.engines.protocol import Rows
@@ -193,14 +190,7 @@ class SearchedCollection(CollectionBase, ABC):
 
     def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
         """See :meth:`index.backend.CollectionBackend.encode_queries`."""
-        encoder, texts = self.encoder, [query.text for query in queries]
-        if encoder is None or encoder.kind != "text" or not all(map(_is_plain, queries)):
-            return encode_queries(queries, self.description, encoder, self._codes_of)
-        weights, terms = encoder.read_queries([text or "" for text in texts])
-        codes = pack_rows(weights > 0)
-        # A text of which nothing is recognised says nothing about any bit.
-        weights[[one is not None and not one.recognized_terms for one in terms]] = 0
-        return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
+        return encode_queries(queries, self.description, self.encoder, self._codes_of)
 
     def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
@@ -291,10 +281,3 @@ def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
     more = n_hits > 0 and len(rows) > start + n_hits
     tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
     return Page(hits, more, tie_cut, passed + n_hits)
-
-
-def _is_plain(query: Query) -> bool:
-    """Tell whether a query is a text that can be encoded as it is."""
-    text, *others = query
-    usual = text is not None and text.isascii() and others == [None, None, None]
-    return usual and len(text or "") <= MAX_TEXT_LENGTH
