@@ -18,7 +18,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from encoder.codes import Codes
-from index.backend import MAX_K
 from index.base import CollectionBase
 from index.engines.protocol import Rows
 from index.errors import StoreError
@@ -28,7 +27,7 @@ from index.inputs import encode_queries
 from index.lexical.index import LexicalIndex
 from index.rankings.choice import ranking_of
 from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
+from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, Ranked, Ranking
 from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
 from index.search.hits import highlighted, hits_with_codes
@@ -37,9 +36,6 @@ from index.search.paging import Page, cursor_after, hits_after, identity_of
 from index.slices import checkpoint
 from index.sqlite.store import Store
 
-# What most searches say of radius, cursor, hybrid, rescore and offset.
-USUAL = (None, None, None, None, 0)
-KNOWN = frozenset({None, *RANKINGS})
 # Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
@@ -194,10 +190,7 @@ class SearchedCollection(CollectionBase, ABC):
 
     def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
-        special = (wanted.radius, wanted.cursor, wanted.hybrid, wanted.rescore, wanted.offset)
-        usual = special == USUAL and wanted.ranking in KNOWN and 1 <= wanted.k <= MAX_K
-        if not usual:
-            wanted.check(self.n_bits, len(queries))
+        wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         return self._answer(Search(self.name, encoded, wanted, self.incarnation, self.ranking))
 
