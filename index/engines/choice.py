@@ -86,9 +86,10 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
         made = MAKERS[engine](codes, rows)
         missing = f"The engine {engine} was asked for, but there is no compiled kernel."
         return Choice(made, "It was asked for." if made.name == engine else missing)
-    if kernel.native is None:
-        return _of_faiss(codes, rows)
-    return _of_kernel(codes, rows)
+    if len(codes) < FEW_CODES:
+        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
+        return Choice(_scan(codes, rows), reason)
+    return _of_faiss(codes, rows) if kernel.native is None else _of_kernel(codes, rows)
 
 
 def unknown_engine(engine: str) -> str:
@@ -97,9 +98,6 @@ def unknown_engine(engine: str) -> str:
 
 
 def _of_kernel(codes: Codes, rows: Rows) -> Choice:
-    if len(codes) < FEW_CODES:
-        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
-        return Choice(ScanIndex(codes, rows), reason)
     n_bits = codes.shape[1] * 8
     if n_bits > 2 * kernel.TABLE_BITS:
         return _of_long(codes, rows)
@@ -110,8 +108,7 @@ def _of_kernel(codes: Codes, rows: Rows) -> Choice:
     else:
         engine, n_words = halves.HalvesIndex(codes, rows), 2
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
-    sample = codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
-    work = engine.work(sample, K) / n_words
+    work = engine.work(_sample(codes), K) / n_words
     if work < GAIN * len(codes):
         return Choice(engine, f"{found}, and {_like(work, codes)}.")
     del engine  # its tables need not lie in memory beside the codes that are scanned
@@ -130,14 +127,11 @@ def _of_long(codes: Codes, rows: Rows) -> Choice:
 
 
 def _of_faiss(codes: Codes, rows: Rows) -> Choice:
-    if len(codes) < FEW_CODES:
-        reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
-        return Choice(FlatIndex(codes, rows), reason)
     n_bits = codes.shape[1] * 8
     if n_bits <= MAX_TABLE_BITS:
         return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
     distinct = DistinctIndex(codes, rows)
-    sample = codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
+    sample = _sample(codes)
     work = OVERHEAD + distinct.work(sample, K)
     found = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
     if distinct.n_distinct >= MANY_DISTINCT and work > MOST * len(codes):
@@ -148,6 +142,10 @@ def _of_faiss(codes: Codes, rows: Rows) -> Choice:
     if work < GAIN * len(codes):
         return Choice(distinct, f"{found}, and {_like(work, codes)}.")
     return Choice(FlatIndex(codes, rows), f"{found}, too many or too scattered to spare a scan.")
+
+
+def _sample(codes: Codes) -> Codes:
+    return codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
 
 
 def _like(work: float, codes: Codes) -> str:
