@@ -114,14 +114,19 @@ class Table(NamedTuple):
 
 def count_distinct(codes: Codes) -> int:
     """Return how many distinct codes there are, by 64-bit hashes of them: hardly ever too few."""
-    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
-    words = np.ascontiguousarray(padded).view("<u8")
+    words = words_of(codes)
     hashes = np.zeros(len(words), dtype=np.uint64)
     for word in words.T:
         hashes = (hashes ^ word) * SPREAD
         hashes ^= hashes >> np.uint64(32)
     ordered, _ = order_of(hashes)
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, len(words))
+
+
+def words_of(codes: Codes) -> Keys:
+    """Return codes as numbers of 64 bits, ``uint64[N, W]``, with zeros behind."""
+    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view("<u8")
 
 
 def bitmap_of(n: int, places: npt.NDArray[np.int64]) -> Bitmap:

@@ -51,7 +51,7 @@ def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
     if radius < 0:
         raise ValueError(f"radius is {radius}; it must be 0 or more")
     n_bits = codes.shape[1] * 8
-    words = _as_words(codes)
+    words = kernel.words_of(codes)
     agreeing = _parts_agreeing(len(codes), n_bits, radius)
     if not agreeing:
         yield from _all_pairs(words, radius)
@@ -170,9 +170,3 @@ def _keys(words: Words, lengths: list[int]) -> list[Integers]:
         keys.append(key.astype(np.int64))
         start += length
     return keys
-
-
-def _as_words(codes: Codes) -> Words:
-    """Return codes as numbers of 64 bits, ``uint64[N, W]``, with zeros behind."""
-    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
-    return np.ascontiguousarray(padded).view(np.uint64)
