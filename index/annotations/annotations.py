@@ -13,7 +13,14 @@ from foundation.errors import InputError
 from index.annotations.records import DocumentLabel, Judgement
 from index.generations.publication import Publication
 from index.records import StoredDocument
-from index.sqlite.annotations import JUDGEMENTS, LABELS, count_records, read_records
+from index.sqlite.annotations import (
+    JUDGEMENTS,
+    LABELS,
+    Record,
+    Table,
+    count_records,
+    read_records,
+)
 from index.sqlite.changes import Changes
 from index.sqlite.store import Store
 
@@ -94,11 +101,7 @@ class Annotations:
             InputError: if a document is not there; its position says which of `labels` it is of.
             StoreError: if the store cannot be written.
         """
-        with self._writing, self._store.writing() as changes:
-            self._check_there([one.id for one in labels])
-            changed = changes.delete_records(LABELS, removed)
-            changed += changes.write_records(LABELS, labels)
-            return self._committed(changes, changed)
+        return self._set(LABELS, labels, removed)
 
     def set_judgements(
         self, judgements: Sequence[Judgement], removed: Iterable[tuple[str, str, str]] = ()
@@ -109,11 +112,7 @@ class Annotations:
             InputError: if a document is not there; its position says which of `judgements`.
             StoreError: if the store cannot be written.
         """
-        with self._writing, self._store.writing() as changes:
-            self._check_there([one.id for one in judgements])
-            changed = changes.delete_records(JUDGEMENTS, removed)
-            changed += changes.write_records(JUDGEMENTS, judgements)
-            return self._committed(changes, changed)
+        return self._set(JUDGEMENTS, judgements, removed)
 
     def import_records(
         self, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
@@ -134,6 +133,15 @@ class Annotations:
             changed += changes.write_records(JUDGEMENTS, judged)
             written = self._committed(changes, changed)
             return written, len(labels) + len(judgements) - len(known) - len(judged)
+
+    def _set(
+        self, table: Table[Record], records: Sequence[Record], removed: Iterable[Sequence[str]]
+    ) -> Written:
+        with self._writing, self._store.writing() as changes:
+            self._check_there([one.id for one in records])
+            changed = changes.delete_records(table, removed)
+            changed += changes.write_records(table, records)
+            return self._committed(changes, changed)
 
     def _committed(self, changes: Changes, changed: int) -> Written:
         if not changed:
