@@ -16,9 +16,8 @@ def write_file(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    raw = content.encode() if isinstance(content, str) else content
     with path.open("wb") as file:
-        file.write(raw)
+        file.write(_raw(content))
         file.flush()
         os.fsync(file.fileno())
 
@@ -32,7 +31,7 @@ def replace_file(path: Path, content: str | bytes) -> None:
         OSError: if it cannot be written; `path` is as it was then.
     """
     with replacing(path) as partial:
-        write_file(partial, content)
+        partial.write_bytes(_raw(content))
 
 
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
@@ -96,6 +95,10 @@ def sync_folder(folder: Path) -> None:
         OSError: if that fails.
     """
     _sync(folder)
+
+
+def _raw(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def _sync(path: Path) -> None:

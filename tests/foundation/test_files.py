@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,18 @@ def test_a_file_that_was_not_written_replaces_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), replacing(path):
         pass
     assert path.read_text() == "before"
+
+
+def test_a_file_that_is_replaced_is_synced_once_and_its_folder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    replace_file(tmp_path / "aliases.json", "{}")
+    assert synced == ["aliases.json.partial", tmp_path.name]
