@@ -19,6 +19,7 @@ from foundation.errors import InputError
 from foundation.files import replace_file
 from index.backend import CollectionBackend
 from index.bulk.code_table import CodeTable, code_table
+from index.bulk.encoding import available_cores
 from index.bulk.layout import Method, Places, best_method, lay_out
 from index.data_folder import DataFolder
 from index.slices import stepping_aside
@@ -101,7 +102,7 @@ def _lay_out_beside(codes: Any, method: Method, seed: int, progress: Progress) -
 
 def _work(told: Connection, codes: Any, method: Method, seed: int) -> None:
     os.nice(NICENESS)
-    jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    jobs = available_cores()
     told.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: told.send(step)))
 
 
