@@ -18,6 +18,7 @@ from service.http.json_parser import parse_json
 from service.http.problems import ProblemError, unsupported_media_type
 from service.settings import Settings
 
+JSON_LINES = ("application/x-ndjson", "application/jsonl")
 # Shorter bodies are parsed faster than they are handed to a thread.
 PARSED_IN_PLACE = 64 << 10
 

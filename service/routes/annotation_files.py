@@ -24,7 +24,7 @@ from evaluation.labelling.exchange import (
 from foundation.errors import InputError
 from index.annotations.records import DocumentLabel
 from index.collection import Collection
-from service.http.body import JSONRequest, check_media_type
+from service.http.body import JSON_LINES, JSONRequest, check_media_type
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
@@ -36,12 +36,11 @@ from service.schemas.results import answer_too_large
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
-NDJSON = ("application/x-ndjson", "application/jsonl")
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 _TEXT_BODY = {
     "required": True,
     "content": {
-        NDJSON[0]: {"schema": {"type": "string"}, "example": '{"id": "a", "label": "one"}\n'},
+        JSON_LINES[0]: {"schema": {"type": "string"}, "example": '{"id": "a", "label": "one"}\n'},
         "text/plain": {"schema": {"type": "string"}, "example": "eigenvalues 0 a 1\n"},
     },
 }
@@ -50,7 +49,7 @@ _TEXT_BODY = {
 @router.get(
     "/labels/export",
     response_class=Response,
-    responses={200: {"content": {NDJSON[0]: _TEXT}}},
+    responses={200: {"content": {JSON_LINES[0]: _TEXT}}},
     openapi_extra=READ,
     dependencies=LONG_READ,
     summary="Export labels",
@@ -58,13 +57,13 @@ _TEXT_BODY = {
 def get_exported_labels(collection: LocalCollection, limits: Limits) -> Response:
     """Return every label as JSON lines, one record a line."""
     lines = write_records(collection.annotations.labels())
-    return _lines(lines, NDJSON[0], limits.max_response_bytes)
+    return _lines(lines, JSON_LINES[0], limits.max_response_bytes)
 
 
 @router.get(
     "/judgements/export",
     response_class=Response,
-    responses={200: {"content": {NDJSON[0]: _TEXT, "text/plain": _TEXT}}},
+    responses={200: {"content": {JSON_LINES[0]: _TEXT, "text/plain": _TEXT}}},
     openapi_extra=READ,
     dependencies=LONG_READ,
     summary="Export judgements",
@@ -82,11 +81,11 @@ def get_exported_judgements(
     """
     judgements, most = collection.annotations.judgements(), limits.max_response_bytes
     if format == JSONL:
-        return _lines(write_records(judgements), NDJSON[0], most)
+        return _lines(write_records(judgements), JSON_LINES[0], most)
     if format == QRELS:
         return _lines(write_qrels(judgements), "text/plain", most)
     if format == QUERIES:
-        return _lines(write_queries(judgements), NDJSON[0], most)
+        return _lines(write_queries(judgements), JSON_LINES[0], most)
     raise invalid_field(f"is {format[:40]!a}; it must be one of {', '.join(FORMATS)}", "format")
 
 
@@ -113,7 +112,7 @@ async def post_import(
     Records of documents that are not in the collection are passed over and counted. All the others
     are written, or none on an error.
     """
-    check_media_type(request, (*NDJSON, "text/plain"))
+    check_media_type(request, (*JSON_LINES, "text/plain"))
     folder.collection(name)
     raw = await request.received()
     async with writing(request):

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from service.http.body import check_media_type, keep_body
+from service.http.body import JSON_LINES, check_media_type, keep_body
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
@@ -49,14 +49,13 @@ from service.schemas.results import JSONAnswer, answer_to_json, stored_document,
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
-NDJSON = ("application/x-ndjson", "application/jsonl")
 MAX_KEY_LENGTH = 255
 # Each may have a text of a million characters.
 SCROLLED_AT_ONCE = 50
 _BULK_BODY = {
     "required": True,
     "content": {
-        NDJSON[0]: {
+        JSON_LINES[0]: {
             "schema": {"type": "string"},
             "example": '{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
         }
@@ -186,7 +185,7 @@ async def post_bulk(
     job writes the lines in the background; repeating the request with the same ``Idempotency-Key``
     returns the same job.
     """
-    check_media_type(request, NDJSON)
+    check_media_type(request, JSON_LINES)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
     check_fingerprint(folder.collection(name), encoder_fingerprint)
     if wants_async(request):
