@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from foundation.errors import InputError
-from index.errors import CollectionExists
+from index.data_folder import DataFolder
 from index.folder.aliases import AddAlias, RemoveAlias
 from index.folder.names import check_name
 from service.http.problems import invalid_field
 from service.http.roles import ADMIN, READ
 from service.http.routing import JSONRoute
-from service.routes.dependencies import CollectionOf, Folder, GateOf, render
+from service.routes.dependencies import CollectionOf, Folder, GateOf, check_free, render
 from service.routes.jobs import SubmitOf, accepted
 from service.schemas.aliases import Alias, AliasAction, Aliases, ChangeAliases, Reindex
 from service.schemas.checks import pointing_at
@@ -60,16 +60,26 @@ def post_reindex(
     encoder = folder.encoders.load(body.encoder)
     engine = body.engine or collection.engine_setting
     with pointing_at():
-        check_name(body.into, "into")
         folder.check_engine(engine, encoder.n_bits)
-        if body.alias is not None:
-            check_name(body.alias, "alias")
-    if body.into in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
-        raise CollectionExists(f"the name {body.into!a} is taken")
-    if body.alias is not None and body.alias in {*folder.collections(), body.into}:
-        raise invalid_field("is the name of a collection; an alias needs another", "alias")
+    check_target(folder, body.into, body.alias)
     spec = {**body.model_dump(), "source": collection.name, "engine": engine}
     return accepted(submit("reindex", body.into, spec))
+
+
+def check_target(folder: DataFolder, into: str, alias: str | None) -> None:
+    """Raise what is wrong with the names of a collection to be made and of the alias to move to it.
+
+    Raises:
+        ProblemError: pointing to the one that is no name, or to an alias that is a collection's.
+        CollectionExists: if the collection's name is taken.
+    """
+    with pointing_at():
+        check_name(into, "into")
+        if alias is not None:
+            check_name(alias, "alias")
+    check_free(folder, into)
+    if alias is not None and alias in {*folder.collections(), into}:
+        raise invalid_field("is the name of a collection; an alias needs another", "alias")
 
 
 def _action(action: AliasAction) -> AddAlias | RemoveAlias:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
+from index.errors import CollectionExists
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
 from service.lanes import Lane
@@ -111,6 +112,17 @@ def encoder_name(collection: CollectionBackend) -> EncoderName | None:
 def without_path(reason: object, folder: DataFolder) -> str:
     """Say why without telling where on the machine the data folder is."""
     return str(reason).replace(f"{folder.path}/", "")
+
+
+def names_in_use(folder: DataFolder) -> set[str]:
+    """Return the names of all collections and aliases, whether or not they can be opened."""
+    return {*folder.collections(), *folder.unavailable(), *folder.aliases()}
+
+
+def check_free(folder: DataFolder, name: str) -> None:
+    """Raise CollectionExists if there is a collection or an alias of that name."""
+    if name in names_in_use(folder):
+        raise CollectionExists(f"the name {name!a} is taken")
 
 
 def wants_async(request: Request) -> bool:

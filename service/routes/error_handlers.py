@@ -11,12 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from foundation.errors import HummingbitError
-from index.data_folder import DataFolder
 from index.errors import StoreClosed
 from index.slices import Cancelled
 from service.http.errors import problem_of
 from service.http.field_errors import field_errors
 from service.http.problems import ProblemError, invalid_fields, problem_response
+from service.routes.dependencies import names_in_use
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -75,7 +75,8 @@ def _validation_problem(_: Request, error: Exception) -> ProblemError:
 def _known_problem(request: Request, error: Exception) -> ProblemError:
     assert isinstance(error, HummingbitError)  # noqa: S101 - for the type checker
     name = request.path_params.get("name")
-    if isinstance(error, StoreClosed) and name is not None and not _is_there(request, name):
+    folder = request.app.state.folder
+    if isinstance(error, StoreClosed) and name is not None and name not in names_in_use(folder):
         # It was dropped while this request was under way.
         return ProblemError(404, "unknown_collection", f"there is no collection {name!a}")
     problem = problem_of(error)
@@ -83,11 +84,6 @@ def _known_problem(request: Request, error: Exception) -> ProblemError:
         _log.error("a request failed", exc_info=error)
         problem = _internal_problem(request, error)
     return problem
-
-
-def _is_there(request: Request, name: str) -> bool:
-    folder: DataFolder = request.app.state.folder
-    return name in {*folder.collections(), *folder.unavailable(), *folder.aliases()}
 
 
 def _internal_problem(_: Request, __: Exception) -> ProblemError:

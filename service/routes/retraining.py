@@ -10,7 +10,6 @@ from encoder.codes import check_n_bits
 from foundation.errors import InputError
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.errors import CollectionExists
 from index.folder.aliases import AddAlias
 from index.folder.names import check_name
 from service.http.problems import ProblemError, invalid_field
@@ -20,7 +19,8 @@ from service.jobs.kinds import local
 from service.jobs.records import JobRecord
 from service.jobs.retrain import check_retrainable
 from service.jobs.training_process import can_train
-from service.routes.dependencies import Folder, GateOf, Limits, render
+from service.routes.aliases import check_target
+from service.routes.dependencies import Folder, GateOf, Limits, names_in_use, render
 from service.routes.jobs import JobsOf, SubmitOf, accepted
 from service.schemas.checks import pointing_at
 from service.schemas.jobs import JobInfo
@@ -117,29 +117,22 @@ def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respo
 def _spec(
     name: str, body: Retrain, folder: DataFolder, collection: Collection, n_bits: int
 ) -> dict[str, Any]:
-    taken = {*folder.collections(), *folder.unavailable(), *folder.aliases()}
     encoders = set(folder.encoders.names())
     alias = body.alias
     if alias is None and name in folder.aliases():
         alias = name
-    into = body.into or _next_name(alias or collection.name, taken | encoders)
+    into = body.into or _next_name(alias or collection.name, names_in_use(folder) | encoders)
     encoder = body.encoder or into
+    check_target(folder, into, alias)
     with pointing_at():
-        check_name(into, "into")
         check_name(encoder, "encoder")
-        if alias is not None:
-            check_name(alias, "alias")
         if body.n_bits is not None:
             try:
                 check_n_bits(body.n_bits)
             except ValueError as error:
                 raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
-    if into in taken:
-        raise CollectionExists(f"the name {into!a} is taken")
     if encoder in encoders:
         raise invalid_field(f"is {encoder!a}, an encoder that there is already", "encoder")
-    if alias is not None and alias in {*folder.collections(), into}:
-        raise invalid_field("is the name of a collection; an alias needs another", "alias")
     return {
         **body.model_dump(),
         "into": into,

@@ -13,7 +13,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
-from index.errors import CollectionExists
 from index.folder.names import check_name
 from service.http.body import check_media_type, keep_body
 from service.http.problems import ProblemError, problem_response
@@ -25,6 +24,7 @@ from service.routes.dependencies import (
     CollectionOf,
     Folder,
     LongReads,
+    check_free,
     render,
     wants_async,
     without_path,
@@ -207,8 +207,7 @@ def post_restore(
     folder.snapshots.get(id)
     with pointing_at():
         check_name(body.collection, "collection")
-    if body.collection in {*folder.collections(), *folder.unavailable(), *folder.aliases()}:
-        raise CollectionExists(f"the name {body.collection!a} is taken")
+    check_free(folder, body.collection)
     return accepted(submit("restore", body.collection, {"snapshot": id}))
 
 
