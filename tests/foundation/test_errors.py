@@ -8,22 +8,12 @@ import pytest
 
 from corpus.document import DocumentError
 from foundation.errors import HummingbitError, InputError
+from hummingbit import PACKAGES
 from index.errors import StoreReplaced
 from service.http.errors import PROBLEMS
 from service.http.problems import TITLES
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    "foundation",
-    "corpus",
-    "encoder",
-    "evaluation",
-    "experiments",
-    "hummingbit",
-    "index",
-    "service",
-    "training",
-)
 BUILT_IN = {"Exception", "ValueError", "RuntimeError", "LookupError", "OSError", "TypeError"}
 # These end a loop or a request early; no user reads them.
 SIGNALS = {"Cancelled", "Stopped", "OutOfTimeError", "NoDrawingError", "_WrongRangeError"}

@@ -11,13 +11,13 @@ import os
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hummingbit import PACKAGES
 from tests.support.service import client_of
 
 pytestmark = pytest.mark.package
@@ -81,15 +81,13 @@ def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
 
 def files_of_the_packages() -> Iterator[str]:
     """Return the files of the repository that a wheel should hold."""
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
-        "packages"
-    ]
-    folders = {name.replace(".", "/") for name in packages}
-    for name in run("git", "ls-files", cwd=ROOT).splitlines():
-        if str(Path(name).parent) in folders and Path(name).suffix == ".py":
+    for name in run("git", "ls-files", *PACKAGES, cwd=ROOT).splitlines():
+        if name.endswith(".py"):
             yield name
     yield from ("hummingbit/py.typed", "corpus/docstring_questions.jsonl")
-    yield from ("experiments/ssb_vae/presets.toml", "evaluation/reports/page.html.j2")
+    for experiment in ("perception_coherence", "ssb_vae"):
+        yield f"experiments/{experiment}/presets.toml"
+    yield "evaluation/reports/page.html.j2"
     static = ROOT / "service" / "console" / "static"
     for path in static.rglob("*"):
         if path.is_file():
