@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -21,10 +21,9 @@ from encoder.artifact import install_artifact
 from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder, Inputs
 from encoder.features import Floats
-from evaluation.relevance import LabelSet
 from evaluation.retrieval import evaluate_codes
 from hummingbit.inputs import label_sets, texts_of
-from training.data import TrainingData
+from training.data import TrainingData, tags_of
 from training.linear_codes import LINEAR_METHODS, train_linear
 from training.recipe import METHODS, LinearRecipe, Recipe, default_method
 
@@ -122,7 +121,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._check_output()
         inputs = self._check_inputs(X, reset=True)
         labels = label_sets(y, len(inputs))
-        data = _training_data(inputs, labels)
+        names = tuple(map(str, range(len(labels))))
+        data = TrainingData(names, inputs, *tags_of(labels))
         recipe = self._recipe(data)
         with tempfile.TemporaryDirectory(prefix="hummingbit-") as scratch:
             out = Path(scratch) / "encoder"
@@ -268,15 +268,6 @@ def _train(data: TrainingData, recipe: Recipe | LinearRecipe, out: Path) -> Any:
         hint = "install hummingbit[train], or choose one of the methods itq, pca-sign and lsh"
         raise ModuleNotFoundError(f"{recipe.method} needs torch; {hint}", name="torch") from error
     return train(data, recipe, out, progress=False)
-
-
-def _training_data(inputs: Inputs, labels: Sequence[LabelSet]) -> TrainingData:
-    classes = tuple(sorted({label for own in labels for label in own}))
-    column = {name: place for place, name in enumerate(classes)}
-    tags = np.zeros((len(labels), len(classes)), dtype=np.bool_)
-    for row, own in enumerate(labels):
-        tags[row, [column[label] for label in own]] = True
-    return TrainingData(tuple(map(str, range(len(labels)))), inputs, classes, tags)
 
 
 def _seed(random_state: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from encoder.encoder import Inputs
-from evaluation.relevance import Labelled
+from evaluation.relevance import Labelled, LabelSet
 from foundation.errors import HummingbitError
 
 Rows = npt.NDArray[np.int64]
@@ -97,16 +97,22 @@ def gather(documents: Iterable[Document]) -> TrainingData:
         if document.code is not None:
             found = f"document {document.id!a} is a code"
             raise TrainingDataError(f"{found}; training takes texts or vectors")
-    classes = tuple(sorted({label for document in taken for label in document.labels}))
-    column = {name: i for i, name in enumerate(classes)}
-    tags = np.zeros((len(taken), len(classes)), dtype=np.bool_)
-    for row, document in enumerate(taken):
-        tags[row, [column[label] for label in document.labels]] = True
+    classes, tags = tags_of([document.labels for document in taken])
     ids = tuple(document.id for document in taken)
     matrices = {document.is_matrix for document in taken}
     if len(matrices) > 1:
         raise TrainingDataError("vector: some documents are matrices and some are not")
     return TrainingData(ids, _inputs(taken), classes, tags, are_matrices=matrices.pop())
+
+
+def tags_of(labels: Sequence[LabelSet]) -> tuple[tuple[str, ...], Tags]:
+    """Return the classes among the labels of N documents, in alphabetical order, and the tags."""
+    classes = tuple(sorted({label for own in labels for label in own}))
+    column = {name: place for place, name in enumerate(classes)}
+    tags = np.zeros((len(labels), len(classes)), dtype=np.bool_)
+    for row, own in enumerate(labels):
+        tags[row, [column[label] for label in own]] = True
+    return classes, tags
 
 
 def hold_out(tags: Tags, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
