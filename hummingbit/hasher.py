@@ -133,8 +133,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.classes_ = np.array(data.classes, dtype=np.str_)
         self.validation_: Mapping[str, Any] = trained.validation
         self.warnings_: tuple[str, ...] = trained.warnings
-        self._fitted_labels = labels
-        self._fitted_codes = self.encoder_.encode(inputs)
+        shown = np.flatnonzero(data.tags.any(axis=1))
+        self._shown_labels = [labels[row] for row in shown]
+        self._shown_codes = self.encoder_.encode(data.take(shown))
         return self
 
     def transform(self, X: Any) -> Codes | Bits:
@@ -172,15 +173,16 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         inputs = self._check_inputs(X, reset=False)
         labels = label_sets(y, len(inputs))
         queries = [row for row, own in enumerate(labels) if own]
-        rows = [row for row, own in enumerate(self._fitted_labels) if own]
-        if not queries or not rows:
-            side = "y holds no label" if rows else "no row that was fitted has a label"
+        if not queries or not self._shown_labels:
+            side = (
+                "y holds no label" if self._shown_labels else "no row that was fitted has a label"
+            )
             raise ValueError(f"{side}; a score needs labels on both sides")
         found = evaluate_codes(
             self.encoder_.encode(inputs)[queries],
             [labels[row] for row in queries],
-            self._fitted_codes[rows],
-            [self._fitted_labels[row] for row in rows],
+            self._shown_codes,
+            self._shown_labels,
             ["mAP@100"],
         )
         return found.expected["mAP@100"]
