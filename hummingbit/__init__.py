@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(MODULES[name]), name)
 
 
+@cache
 def _check_nothing_is_in_the_way() -> None:
     """Raise an ImportError if a package of ours would be imported from somewhere else.
 
