@@ -19,12 +19,12 @@ from foundation.errors import InputError
 from hummingbit.embedded import Collection
 from hummingbit.encoders import load_encoder
 from index.filter_parser import parse_filter
+from index.paging import pages_of
 from index.records import StoredDocument
 
 Filters = Mapping[str, Any]
 """A comparison (field, operator, value) or a logic (operator, conditions), as Haystack has them."""
 
-PAGE = 1000
 COMPARISONS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 NOTHING: dict[str, Any] = {
     "and": [{"field": "id", "exists": True}, {"field": "id", "exists": False}]
@@ -134,13 +134,8 @@ class HummingbitDocumentStore:
 
     def _stored(self, filters: Filters | None) -> Iterator[StoredDocument]:
         condition = parse_filter(translate(filters)) if filters else None
-        cursor = None
-        while True:
-            page = self.collection.backend.scroll(PAGE, cursor, condition)
-            yield from page.documents
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        for page in pages_of(self.collection.backend, condition):
+            yield from page
 
 
 @component

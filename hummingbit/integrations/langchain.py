@@ -26,6 +26,7 @@ from hummingbit.embedded import Collection
 from hummingbit.encoders import load_encoder
 from hummingbit.hasher import SemanticHasher
 from hummingbit.hits import Hits
+from index.paging import pages_of
 from index.records import Hit
 
 PAGE_CONTENT = "page_content"
@@ -121,8 +122,10 @@ class HummingbitVectorStore(VectorStore):
 
     def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
         """Delete documents by id, or all of them; ids that are not there are passed over."""
-        every = self._collection.to_pandas()["id"].tolist() if ids is None else ids
-        self._collection.delete(every)
+        if ids is None:
+            pages = pages_of(self._collection.backend)
+            ids = [stored.id for page in pages for stored in page]
+        self._collection.delete(ids)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:

@@ -26,9 +26,9 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from foundation.errors import InputError
 from hummingbit.embedded import Collection
 from index.filter_parser import parse_filter
+from index.paging import pages_of
 from index.records import StoredDocument
 
-PAGE = 1000
 NODE = "node"
 """Where the payload has the node, with its metadata as the fields that filters see."""
 
@@ -162,13 +162,8 @@ class HummingbitVectorStore(BasePydanticVectorStore):
             return
         condition = _joined([_any_of(None, node_ids), _condition(filters)])
         parsed = None if condition is None else parse_filter(condition)
-        cursor = None
-        while True:
-            page = self._collection.backend.scroll(PAGE, cursor, parsed)
-            yield from page.documents
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        for page in pages_of(self._collection.backend, parsed):
+            yield from page
 
 
 def _node(payload: Mapping[str, Any]) -> BaseNode:

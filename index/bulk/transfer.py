@@ -18,10 +18,8 @@ from index.collection import Collection
 from index.errors import EncoderMismatch, UnknownCollection
 from index.folder.protocol import Folder
 from index.inputs import batches
-from index.records import StoredDocument
+from index.paging import pages_of
 from index.schema import AUTO
-
-PAGE = 1000
 
 
 def export_collection(
@@ -49,7 +47,9 @@ def export_collection(
             documents=len(collection),
             ranking=collection.ranking,
         )
-        return write_export(header, _pages(collection), stream, progress, _annotations(collection))
+        return write_export(
+            header, pages_of(collection), stream, progress, _annotations(collection)
+        )
 
 
 def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
@@ -167,14 +167,6 @@ def _encoder_for(folder: Folder, header: Header) -> str | None:
     return encoder_of_export(
         header, ((name, folder.encoders.load(name).fingerprint) for name in names)
     )
-
-
-def _pages(collection: CollectionBackend) -> Iterator[list[StoredDocument]]:
-    page = collection.scroll(PAGE)
-    yield page.documents
-    while page.next_cursor is not None:
-        page = collection.scroll(PAGE, page.next_cursor)
-        yield page.documents
 
 
 def _engine_for(folder: Folder, header: Header) -> str:
