@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -19,8 +20,9 @@ from evaluation.result import Evaluation, EvaluationError
 from evaluation.retrieval import Stored
 from evaluation.scores import evaluate_by_score
 from hummingbit.clients.client import Client
-from hummingbit.clients.responses import Ranking, StoredDocument
+from hummingbit.clients.responses import Ranking
 from hummingbit.clients.transport import ServiceError
+from hummingbit.transfer import all_pages
 from index.labels import labels_of
 
 POLL_SECONDS = 0.2
@@ -74,7 +76,8 @@ def evaluate_rankings_remotely(
         MetricError, EvaluationError: as :func:`evaluation.rankings.evaluate_rankings`.
     """
     with Client(url) as client:
-        documents = _read_documents(client, collection)
+        pages = all_pages(partial(client.scroll, collection, limit=DEPTH))
+        documents = [one for page in pages for one in page["documents"]]
         labels = [labels_of(one["payload"], settings.label_field) for one in documents]
         stored = Stored(
             np.empty((len(documents), 0), np.uint8), labels, [d["id"] for d in documents]
@@ -92,17 +95,6 @@ def evaluate_rankings_remotely(
             )
             for ranking in dict.fromkeys(rankings)
         }
-
-
-def _read_documents(client: Client, collection: str) -> list[StoredDocument]:
-    documents: list[StoredDocument] = []
-    cursor: str | None = None
-    while True:
-        page = client.scroll(collection, limit=DEPTH, cursor=cursor)
-        documents += page["documents"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return documents
 
 
 def _scores(

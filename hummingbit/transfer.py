@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from hummingbit.clients import responses
-from hummingbit.clients.responses import Ranking
+from hummingbit.clients.label_responses import JudgementPage, LabelPage
+from hummingbit.clients.responses import DocumentPage, Ranking
 from hummingbit.clients.transport import ServiceError
 from index.annotations.records import (
     DocumentLabel,
@@ -28,6 +31,8 @@ from index.records import StoredDocument
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
+
+Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
 
 # Documents may be large, and a page of them is one answer.
 PAGE = 200
@@ -72,32 +77,34 @@ def pages_of(client: Client, header: Header) -> Iterator[list[StoredDocument]]:
 
     What is added meanwhile is left out, and so is what is deleted before its page is read.
     """
-    page = client.scroll(header.name, limit=PAGE)
-    yield [*map(_stored, page["documents"])]
-    while (cursor := page["next_cursor"]) is not None:
-        page = client.scroll(header.name, limit=PAGE, cursor=cursor)
+    for page in all_pages(partial(client.scroll, header.name, limit=PAGE)):
         yield [*map(_stored, page["documents"])]
+
+
+def all_pages(ask: Callable[..., Page]) -> Iterator[Page]:
+    """Yield every page of a list that `ask`, a method of a client, gives from a `cursor` on."""
+    cursor: str | None = None
+    while True:
+        page = ask(cursor=cursor)
+        yield page
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return
 
 
 def annotations_of(client: Client, name: str) -> Iterator[DocumentLabel | Judgement]:
     """Yield what people said of the documents of a collection; a service on Milvus has none."""
+    labels = all_pages(partial(client.labels, name, limit=RECORDS))
     try:
-        page = client.labels(name, limit=RECORDS)
+        first = next(labels)
     except ServiceError as error:
         if error.code == "invalid_request":
             return
         raise
-    while True:
+    for page in itertools.chain([first], labels):
         yield from map(parse_label, page["labels"])
-        if page["next_cursor"] is None:
-            break
-        page = client.labels(name, limit=RECORDS, cursor=page["next_cursor"])
-    judged = client.judgements(name, limit=RECORDS)
-    while True:
+    for judged in all_pages(partial(client.judgements, name, limit=RECORDS)):
         yield from map(parse_judgement, judged["judgements"])
-        if judged["next_cursor"] is None:
-            return
-        judged = client.judgements(name, limit=RECORDS, cursor=judged["next_cursor"])
 
 
 def send_annotations(client: Client, name: str, export: Export) -> None:
