@@ -58,6 +58,13 @@ def add_url(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_service(parser: argparse.ArgumentParser) -> None:
+    """Add ``--url`` to what only a service does."""
+    parser.add_argument(
+        "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
+    )
+
+
 def service_at(args: argparse.Namespace) -> Client:
     """Return a client of the service that ``--url`` says.
 

@@ -7,7 +7,7 @@ import json
 from typing import get_args
 
 from hummingbit.clients.operation_responses import Job, JobState
-from hummingbit.commands.data_folder_options import service_at
+from hummingbit.commands.data_folder_options import add_service, service_at
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,9 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action in (show, cancel):
         action.add_argument("job", metavar="JOB", help="its id")
     for action in (listing, show, cancel):
-        action.add_argument(
-            "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
-        )
+        add_service(action)
 
 
 def run_list(args: argparse.Namespace) -> int:

@@ -10,7 +10,13 @@ from pathlib import Path
 from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
-from hummingbit.commands.data_folder_options import Actions, add_action, add_url, service_at
+from hummingbit.commands.data_folder_options import (
+    Actions,
+    add_action,
+    add_service,
+    add_url,
+    service_at,
+)
 from hummingbit.commands.label_files import run_export, run_import
 from hummingbit.commands.label_source import label_source
 from hummingbit.commands.options import OptionError, add_data_dir
@@ -48,9 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action in (confirm, back):
         action.add_argument("job", metavar="JOB", help="the id of the retraining")
     for action in (retrain, confirm, back):
-        action.add_argument(
-            "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
-        )
+        add_service(action)
     train = actions.add_parser("train", help="train for retraining jobs of a service elsewhere")
     add_data_dir(train)
     train.add_argument("--once", action="store_true", help="end when no job waits")
