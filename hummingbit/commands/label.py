@@ -20,13 +20,6 @@ from hummingbit.commands.data_folder_options import (
 from hummingbit.commands.label_files import run_export, run_import
 from hummingbit.commands.label_source import label_source
 from hummingbit.commands.options import OptionError, add_data_dir
-from service.jobs.training_process import (
-    TRAINING_FILE,
-    can_train,
-    is_wanted,
-    locked,
-    run_training,
-)
 
 SHOWN_CHARACTERS = 100
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -194,6 +187,15 @@ def run_take_back(args: argparse.Namespace) -> int:
 
 def run_train(args: argparse.Namespace) -> int:
     """Train what retraining jobs of a service on the same data folder wait for."""
+    # No other action needs it, and it takes long to import.
+    from service.jobs.training_process import (  # noqa: PLC0415
+        TRAINING_FILE,
+        can_train,
+        is_wanted,
+        locked,
+        run_training,
+    )
+
     if not can_train():
         raise OptionError("training needs torch: pip install 'hummingbit[train]'")
     jobs: Path = args.data_dir / "jobs"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evaluation.labelling.exchange import QRELS, import_records, read_qrels, read_records
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from foundation.errors import InputError
-from hummingbit.clients.client import Client
 from hummingbit.commands.data_folder_options import open_folder, service_at
-from hummingbit.transfer import annotations_of
 from index.annotations.records import (
     ANONYMOUS,
     DocumentLabel,
@@ -22,6 +20,9 @@ from index.annotations.records import (
     now,
 )
 from index.collection import Collection
+
+if TYPE_CHECKING:
+    from hummingbit.clients.client import Client
 
 
 class LabelSource(Protocol):
@@ -124,6 +125,8 @@ class _Remote:
         return dict(self._client.label_stats(self._name, label_field))
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
+        from hummingbit.transfer import annotations_of  # noqa: PLC0415 - only a service needs it
+
         records = list(annotations_of(self._client, self._name))
         labels = [one for one in records if isinstance(one, DocumentLabel)]
         return labels, [one for one in records if isinstance(one, Judgement)]
