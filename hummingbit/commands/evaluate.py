@@ -17,7 +17,7 @@ from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
 from hummingbit.commands.evaluate_compare import comparison_to_json, print_comparison
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics
-from hummingbit.commands.options import OptionError, add_former_flag
+from hummingbit.commands.options import OptionError, add_former_flag, naming
 from hummingbit.commands.printing import print_figures, print_report
 from index.rankings.protocol import RANKINGS
 
@@ -124,10 +124,8 @@ def _rules(args: argparse.Namespace) -> list[Rule]:
     """Return the rules of --gate and the one of --min-p100."""
     rules: list[Rule] = []
     if args.gate is not None:
-        try:
+        with naming(args.gate):
             rules += read_gate(args.gate)
-        except OSError as error:
-            raise OptionError(f"{args.gate}: {error.strerror or error}") from error
     if args.min_p100 is not None:
         if not 0 <= args.min_p100 <= 1:
             raise OptionError(f"--min-p100 is {args.min_p100:g}; it must be from 0 to 1")
@@ -136,10 +134,8 @@ def _rules(args: argparse.Namespace) -> list[Rule]:
 
 
 def _write(job: Job, folder: Path, baseline: Report | None) -> None:
-    try:
+    with naming(f"--out: {folder}"):
         write_folder(job, folder, baseline)
-    except OSError as error:
-        raise OptionError(f"--out: {folder}: {error.strerror or error}") from error
 
 
 def _figures(report: Report) -> dict[str, Any]:

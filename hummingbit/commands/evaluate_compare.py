@@ -15,7 +15,7 @@ from evaluation.runs import evaluate_run
 from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
 from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics, find_qrels
-from hummingbit.commands.options import SOURCE_HELP, OptionError, read, write_text
+from hummingbit.commands.options import SOURCE_HELP, OptionError, naming, read, write_text
 from hummingbit.commands.printing import print_figures
 from index.data_folder import DataFolder
 from training.data import gather
@@ -79,10 +79,8 @@ def _evaluate_runs(args: argparse.Namespace, names: list[str]) -> dict[str, Eval
 
 
 def _read_run(path: str) -> Run:
-    try:
+    with naming(path):
         return read_run(path)
-    except OSError as error:
-        raise OptionError(f"{path}: {error.strerror or error}") from error
 
 
 def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:

@@ -24,7 +24,7 @@ from hummingbit.commands.data_folder_options import (
 )
 from hummingbit.commands.index_remotely import fill
 from hummingbit.commands.index_report import print_ingested
-from hummingbit.commands.options import OptionError
+from hummingbit.commands.options import naming
 from hummingbit.commands.sending import send
 from index.bulk.export_format import Export, write_export
 from index.bulk.transfer import collection_for, export_collection, import_documents
@@ -136,11 +136,12 @@ def _writing(file: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     path = Path(file)
-    try:
-        with replacing(path) as partial, _open_for_writing(partial, path.suffix.lower()) as stream:
-            yield stream
-    except OSError as error:
-        raise OptionError(f"{file}: {error.strerror or error}") from error
+    with (
+        naming(file),
+        replacing(path) as partial,
+        _open_for_writing(partial, path.suffix.lower()) as stream,
+    ):
+        yield stream
 
 
 def _open_for_writing(path: Path, suffix: str) -> BinaryIO:
@@ -157,9 +158,7 @@ def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
     if file == STANDARD:
         yield sys.stdin.buffer, "standard input"
         return
-    try:
+    with naming(file):
         stream = open_bytes(Path(file))
-    except OSError as error:
-        raise OptionError(f"{file}: {error.strerror or error}") from error
     with stream:
         yield stream, file

@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
 from foundation.files import replace_file
 from hummingbit.commands.label_source import label_source
-from hummingbit.commands.options import OptionError
+from hummingbit.commands.options import OptionError, naming
 
 STANDARD = "-"
 
@@ -28,10 +28,8 @@ def run_export(args: argparse.Namespace) -> int:
     if args.file == STANDARD:
         sys.stdout.write(text)
     else:
-        try:
+        with naming(args.file):
             replace_file(Path(args.file), text)
-        except OSError as error:
-            raise OptionError(f"{args.file}: {error.strerror or error}") from error
     counted = f"{len(labels):,} labels and {len(judgements):,} judgements"
     if args.format != JSONL:
         counted = f"{len(judgements):,} judgements"
@@ -41,11 +39,9 @@ def run_export(args: argparse.Namespace) -> int:
 
 def run_import(args: argparse.Namespace) -> int:
     """Read records, each in place of what the person said before."""
-    try:
-        standard = args.file == STANDARD
+    standard = args.file == STANDARD
+    with naming(args.file):
         content = sys.stdin.buffer.read() if standard else Path(args.file).read_bytes()
-    except OSError as error:
-        raise OptionError(f"{args.file}: {error.strerror or error}") from error
     named = "standard input" if standard else args.file
     try:
         content.decode("utf-8-sig")

@@ -16,7 +16,7 @@ from evaluation.result import Evaluation
 from evaluation.retrieval import query_labels
 from evaluation.trec import Qrels, read_qrels
 from hummingbit.commands.data_folder_options import add_folder, open_folder
-from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
+from hummingbit.commands.options import SOURCE_HELP, add_reading, naming, read
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
 
 
@@ -139,10 +139,8 @@ def find_qrels(args: argparse.Namespace) -> Qrels | None:
     named = _named_qrels(args, args.qrels)
     if named is not None:
         return named
-    try:
+    with naming(args.qrels):
         return read_qrels(args.qrels)
-    except OSError as error:
-        raise OptionError(f"{args.qrels}: {error.strerror or error}") from error
 
 
 def chosen_metrics(args: argparse.Namespace) -> list[str]:

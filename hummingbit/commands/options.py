@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import Field
 from functools import partial
 from pathlib import Path
@@ -165,11 +166,8 @@ def check_out(args: argparse.Namespace) -> None:
 
 def check_writable(folder: Path, option: str) -> None:
     """Raise OptionError, naming `option`, unless something can be made in `folder`."""
-    try:
-        with TemporaryDirectory(prefix=".writable-", dir=folder):
-            pass
-    except OSError as error:
-        raise OptionError(f"{option}: {folder}: {error.strerror or error}") from error
+    with naming(f"{option}: {folder}"), TemporaryDirectory(prefix=".writable-", dir=folder):
+        pass
 
 
 def add_setting(parser: Any, one: Field[Any]) -> None:
@@ -231,16 +229,23 @@ def add_former_flag(parser: Any, former: str, flag: str, dest: str, **options: A
     )
 
 
+@contextmanager
+def naming(what: Path | str) -> Iterator[None]:
+    """Say what it is that cannot be read or written: a file, or an option and its file."""
+    try:
+        yield
+    except OSError as error:
+        raise OptionError(f"{what}: {error.strerror or error}") from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file that an option names.
 
     Raises:
         OptionError: if it cannot be written.
     """
-    try:
+    with naming(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"{path}: {error.strerror or error}") from error
 
 
 def _print_notice(what: str) -> None:

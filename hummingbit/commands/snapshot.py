@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from hummingbit.commands.data_folder_options import (
     open_folder,
     service_at,
 )
-from hummingbit.commands.options import OptionError
+from hummingbit.commands.options import OptionError, naming
 from index.data_folder import DataFolder
 from index.snapshots.snapshots import Snapshot
 
@@ -52,14 +51,14 @@ def run_create(args: argparse.Namespace) -> int:
             job = client.wait_for(client.snapshot_job(args.collection))
             made = client.snapshot((job["result"] or {})["id"])
             if args.out is not None:
-                with _naming("--out", args.out):
+                with naming(f"--out: {args.out}"):
                     client.download_snapshot(made["id"], args.out)
         _print(made)
         return 0
     with open_folder(args, writable=True) as folder:
         snapshot = folder.create_snapshot(args.collection)
         if args.out is not None:
-            with _naming("--out", args.out):
+            with naming(f"--out: {args.out}"):
                 _copy(folder.snapshots.file(snapshot.id), args.out)
     _print(_record(snapshot))
     return 0
@@ -67,7 +66,7 @@ def run_create(args: argparse.Namespace) -> int:
 
 def run_download(args: argparse.Namespace) -> int:
     """Write a snapshot to a file that appears once it is whole, and print what it holds."""
-    with _naming("FILE", args.file):
+    with naming(f"FILE: {args.file}"):
         if args.url is not None:
             with service_at(args) as client:
                 _print(client.download_snapshot(args.snapshot, args.file))
@@ -81,7 +80,7 @@ def run_download(args: argparse.Namespace) -> int:
 
 def run_upload(args: argparse.Namespace) -> int:
     """Check a snapshot's file, take it in, and print what it holds."""
-    with _naming("FILE", args.file):
+    with naming(f"FILE: {args.file}"):
         args.file.open("rb").close()
         if args.url is not None:
             with service_at(args) as client:
@@ -147,7 +146,7 @@ def _restore_remotely(client: Client, args: argparse.Namespace) -> int:
     if args.snapshot in known:
         return _restore_from(client, args.snapshot, args.collection)
     _check_file(args.snapshot, "the service")
-    with _naming("SNAPSHOT", args.snapshot):
+    with naming(f"SNAPSHOT: {args.snapshot}"):
         uploaded = _upload(client, Path(args.snapshot))["id"]
     try:
         return _restore_from(client, uploaded, args.collection)
@@ -181,15 +180,6 @@ def _check_file(given: str, place: str) -> None:
 def _copy(file: Path, out: Path) -> None:
     with replacing(out) as partial:
         shutil.copyfile(file, partial)
-
-
-@contextmanager
-def _naming(option: str, path: Path | str) -> Iterator[None]:
-    """Say which option it is whose file cannot be read or written."""
-    try:
-        yield
-    except OSError as error:
-        raise OptionError(f"{option}: {path}: {error.strerror or error}") from error
 
 
 def _record(snapshot: Snapshot) -> dict[str, Any]:
