@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.support.chromium import CHROMIUM, NOWHERE
+from tests.support.chromium import CHROMIUM, LOOPBACK
 
 WIDTHS = (380, 1280, 2560)
 THEMES = ("light", "dark")
@@ -21,7 +21,7 @@ HEIGHTS = {380: 800, 1280: 860, 2560: 1440}
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Lend a browser that reaches this machine only."""
-    arguments = ["--no-sandbox", f"{NOWHERE}, EXCLUDE 127.0.0.1"]
+    arguments = ["--no-sandbox", LOOPBACK]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         try:
