@@ -6,10 +6,9 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 from hummingbit.clients import operation_responses, responses
-from hummingbit.clients.transport import Call, collection_path, given, plain
+from hummingbit.clients.transport import Call, collection_path, given, plain, query_string
 
 NDJSON = "application/x-ndjson"
 
@@ -97,8 +96,8 @@ def _listed(ids: Sequence[str]) -> Sequence[str]:
 
 def _bulk_path(name: str, encoder_fingerprint: str | None, *, skip_unchanged: bool) -> str:
     skip = "true" if skip_unchanged else None
-    query = given(encoder_fingerprint=encoder_fingerprint, skip_unchanged=skip)
-    return f"{collection_path(name)}/documents:bulk" + (f"?{urlencode(query)}" if query else "")
+    query = query_string(encoder_fingerprint=encoder_fingerprint, skip_unchanged=skip)
+    return f"{collection_path(name)}/documents:bulk{query}"
 
 
 def _bulk_headers(*, create_only: bool) -> dict[str, str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from hummingbit.clients import label_responses, operation_responses
-from hummingbit.clients.transport import Call, collection_path, given
-
-JSON_LINES = {"Content-Type": "application/x-ndjson"}
+from hummingbit.clients.document_calls import NDJSON
+from hummingbit.clients.operation_calls import job_path
+from hummingbit.clients.transport import Call, collection_path, given, query_string
 
 
 def labels(name: str, **query: Any) -> Call[label_responses.LabelPage]:
@@ -57,7 +56,7 @@ def import_labels(
 ) -> Call[label_responses.Imported]:
     """Read labels and judgements, JSON lines or qrels."""
     path = _path(name, "labels/import", format=form, who=who)
-    return Call("POST", path, content=content, headers=JSON_LINES)
+    return Call("POST", path, content=content, headers={"Content-Type": NDJSON})
 
 
 def retrain(name: str, options: Mapping[str, Any]) -> Call[operation_responses.Job]:
@@ -67,14 +66,13 @@ def retrain(name: str, options: Mapping[str, Any]) -> Call[operation_responses.J
 
 def confirm(job: str) -> Call[operation_responses.Job]:
     """Let the encoder that a retraining made take over."""
-    return Call("POST", f"/v1/jobs/{quote(job, safe='')}/confirm")
+    return Call("POST", f"{job_path(job)}/confirm")
 
 
 def take_back(job: str) -> Call[operation_responses.Alias]:
     """Let an alias mean the old collection again."""
-    return Call("POST", f"/v1/jobs/{quote(job, safe='')}/take-back", repeatable=False)
+    return Call("POST", f"{job_path(job)}/take-back", repeatable=False)
 
 
 def _path(name: str, what: str, **query: Any) -> str:
-    parameters = urlencode(given(**query), doseq=True)
-    return f"{collection_path(name)}/{what}" + (f"?{parameters}" if parameters else "")
+    return f"{collection_path(name)}/{what}{query_string(**query)}"

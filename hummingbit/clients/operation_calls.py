@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from hummingbit.clients import operation_responses
 from hummingbit.clients.file_chunks import sha256_of
-from hummingbit.clients.transport import Call, ServiceError, collection_path, given
+from hummingbit.clients.transport import Call, ServiceError, collection_path, given, query_string
 
 IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05
@@ -58,7 +58,7 @@ def compact_job(name: str) -> Call[operation_responses.Job]:
 
 def snapshots(collection: str | None) -> Call[operation_responses.Snapshots]:
     """List snapshots."""
-    return Call("GET", f"/v1/snapshots{_query(collection=collection)}")
+    return Call("GET", f"/v1/snapshots{query_string(collection=collection)}")
 
 
 def snapshot(snapshot_id: str) -> Call[operation_responses.Snapshot]:
@@ -85,7 +85,7 @@ def upload_snapshot(path: Path, headers: Mapping[str, str]) -> Call[Any]:
     """
     size = path.stat().st_size
     described = {"Content-Type": "application/x-tar", "Content-Length": str(size), **headers}
-    address = f"/v1/snapshots:upload{_query(sha256=sha256_of(path))}"
+    address = f"/v1/snapshots:upload{query_string(sha256=sha256_of(path))}"
     return Call("POST", address, file=path, headers=described)
 
 
@@ -104,17 +104,17 @@ def jobs(
     limit: int | None, state: operation_responses.JobState | None
 ) -> Call[operation_responses.Jobs]:
     """List jobs."""
-    return Call("GET", f"/v1/jobs{_query(limit=limit, state=state)}")
+    return Call("GET", f"/v1/jobs{query_string(limit=limit, state=state)}")
 
 
 def job(job_id: str) -> Call[operation_responses.Job]:
     """Describe a job."""
-    return Call("GET", _job_path(job_id))
+    return Call("GET", job_path(job_id))
 
 
 def cancel_job(job_id: str) -> Call[operation_responses.Job]:
     """Stop a job; a second time it may be finished already."""
-    return Call("POST", f"{_job_path(job_id)}/cancel", repeatable=False)
+    return Call("POST", f"{job_path(job_id)}/cancel", repeatable=False)
 
 
 def finished(url: str, found: operation_responses.Job) -> bool:
@@ -148,10 +148,6 @@ def snapshot_path(snapshot_id: str) -> str:
     return f"/v1/snapshots/{quote(snapshot_id, safe='')}"
 
 
-def _job_path(job_id: str) -> str:
+def job_path(job_id: str) -> str:
+    """Return where a job is."""
     return f"/v1/jobs/{quote(job_id, safe='')}"
-
-
-def _query(**fields: Any) -> str:
-    query = given(**fields)
-    return f"?{urlencode(query)}" if query else ""

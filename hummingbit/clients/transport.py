@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
@@ -157,6 +157,12 @@ def read(response: httpx.Response) -> Any:
 def collection_path(name: str) -> str:
     """Return where a collection, or what an alias means, is."""
     return f"/v1/collections/{quote(name, safe='')}"
+
+
+def query_string(**fields: Any) -> str:
+    """Return the end of an address: a question mark and the fields that are not None, if any."""
+    query = given(**fields)
+    return f"?{urlencode(query, doseq=True)}" if query else ""
 
 
 def given(**fields: Any) -> dict[str, Any]:
