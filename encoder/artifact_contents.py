@@ -96,7 +96,7 @@ def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
 
 
 def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
-    margins = np.abs(encoder.logits(examples) - encoder.thresholds).min(axis=1)
+    margins = np.abs(encoder.margins(examples)).min(axis=1)
     surest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
     inputs: Sequence[Any] = (
         [examples[i] for i in surest]

@@ -127,6 +127,14 @@ class Encoder:
         """
         return pack_bits(self.logits(inputs) > self.thresholds)
 
+    def margins(self, inputs: Inputs) -> Floats:
+        """Return ``logit_b - threshold_b`` of `inputs`, float32 of shape ``(N, n_bits)``.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        return self.logits(inputs) - self.thresholds
+
     def encode_queries(self, inputs: Inputs) -> Codes:
         """Return the packed codes of `inputs` as queries, uint8 of shape ``(N, code_size)``.
 
@@ -160,7 +168,7 @@ class Encoder:
             InputError: if `inputs` is not what the encoder takes.
         """
         if not isinstance(self.features, TextFeatures):
-            return ReadQueries(self.logits(inputs) - self.thresholds, [None] * len(inputs))
+            return ReadQueries(self.margins(inputs), [None] * len(inputs))
         if 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str):
             return self._read_few(self.features, inputs)  # type: ignore[arg-type]
         weights, terms = [np.empty((0, self.n_bits), dtype=np.float32)], []

@@ -187,9 +187,9 @@ def _by_id(path: Path, data: TrainingData) -> Floats:
 
 
 def _ask_encoder(path: Path, encoder: Encoder, data: TrainingData) -> Teacher:
-    logits = encoder.logits(data.inputs) - encoder.thresholds
-    # tanh(l / 2) = 2σ(l) − 1.
-    return Teacher(path.name, "encoder", encoder.fingerprint, np.tanh(logits / 2))
+    margins = encoder.margins(data.inputs)
+    # tanh(m / 2) = 2σ(m) − 1.
+    return Teacher(path.name, "encoder", encoder.fingerprint, np.tanh(margins / 2))
 
 
 def _ask_sentence_transformer(source: str, data: TrainingData) -> Teacher:

@@ -212,8 +212,8 @@ class HummingbitDocumentEmbedder:
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """Embed the contents of documents."""
-        logits = self._loaded.logits([one.content or "" for one in documents])
-        for document, row in zip(documents, logits - self._loaded.thresholds, strict=True):
+        margins = self._loaded.margins([one.content or "" for one in documents])
+        for document, row in zip(documents, margins, strict=True):
             document.embedding = row.tolist()
         return {"documents": documents}
 

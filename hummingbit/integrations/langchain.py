@@ -45,15 +45,13 @@ class HummingbitEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return ``logit - threshold`` of each bit, a list for each text."""
-        return self._margins(texts).tolist()
+        margins: list[list[float]] = self._encoder.margins(texts).tolist()
+        return margins
 
     def embed_query(self, text: str) -> list[float]:
         """Return what each bit of a document weighs for the query."""
         weights: list[float] = self._encoder.query_weights([text])[0].tolist()
         return weights
-
-    def _margins(self, texts: list[str]) -> Floats:
-        return self._encoder.logits(texts) - self._encoder.thresholds
 
 
 class HummingbitVectorStore(VectorStore):

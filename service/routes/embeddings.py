@@ -47,7 +47,7 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
     data: list[dict[str, Any]] = []
     for start in range(0, len(texts), ENCODED_AT_ONCE):
         checkpoint()
-        margins = encoder.logits(texts[start : start + ENCODED_AT_ONCE]) - encoder.thresholds
+        margins = encoder.margins(texts[start : start + ENCODED_AT_ONCE])
         written = enumerate(_write(margins, body.encoding_format), start)
         data += [{"object": "embedding", "index": at, "embedding": one} for at, one in written]
     words = sum(len(text.split()) for text in texts)
