@@ -508,3 +508,11 @@ def test_an_object_with_a_text_of_its_own_is_a_document(tmp_path: Path, written:
     first = next(iter(read_documents(path, layout=layout)))
     assert (first.id, first.text) == ("a", "one")
     assert first.payload == {"replies": [{"by": "x"}]}
+
+
+def test_a_document_of_many_numbers_is_read_at_once(tmp_path: Path) -> None:
+    numbers = {f"n{i}": i for i in range(200)}
+    path = tmp_path / "documents.json"
+    path.write_text(json.dumps({"id": "a", **numbers, "text": "one"}) + "\n")
+    (read,) = read_documents(path)
+    assert read.payload == numbers
