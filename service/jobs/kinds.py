@@ -24,7 +24,7 @@ from service.jobs.duplicates import CLUSTERS_FILE, list_duplicates
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, evaluate
 from service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from service.jobs.reindex import reindex
-from service.jobs.retrain import TRIAL_FILE, retrain
+from service.jobs.retrain import retrain
 from service.jobs.work import Kind, Progress
 from service.settings import Settings
 from service.write_gate import WriteGate
@@ -79,7 +79,6 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
             lambda progress: retrain(
                 folder, gate, progress, elsewhere=limits.training == "elsewhere"
             ),
-            kept=frozenset({TRIAL_FILE}),
             counted=False,
             trains=True,
         ),

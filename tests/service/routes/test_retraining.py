@@ -101,6 +101,23 @@ def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> 
     check_problem(elsewhere.post(f"/v1/jobs/{job['id']}/take-back"), 409, "cannot_take_back")
 
 
+def test_what_waits_to_be_confirmed_is_not_forgotten_for_room(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    settings = Settings(training="elsewhere", job_bytes_per_key=2000)
+    with served(tmp_path, settings) as client, trainer_elsewhere(tmp_path, other_encoder()):
+        fill(client)
+        job = retrain(client, min_gain=-1)
+        assert job["result"]["state"] == "waiting for confirmation"
+        line = b'{"id": "more", "text": "butter"}'
+        headers = {"Content-Type": "application/x-ndjson", "Prefer": "respond-async"}
+        bulk = client.post(
+            "/v1/collections/books/documents:bulk", content=line.ljust(2000), headers=headers
+        )
+        assert finished(client, bulk)["state"] == "done"
+        confirm = client.post(f"/v1/jobs/{job['id']}/confirm")
+        assert finished(client, confirm)["state"] == "done"
+
+
 def test_a_training_that_nobody_does_yet_holds_up_no_other_job(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
     with served(tmp_path, Settings(training="elsewhere")) as client:
