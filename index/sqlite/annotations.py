@@ -61,6 +61,11 @@ class Table(Generic[Record]):
         """The columns but the checksum, as SQL lists them."""
         return ", ".join(f'"{one}"' for one in (*self.key, *self.rest))
 
+    @property
+    def has_key(self) -> str:
+        """The condition, as SQL has it, that the key columns hold the values that follow."""
+        return " AND ".join(f"{column} = ?" for column in self.key)
+
 
 LABELS: Table[DocumentLabel] = Table(
     "labels",
@@ -141,15 +146,16 @@ def write_records(
 ) -> int:
     """Write records, in place of those with the same keys; return how many say something else."""
     make_tables(connection)
+    find = f"SELECT {table.columns}, checksum FROM {table.name} WHERE {table.has_key}"  # noqa: S608
+    marks = ", ".join("?" * (len(table.key) + len(table.rest) + 1))
+    write = f"INSERT OR REPLACE INTO {table.name} VALUES ({marks})"  # noqa: S608
     written = 0
     for record in records:
-        there = _with_key(connection, table, record.key)
-        if there is not None and there.value == record.value:
+        there = connection.execute(find, record.key).fetchone()
+        if there is not None and _whole(table, there).value == record.value:
             continue
         row: tuple[Any, ...] = table.to_row(record)
-        marks = ", ".join("?" * (len(row) + 1))
-        query = f"INSERT OR REPLACE INTO {table.name} VALUES ({marks})"  # noqa: S608
-        connection.execute(query, (*row, _checksum(row)))
+        connection.execute(write, (*row, _checksum(row)))
         written += 1
     return written
 
@@ -160,8 +166,7 @@ def delete_records(
     """Delete the records with these keys, where they are there; return how many that were."""
     if not has_annotations(connection):
         return 0
-    condition = " AND ".join(f"{column} = ?" for column in table.key)
-    query = f"DELETE FROM {table.name} WHERE {condition}"  # noqa: S608 - made of fixed parts
+    query = f"DELETE FROM {table.name} WHERE {table.has_key}"  # noqa: S608 - made of fixed parts
     return sum(connection.execute(query, tuple(key)).rowcount for key in keys)
 
 
@@ -196,13 +201,6 @@ def damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
                 _whole(table, row)
             except StoreError as error:
                 yield str(error)
-
-
-def _with_key(
-    connection: sqlite3.Connection, table: Table[Record], key: Sequence[str]
-) -> Record | None:
-    found = read_records(connection, table, limit=1, **dict(zip(table.key, key, strict=True)))
-    return found[0] if found else None
 
 
 def _whole(table: Table[Record], row: tuple[Any, ...]) -> Record:
