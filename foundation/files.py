@@ -72,6 +72,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Put a folder of files in the place of what is at `folder`; it appears whole or not at all.
 
+    What was there is deleted last: an error leaves it where it was.
+
     Raises:
         OSError: if it cannot be written.
     """
@@ -82,9 +84,15 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         for name, raw in contents.items():
             write_file(written / name, raw)
         sync_folder(written)
-        if folder.exists():
-            folder.rename(Path(scratch) / "replaced")
-        written.rename(folder)
+        replaced = Path(scratch) / "replaced"
+        try:
+            if folder.exists():
+                folder.rename(replaced)
+            written.rename(folder)
+        except BaseException:
+            if replaced.exists() and not folder.exists():
+                replaced.rename(folder)
+            raise
         sync_folder(folder.parent)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from foundation.files import replace_file, replacing, write_file
+from foundation.files import replace_file, replace_folder, replacing, write_file
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -47,3 +47,22 @@ def test_a_file_that_is_replaced_is_synced_once_and_its_folder_once(
     monkeypatch.setattr(os, "fsync", fsync)
     replace_file(tmp_path / "aliases.json", "{}")
     assert synced == ["aliases.json.partial", tmp_path.name]
+
+
+def test_a_folder_that_cannot_be_replaced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "encoder"
+    replace_folder(folder, {"model": b"before"})
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self.name == "written":
+            raise OSError("full")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(OSError, match="full"):
+        replace_folder(folder, {"model": b"after"})
+    assert (folder / "model").read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [folder]
