@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from corpus.document import MAX_TEXT_LENGTH, Document, parse_text, parse_vector
-from encoder.codes import Codes, code_from_hex, pack_rows
+from corpus.document import Document, parse_text, parse_vector
+from encoder.codes import Codes, code_from_hex, pack_bits
 from encoder.encoder import Encoder, Inputs
 from foundation.errors import InputError
 from index.errors import UnknownDocument
@@ -70,9 +70,6 @@ def encode_queries(
             what the collection's encoder does not take. Its `position` says which.
         UnknownDocument: if an id is not there.
     """
-    if encoder is not None and encoder.kind == "text" and all(map(_is_plain, queries)):
-        texts = [query.text for query in queries]
-        return _encoded(encoder, [text or "" for text in texts], texts)
     for position, query in enumerate(queries):
         others = (query.vector is not None) + (query.code is not None) + (query.id is not None)
         if (query.text is not None) + others != 1:
@@ -84,30 +81,18 @@ def encode_queries(
     if encoder is None or not places:
         return EncodedQueries.of_codes(codes)
     texts = [query.text for query in queries]
-    encoded = _encoded(encoder, inputs, [texts[place] for place in places])
-    if whole:
-        return encoded
-    codes[places] = encoded.codes
-    known = EncodedQueries.of_codes(codes)
-    known.weights[places], known.weighted[places] = encoded.weights, True
-    terms = dict(zip(places, encoded.terms, strict=True))
-    return replace(known, texts=texts, terms=[terms.get(place) for place in range(len(queries))])
-
-
-def _encoded(encoder: Encoder, inputs: Inputs, texts: Sequence[str | None]) -> EncodedQueries:
-    """Return queries that `encoder` takes all of; `texts` are those that were asked for."""
-    weights, terms = encoder.read_queries(inputs)
-    codes = pack_rows(weights > 0)
+    encoded, read = encoder.read_queries(inputs)
+    given = pack_bits(encoded > 0)
     # A text of which nothing is recognised says nothing about any bit.
-    weights[[one is not None and not one.recognized_terms for one in terms]] = 0
-    return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
-
-
-def _is_plain(query: Query) -> bool:
-    """Tell whether a query is a text that can be encoded as it is."""
-    text, *others = query
-    usual = text is not None and text.isascii() and others == [None, None, None]
-    return usual and len(text or "") <= MAX_TEXT_LENGTH
+    encoded[[one is not None and not one.recognized_terms for one in read]] = 0
+    if whole:
+        weighted = np.ones(len(places), dtype=np.bool_)
+        return EncodedQueries(given, encoded, texts, weighted, read)
+    codes[places] = given
+    known = EncodedQueries.of_codes(codes)
+    known.weights[places], known.weighted[places] = encoded, True
+    terms = dict(zip(places, read, strict=True))
+    return replace(known, texts=texts, terms=[terms.get(place) for place in range(len(queries))])
 
 
 def read_contents(

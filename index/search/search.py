@@ -17,7 +17,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from encoder.codes import Codes
+import numpy as np
+
+from corpus.document import MAX_TEXT_LENGTH
+from encoder.codes import Codes, pack_rows
+from index.backend import MAX_K
 from index.base import CollectionBase
 from index.engines.protocol import Rows
 from index.errors import StoreError
@@ -27,7 +31,7 @@ from index.inputs import encode_queries
 from index.lexical.index import LexicalIndex
 from index.rankings.choice import ranking_of
 from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, Ranked, Ranking
+from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
 from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
 from index.search.hits import highlighted, hits_with_codes
@@ -36,6 +40,10 @@ from index.search.paging import Page, cursor_after, hits_after, identity_of
 from index.slices import checkpoint
 from index.sqlite.store import Store
 
+# What most searches say of radius, cursor, hybrid, rescore and offset. They are neither checked nor
+# encoded by other modules: tests/service/test_search_path.py bounds how many a plain search enters.
+USUAL = (None, None, None, None, 0)
+KNOWN = frozenset({None, *RANKINGS})
 # Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
@@ -186,11 +194,21 @@ class SearchedCollection(CollectionBase, ABC):
 
     def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
         """See :meth:`index.backend.CollectionBackend.encode_queries`."""
-        return encode_queries(queries, self.description, self.encoder, self._codes_of)
+        encoder, texts = self.encoder, [query.text for query in queries]
+        if encoder is None or encoder.kind != "text" or not all(map(_is_plain, queries)):
+            return encode_queries(queries, self.description, encoder, self._codes_of)
+        weights, terms = encoder.read_queries([text or "" for text in texts])
+        codes = pack_rows(weights > 0)
+        # A text of which nothing is recognised says nothing about any bit.
+        weights[[one is not None and not one.recognized_terms for one in terms]] = 0
+        return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
 
     def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
-        wanted.check(self.n_bits, len(queries))
+        special = (wanted.radius, wanted.cursor, wanted.hybrid, wanted.rescore, wanted.offset)
+        usual = special == USUAL and wanted.ranking in KNOWN and 1 <= wanted.k <= MAX_K
+        if not usual:
+            wanted.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         return self._answer(Search(self.name, encoded, wanted, self.incarnation, self.ranking))
 
@@ -274,3 +292,10 @@ def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
     more = n_hits > 0 and len(rows) > start + n_hits
     tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
     return Page(hits, more, tie_cut, passed + n_hits)
+
+
+def _is_plain(query: Query) -> bool:
+    """Tell whether a query is a text that can be encoded as it is."""
+    text, *others = query
+    usual = text is not None and text.isascii() and others == [None, None, None]
+    return usual and len(text or "") <= MAX_TEXT_LENGTH
