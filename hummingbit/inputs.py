@@ -163,6 +163,7 @@ def _document(
         raw["id"] = str(id_)
     has_id = raw.get("id") is not None
     raw["id"] = raw["id"] if has_id else str(place)
+    label = _as_list(label)
     if not _is_missing(label) and label not in ("", UNLABELLED):
         is_list = isinstance(label, list | tuple | set | frozenset)
         raw.update({"labels": list(map(str, label))} if is_list else {"label": _name(label)})
@@ -177,13 +178,21 @@ def _document(
 
 
 def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the fields of a row that hold something, as Python's own values."""
-    return {str(name): _plain(value) for name, value in row.items() if not _is_missing(value)}
+    """Return the fields of a row that hold something, as Python's own values.
+
+    A vector stays an array: it is read as it is.
+    """
+    held = {str(name): value for name, value in row.items() if not _is_missing(value)}
+    return {name: value if name == "vector" else _plain(value) for name, value in held.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if (
+        isinstance(value, np.ndarray) and value.ndim
+    ):  # what pandas reads of a list in a Parquet file
+        return [_plain(one) for one in value.tolist()]
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
@@ -192,6 +201,11 @@ def _is_missing(value: Any) -> bool:
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return True
     return type(value).__name__ in ("NaTType", "NAType")
+
+
+def _as_list(labels: Any) -> Any:
+    """Return several labels in an array as a list; anything else as it is."""
+    return labels.tolist() if isinstance(labels, np.ndarray) else labels
 
 
 def _at(column: Any, place: int) -> Any:
@@ -253,6 +267,7 @@ def label_sets(given: Any, rows: int) -> list[LabelSet]:
 
 
 def _label_set(value: Any, row: int) -> LabelSet:
+    value = _as_list(value)
     if isinstance(value, list | tuple | set | frozenset):
         return tuple(dict.fromkeys(map(str, value)))
     if _is_missing(value) or value in ("", UNLABELLED):

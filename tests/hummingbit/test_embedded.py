@@ -132,6 +132,32 @@ def test_labels_that_pandas_made_floats_are_the_whole_numbers_that_they_were(
     assert collection.evaluate(TEXTS[:1], [1], metrics=["mAP@10"]).metrics[0].expected > 0
 
 
+def test_lists_that_pandas_reads_of_parquet_are_lists(
+    collection: Collection, tmp_path: Path
+) -> None:
+    columns: dict[str, Any] = {
+        "text": TEXTS[:2],
+        "labels": [["pets", "cats"], ["pets"]],
+        "years": [[2001, 2002], []],
+        "deep": [[["a"], ["b"]], None],
+    }
+    pd.DataFrame(columns).to_parquet(tmp_path / "notes.parquet")
+    read = pd.read_parquet(tmp_path / "notes.parquet")
+    collection.add(read, ids=["a", "b"])
+    collection.add(TEXTS[2:], ids=["c", "d"], labels=read["labels"])
+    stored = {id_: collection.get(id_) for id_ in IDS}
+    assert [one and one.payload for one in stored.values()] == [
+        {"labels": ["pets", "cats"], "years": [2001, 2002], "deep": [["a"], ["b"]]},
+        {"label": "pets", "years": []},
+        {"labels": ["pets", "cats"]},
+        {"label": "pets"},
+    ]
+    hasher = SemanticHasher(n_bits=16, method="lsh").fit(
+        TEXTS[:2] * 10, pd.concat([read] * 10)["labels"]
+    )
+    assert hasher.classes_.tolist() == ["cats", "pets"]
+
+
 def test_an_error_names_the_document_and_writes_nothing(collection: Collection) -> None:
     with pytest.raises(DocumentError, match=r"documents\[1\]\.text"):
         collection.add(["a cat", "\ud800"])
