@@ -139,7 +139,7 @@ def several(field: str, given: Any) -> Any:
 def _records(given: Any) -> Iterable[Any]:
     several("documents", given)
     if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        return (_without_gaps(row) for row in given.to_dict("records"))
+        given = given.to_dict("records")
     return given  # type: ignore[no-any-return]
 
 
