@@ -232,6 +232,7 @@ def query_of(search: SearchFields, limits: Settings, *place: str | int) -> Query
         message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"
         raise invalid_field(message, *place, "limit")
     text, vector = search.text, None
+    # A plain search enters few modules: that of the check only if there is something wrong.
     if text is not None and len(text) > limits.max_text_length:
         check_text(text, limits, *place)
     if search.vector is not None:
