@@ -68,6 +68,19 @@ def read_records(
     return labels, judgements
 
 
+def read_lines(
+    lines: Iterable[str], form: str, source: str, who: str | None = None
+) -> tuple[list[DocumentLabel], list[Judgement]]:
+    """Read labels and judgements as :func:`read_records` does, or qrels, by their `form`.
+
+    Raises:
+        InputError: naming the line and what is wrong with it.
+    """
+    if form == QRELS:
+        return [], read_qrels(lines, source, who)
+    return read_records(lines, source, who)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportReport:
     """How many records were read, how many changed something, and how many were passed over."""

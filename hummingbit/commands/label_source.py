@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evaluation.labelling.exchange import QRELS, import_records, read_qrels, read_records
+from evaluation.labelling.exchange import import_records, read_lines
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
@@ -94,12 +94,7 @@ class _Local:
 
     def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
         lines = content.decode("utf-8-sig").split("\n")
-        labels: list[DocumentLabel] = []
-        if form == QRELS:
-            judgements = read_qrels(lines, source, who)
-        else:
-            labels, judgements = read_records(lines, source, who)
-        report = import_records(self._collection, labels, judgements)
+        report = import_records(self._collection, *read_lines(lines, form, source, who))
         return {"changed": report.changed, "unknown": report.unknown}
 
 

@@ -15,14 +15,12 @@ from evaluation.labelling.exchange import (
     QRELS,
     QUERIES,
     import_records,
-    read_qrels,
-    read_records,
+    read_lines,
     write_qrels,
     write_queries,
     write_records,
 )
 from foundation.errors import InputError
-from index.annotations.records import DocumentLabel
 from index.collection import Collection
 from service.http.body import JSON_LINES, JSONRequest, check_media_type
 from service.http.problems import invalid_field
@@ -128,12 +126,8 @@ def _import(collection: Collection, raw: bytes, asking: str, form: str) -> Respo
         raise invalid_field(f"is not UTF-8 text ({error.reason})") from None
     if form not in (JSONL, QRELS):
         raise invalid_field(f"is {form[:40]!a}; it must be {JSONL} or {QRELS}", "format")
-    labels: list[DocumentLabel] = []
     try:
-        if form == QRELS:
-            judgements = read_qrels(lines, "body", asking)
-        else:
-            labels, judgements = read_records(lines, "body", asking)
+        labels, judgements = read_lines(lines, form, "body", asking)
     except InputError as error:
         raise invalid_field(str(error).removeprefix("line: ")) from None
     return render(Imported(**asdict(import_records(collection, labels, judgements))))
