@@ -24,14 +24,14 @@ PARQUET_BATCH = 1024
 ARROW_MAGIC = b"ARROW1"
 
 
-def read_parquet(path: Path, layout: Layout) -> Iterator[Row]:
+def read_parquet(path: Path, layout: Layout | None) -> Iterator[Row]:
     """Yield the rows of a Parquet file, batch by batch.
 
     A null means that the row lacks the field. Dates are given as ISO 8601.
 
     Raises:
         ReadError: if pyarrow is not installed, the file is not Parquet, or its columns are not what
-            `layout` asks for.
+            `layout` asks for; None takes any.
     """
     arrow = _import_arrow(path, "Parquet")
     parquet = importlib.import_module("pyarrow.parquet")
@@ -96,11 +96,12 @@ def _import_arrow(path: Path, what: str) -> Any:
         raise ReadError(f"{path}: {cure}") from None
 
 
-def _check_columns(path: Path, names: list[str], layout: Layout) -> None:
+def _check_columns(path: Path, names: list[str], layout: Layout | None) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ReadError(f"{path}: has the column {twice[0]!a} twice")
-    layout.check(names, str(path))
+    if layout is not None:
+        layout.check(names, str(path))
 
 
 def _batch_rows(batch: Any, first: int) -> Iterator[Row]:

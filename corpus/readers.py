@@ -92,6 +92,24 @@ def read_documents(
     return documents.read(rows, on_error, report)
 
 
+def documents_of(
+    rows: Iterator[Row],
+    source: str,
+    layout: Layout,
+    notice: Callable[[str], object],
+    *,
+    unique_ids: bool = True,
+) -> Iterator[Document]:
+    """Yield the documents that `rows`, read from `source`, are by `layout`.
+
+    Raises:
+        ReadError: at a row that is none.
+    """
+    line_of: dict[str, int] | None = {} if unique_ids else None
+    numbering = Numbering(Path(source).name.partition(".")[0], notice)
+    return _Documents(source, layout, numbering, line_of).read(rows, "stop", None)
+
+
 def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
     """Yield the records of a file or folder as they are there.
 

@@ -7,6 +7,7 @@ most significant bit of its first byte, as :func:`numpy.packbits` has it.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,10 @@ Codes = npt.NDArray[np.uint8]
 
 Bits = npt.NDArray[np.uint8]
 """Unpacked codes, shape ``(N, n_bits)``, every entry 0 or 1."""
+
+Packing = Literal["sign", "ubinary", "binary"]
+"""How vectors of other tools hold codes; see :func:`codes_of_vectors`."""
+PACKINGS: tuple[Packing, ...] = get_args(Packing)
 
 MIN_BITS = 8
 MAX_BITS = 1024
@@ -50,6 +55,34 @@ def pack_bits(bits: npt.NDArray[np.bool_] | Bits) -> Codes:
 
 pack_rows = partial(np.packbits, axis=1)
 """Do as :func:`pack_bits` for rows whose length is known to be right, without a check."""
+
+
+def codes_of_vectors(vectors: Any, packing: Packing) -> Codes:
+    """Return the codes that vectors of shape ``(N, D)`` hold, ``uint8[N, n_bits / 8]``.
+
+    `sign`: D real numbers, bit b being 1 where number b is positive. `ubinary`: D bytes, eight bits
+    each, the first in the most significant place. `binary`: the same bytes less 128, as int8. They
+    are what ``sentence_transformers.quantization.quantize_embeddings`` takes and returns, and what
+    the embedding services of Cohere and Voyage return under these names.
+
+    Raises:
+        CodeError: if the numbers cannot be bytes, or codes cannot be that long.
+    """
+    rows = np.asarray(vectors)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        raise CodeError("vector", "is not a list of numbers")
+    if packing == "sign":
+        if not np.isfinite(rows).all():
+            raise CodeError("vector", "holds NaN or infinity; every number must be finite")
+        return pack_bits(rows > 0)
+    check_n_bits(8 * rows.shape[1])
+    low = 0 if packing == "ubinary" else -128
+    wrong = (rows < low) | (rows > low + 255) | (rows != np.floor(rows))
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0])
+        message = f"holds {rows[place]} at position {place[1]}; {packing} is whole numbers from"
+        raise CodeError("vector", f"{message} {low} to {low + 255}")
+    return (rows.astype(np.int64) - low).astype(np.uint8)
 
 
 def unpack_codes(codes: Codes) -> Bits:

@@ -22,9 +22,10 @@ from hummingbit.commands.data_folder_options import (
     open_folder,
     service_at,
 )
+from hummingbit.commands.index_import import OPTIONS, add_stores, run_import_points
 from hummingbit.commands.index_remotely import fill
 from hummingbit.commands.index_report import print_ingested
-from hummingbit.commands.options import naming
+from hummingbit.commands.options import OptionError, naming
 from hummingbit.commands.sending import send
 from index.bulk.export_format import Export, write_export
 from index.bulk.transfer import collection_for, export_collection, import_documents
@@ -50,8 +51,10 @@ def configure(actions: Actions) -> None:
         nargs="?",
         default=STANDARD,
         metavar="FILE",
-        help="a file that index export wrote, also .gz or .xz (default: standard input)",
+        help="a file that index export wrote, also .gz or .xz (default: standard input);"
+        " with --from, what another store wrote",
     )
+    add_stores(into)
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -69,6 +72,9 @@ def run_export(args: argparse.Namespace) -> int:
 
 def run_import(args: argparse.Namespace) -> int:
     """Add the documents of an export, with their codes; the collection is made if need be."""
+    if args.store is not None:
+        return run_import_points(args)
+    _check_no_store_options(args)
     with _reading(args.file) as (stream, source):
         if args.url is not None:
             return _import_remotely(args, Export(stream, source))
@@ -86,6 +92,13 @@ def run_import(args: argparse.Namespace) -> int:
                 raise
             print_ingested(collection.name, len(collection), report)
     return 0
+
+
+def _check_no_store_options(args: argparse.Namespace) -> None:
+    for name in OPTIONS:
+        if getattr(args, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise OptionError(f"{option}: is for files of other stores; --from says of which")
 
 
 def _export_remotely(args: argparse.Namespace) -> int:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.codes import (
+    CodeError,
     check_n_bits,
     code_from_hex,
     code_to_hex,
+    codes_of_vectors,
     hamming_distance,
     pack_bits,
     unpack_codes,
@@ -70,3 +74,39 @@ def test_lengths_that_codes_cannot_have(n_bits: int) -> None:
 @pytest.mark.parametrize("n_bits", [8, 16, 32, 128, 1024])
 def test_lengths_that_codes_can_have(n_bits: int) -> None:
     assert check_n_bits(n_bits) == n_bits
+
+
+@given(bit_rows().filter(len), st.integers(0, 2**32))
+def test_packed_vectors_hold_the_codes_of_their_signs(bits: np.ndarray, seed: int) -> None:
+    magnitudes = np.random.default_rng(seed).uniform(0.1, 3, size=bits.shape)
+    vectors = np.where(bits, magnitudes, -magnitudes)
+    # The definitions of sentence_transformers.quantization.quantize_embeddings.
+    ubinary = np.packbits(vectors > 0).reshape(len(vectors), -1)
+    binary = (ubinary - 128).astype(np.int8)
+    expected = pack_bits(bits)
+    assert np.array_equal(codes_of_vectors(vectors, "sign"), expected)
+    assert np.array_equal(codes_of_vectors(ubinary, "ubinary"), expected)
+    assert np.array_equal(codes_of_vectors(binary, "binary"), expected)
+    assert np.array_equal(codes_of_vectors(binary.tolist(), "binary"), expected)
+
+
+def test_zero_is_not_positive() -> None:
+    assert codes_of_vectors([[0.0] * 7 + [1e-30]], "sign").tolist() == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "packing", "reason"),
+    [
+        ([[1, 256]], "ubinary", "holds 256 at position 1; ubinary is whole numbers from 0 to 255"),
+        ([[-1]], "ubinary", "holds -1 at position 0"),
+        ([[1.5]], "ubinary", "holds 1.5 at position 0"),
+        ([[128]], "binary", "holds 128 at position 0; binary is whole numbers from -128 to 127"),
+        ([[float("nan")] * 8], "sign", "NaN"),
+        ([["a"]], "sign", "is not a list of numbers"),
+        ([[0.5] * 9], "sign", "n_bits is 9"),
+        ([[0] * 129], "ubinary", "n_bits is 1032"),
+    ],
+)
+def test_vectors_that_hold_no_codes(vectors: list[list[object]], packing: Any, reason: str) -> None:
+    with pytest.raises(CodeError, match=reason):
+        codes_of_vectors(vectors, packing)

@@ -1,0 +1,1 @@
+"""Points out of other vector stores: what Qdrant, Milvus and txtai write."""

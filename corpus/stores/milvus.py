@@ -1,0 +1,82 @@
+"""Rows of Milvus, as ``pymilvus.bulk_writer`` writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from corpus.columns import read_parquet
+from corpus.lines import LineError, open_bytes, parse_json
+from corpus.rows import BadLine, ReadError, Row
+from corpus.stores.point import Point, is_vector
+
+SUFFIXES = (".json", ".parquet")
+DYNAMIC = "$meta"
+"""The column with the fields that a schema does not name."""
+
+
+def read_milvus(path: Path) -> Iterator[Point]:
+    """Yield the rows of a JSON or Parquet file, or of the folder of them that a writer left.
+
+    Fields that the schema does not name become fields as the others. Which fields are vectors, the
+    files do not say: lists of eight numbers or more are taken for them.
+
+    Raises:
+        ReadError: if there is no such file, or one cannot be read.
+    """
+    line = 0
+    for part in _parts(path):
+        for row in _rows(part):
+            line += 1
+            yield _point(part, line, row)
+
+
+def _parts(path: Path) -> list[Path]:
+    """Return the files of a writer in the order in which it wrote them: ``1.parquet``, ``2…``."""
+    if not path.is_dir():
+        if path.suffix not in SUFFIXES:
+            raise ReadError(f"{path}: the suffix is not {' or '.join(SUFFIXES)}")
+        return [path]
+    found = [one for suffix in SUFFIXES for one in path.rglob(f"*{suffix}")]
+    if not found:
+        raise ReadError(f"{path}: is a folder without {' or '.join(SUFFIXES)} files")
+    if len({one.suffix for one in found}) > 1:
+        raise ReadError(f"{path}: has files of both formats; name the folder of one")
+    return sorted(found, key=lambda one: ([*map(int, re.findall(r"\d+", one.stem))], str(one)))
+
+
+def _rows(part: Path) -> Iterator[Row]:
+    if part.suffix == ".parquet":
+        yield from read_parquet(part, None)
+        return
+    with open_bytes(part) as stream:
+        try:
+            found = parse_json(stream.read().decode("utf-8-sig"))
+        except (LineError, UnicodeDecodeError) as error:
+            raise ReadError(f"{part}: {error}") from None
+    rows = found.get("rows") if isinstance(found, dict) else found
+    if not isinstance(rows, list):
+        raise ReadError(f'{part}: must be {{"rows": […]}}, or a list of rows')
+    yield from (Row(number, row) for number, row in enumerate(rows, start=1))
+
+
+def _point(part: Path, line: int, row: Row) -> Point:
+    reason = row.reason
+    if reason is None and not isinstance(row.record, dict):
+        reason = "must be an object"
+    if reason is not None:
+        raise ReadError(str(BadLine(str(part), row.line, reason)))
+    record: dict[str, Any] = dict(row.record)  # type: ignore[call-overload]
+    dynamic = record.pop(DYNAMIC, None)
+    if isinstance(dynamic, str):
+        try:
+            dynamic = parse_json(dynamic, f"{DYNAMIC} ")
+        except LineError as error:
+            raise ReadError(str(BadLine(str(part), row.line, str(error)))) from None
+    if isinstance(dynamic, dict):
+        record = {**dynamic, **record}
+    vectors = {name: value for name, value in record.items() if is_vector(value)}
+    fields = {name: value for name, value in record.items() if name not in vectors}
+    return Point(line, fields, vectors)

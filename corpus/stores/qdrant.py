@@ -1,0 +1,83 @@
+"""Points of Qdrant, as ``POST /collections/NAME/points/scroll`` and its clients give them."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from corpus.lines import LineError, open_bytes, parse_json, read_json_lines
+from corpus.rows import BadLine, ReadError
+from corpus.stores.point import Point, point_of
+
+UNNAMED = "vector"
+SCROLL = "POST /collections/NAME/points/scroll with with_vector and with_payload"
+
+
+def read_qdrant(path: Path) -> Iterator[Point]:
+    """Yield the points of a file, plain or compressed.
+
+    It holds JSON lines, each a point or an answer of scrolling, or one JSON document: such an
+    answer, a body of upserting (``{"points": […]}``) or a list of points. Vectors that are not one
+    list of numbers, sparse ones and those of several vectors, are left out.
+
+    Raises:
+        ReadError: at what is no point; of a snapshot, which holds files of Qdrant's own.
+    """
+    if path.is_file() and path.suffix != ".gz" and tarfile.is_tarfile(path):
+        reason = "is a snapshot, in files of Qdrant's own; export the points with"
+        raise ReadError(f"{path}: {reason} {SCROLL}, and import what it answers")
+    number = 0
+    for line, value in _values(path):
+        try:
+            points = list(_points(value))
+        except LineError as error:
+            raise ReadError(str(BadLine(str(path), line, str(error)))) from None
+        for point in points:
+            number += 1
+            yield _point(path, number, point)
+
+
+def _values(path: Path) -> Iterator[tuple[int, object]]:
+    """Yield the JSON values of a file: one for all of it, or one a line."""
+    if ".json" in path.suffixes:
+        try:
+            with open_bytes(path) as stream:
+                yield 1, parse_json(stream.read().decode("utf-8-sig"))
+                return
+        except (LineError, UnicodeDecodeError):
+            pass  # JSON lines, under the other's name
+    with open_bytes(path) as stream:
+        for row in read_json_lines(stream, str(path)):
+            if row.reason is not None:
+                raise ReadError(str(BadLine(str(path), row.line, row.reason)))
+            yield row.line, row.record
+
+
+def _points(value: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _points(one)
+    elif isinstance(value, dict) and "id" in value:
+        yield value
+    elif isinstance(value, dict) and isinstance(value.get("result"), dict | list):
+        yield from _points(value["result"])
+    elif isinstance(value, dict) and isinstance(value.get("points"), list):
+        yield from _points(value["points"])
+    else:
+        raise LineError(f"is neither a point with an id nor what scrolling answers: {SCROLL}")
+
+
+def _point(path: Path, number: int, point: Mapping[str, Any]) -> Point:
+    payload, vectors = point.get("payload") or {}, point.get("vector")
+    if not isinstance(payload, dict):
+        raise ReadError(str(BadLine(str(path), number, "payload: must be an object")))
+    if not isinstance(vectors, dict):
+        vectors = {} if vectors is None else {UNNAMED: vectors}
+    dense = {name: one for name, one in vectors.items() if _is_dense(one)}
+    return point_of(number, point["id"], payload, dense)
+
+
+def _is_dense(vector: object) -> bool:
+    return isinstance(vector, list) and not any(isinstance(one, list) for one in vector)

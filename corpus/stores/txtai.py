@@ -1,0 +1,114 @@
+"""Documents of txtai: what ``Embeddings.save`` writes of an index with content.
+
+Texts, data and tags lie in a SQLite database named ``documents``. Vectors lie in the files of an
+approximate index, whose format depends on the backend, and are not read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from corpus.lines import LineError, parse_json
+from corpus.rows import ReadError
+from corpus.stores.point import Point, point_of
+
+DATABASE = "documents"
+_SQLITE = b"SQLite format 3\0"
+_QUERY = (
+    "SELECT s.id, s.text, s.tags, d.data FROM sections s LEFT JOIN documents d ON d.id = s.id"
+    " ORDER BY s.indexid"
+)
+
+
+def read_txtai(path: Path) -> Iterator[Point]:
+    """Yield the texts of an index that was saved to a folder, a ``.tar.gz``, ``.bz2`` or ``.zip``.
+
+    The data of a document, where it is an object, becomes the payload, and so do its tags. Nothing
+    is unpickled: the other files of the index are not opened.
+
+    Raises:
+        ReadError: if there is no such index, or it was built without ``content=True``.
+    """
+    with _database(path) as file:
+        if not _is_sqlite(file):
+            raise ReadError(f"{path}: {DATABASE} is not a SQLite database, which txtai writes")
+        yield from _read(path, file)
+
+
+@contextmanager
+def _database(path: Path) -> Iterator[Path]:
+    """Lend the database of an index, taken out of its archive if it is in one."""
+    if path.is_dir():
+        if not (path / DATABASE).is_file():
+            raise ReadError(f"{path}: {_missing()}")
+        yield path / DATABASE
+        return
+    with tempfile.TemporaryDirectory(prefix="hummingbit-txtai-") as folder:
+        place = Path(folder) / DATABASE
+        with place.open("wb") as out:
+            for block in _blocks(path):
+                out.write(block)
+        yield place
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield the content of the member ``documents``; no other is read, and no name is a path."""
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                found = [one for one in packed.namelist() if Path(one).name == DATABASE]
+                if not found:
+                    raise ReadError(f"{path}: {_missing()}")
+                with packed.open(found[0]) as member:
+                    yield from iter(partial(member.read, 1 << 20), b"")
+            return
+        with tarfile.open(path) as archive:
+            for info in archive:
+                held = archive.extractfile(info) if Path(info.name).name == DATABASE else None
+                if held is not None:
+                    yield from iter(partial(held.read, 1 << 20), b"")
+                    return
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ReadError(f"{path}: cannot be read as an index of txtai: {reason}") from None
+    raise ReadError(f"{path}: {_missing()}")
+
+
+def _missing() -> str:
+    return f"has no file {DATABASE!r}; txtai writes it for an index with content=True"
+
+
+def _is_sqlite(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(len(_SQLITE)) == _SQLITE
+
+
+def _read(path: Path, file: Path) -> Iterator[Point]:
+    address = f"file:{quote(str(file))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            for line, (id_, text, tags, data) in enumerate(database.execute(_QUERY), start=1):
+                beside = {"text": text} if tags is None else {"text": text, "tags": tags}
+                yield point_of(line, id_, {**beside, **_data(path, id_, data), "text": text}, {})
+    except sqlite3.DatabaseError as error:
+        raise ReadError(f"{path}: {DATABASE} cannot be read: {error}") from None
+
+
+def _data(path: Path, id_: Any, data: Any) -> dict[str, Any]:
+    """Return the data of a document where they are an object; a text has none."""
+    if not isinstance(data, str):
+        return {}
+    try:
+        parsed = parse_json(data)
+    except LineError as error:
+        raise ReadError(f"{path}: the data of document {id_!a} {error}") from None
+    return parsed if isinstance(parsed, dict) else {}

@@ -1,0 +1,145 @@
+"""``hummingbit index import --from STORE``: points of other stores into a collection."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, cast
+
+from tqdm import tqdm
+
+from corpus.document import Document
+from encoder.codes import PACKINGS, Packing
+from hummingbit.commands.data_folder_options import open_folder, service_at
+from hummingbit.commands.index_remotely import fill
+from hummingbit.commands.index_report import print_ingested
+from hummingbit.commands.options import OptionError, add_layout, layout_of
+from hummingbit.commands.sending import send
+from index.bulk.ingest import ingest
+from index.bulk.other_stores import STORES, Taken, code_length, read_points
+from index.errors import UnknownCollection
+
+OPTIONS = ("encoder", "codes", "bits", "vector_field")
+"""Options that an export of hummingbit's own has no use for."""
+
+
+def add_stores(parser: argparse.ArgumentParser) -> None:
+    """Add the options that other stores' files need."""
+    group = parser.add_argument_group("files of other stores")
+    group.add_argument(
+        "--from", dest="store", choices=sorted(STORES), help="the store that wrote FILE"
+    )
+    group.add_argument(
+        "--encoder",
+        metavar="NAME",
+        help="make a collection of this encoder: it encodes the texts, or the vectors",
+    )
+    group.add_argument(
+        "--codes",
+        choices=PACKINGS,
+        help="make a collection of codes, which the vectors hold: by the sign of each number, or"
+        " packed into bytes of 0 to 255 (ubinary) or -128 to 127 (binary)",
+    )
+    group.add_argument(
+        "--bits", type=int, metavar="N", help="take the first N bits of codes (default: all)"
+    )
+    group.add_argument("--vector-field", metavar="NAME", help="the vector, if there are several")
+    add_layout(parser)
+
+
+def run_import_points(args: argparse.Namespace) -> int:
+    """Add the points of a file that another store wrote; the collection is made if need be."""
+    if args.encoder is not None and args.codes is not None:
+        raise OptionError("--codes: is given beside --encoder; the encoder makes the codes")
+    if args.file == "-":
+        raise OptionError("FILE: is missing; --from reads a file or a folder")
+    if args.url is not None:
+        return _import_remotely(args)
+    with open_folder(args, writable=True) as folder:
+        made = False
+        try:
+            collection = folder.collection(args.collection)
+        except UnknownCollection:
+            made = True
+            _check_made(args)
+            n_bits = None if args.encoder is not None else _code_length(args)
+            collection = folder.create_collection(
+                args.collection, encoder=args.encoder, n_bits=n_bits
+            )
+        try:
+            kind = None if collection.encoder is None else collection.encoder.kind
+            documents = _documents(args, kind, collection.n_bits)
+            with tqdm(desc="importing", unit=" documents", disable=None) as bar:
+                report = ingest(collection, documents, progress=bar.update)
+        except BaseException:
+            if made and not len(collection):
+                folder.drop_collection(args.collection)
+            raise
+        print_ingested(collection.name, len(collection), report)
+    return 0
+
+
+def _import_remotely(args: argparse.Namespace) -> int:
+    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
+    from hummingbit.transfer import record_of, summary_of  # noqa: PLC0415
+
+    with service_at(args) as client:
+        made = False
+        try:
+            there = summary_of(client, args.collection)
+        except ServiceError as error:
+            if error.code != "unknown_collection":
+                raise
+            made = True
+            _check_made(args)
+            n_bits = None if args.encoder is not None else _code_length(args)
+            client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
+            there = summary_of(client, args.collection)
+        encoder = there["encoder"]
+        kind = None if encoder is None else client.encoder(encoder["name"])["kind"]
+
+        def send_all() -> int:
+            documents = _documents(args, kind, there["n_bits"])
+            return send(client, args.collection, map(record_of, documents), None)
+
+        return fill(client, args.collection, send_all) if made else send_all()
+
+
+def _check_made(args: argparse.Namespace) -> None:
+    if args.encoder is None and args.codes is None:
+        message = f"there is no collection {args.collection!a}, and --from does not say how to make"
+        raise OptionError(f"{message} one: give --encoder NAME or --codes {'|'.join(PACKINGS)}")
+
+
+def _code_length(args: argparse.Namespace) -> int:
+    if args.bits is not None:
+        return cast("int", args.bits)
+    return code_length(args.store, Path(args.file), _taken(args, None, None))
+
+
+def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Iterator[Document]:
+    """Read the documents for a collection of an encoder of `kind`, or of codes."""
+    if kind is None and args.codes is None:
+        message = f"collection {args.collection!a} has no encoder; say by --codes"
+        raise OptionError(f"{message} {'|'.join(PACKINGS)} how the vectors hold the codes")
+    if kind is not None and args.codes is not None:
+        raise OptionError(
+            f"--codes: collection {args.collection!a} has an encoder, which makes them"
+        )
+    taken = _taken(args, kind, n_bits)
+    return read_points(args.store, Path(args.file), layout_of(args), taken, _tell)
+
+
+def _taken(args: argparse.Namespace, kind: str | None, n_bits: int | None) -> Taken:
+    content: Literal["text", "vector", "code"] = "code"
+    if kind is not None:
+        content = "text" if kind == "text" else "vector"
+    packing = cast("Packing | None", args.codes)
+    wanted = n_bits if args.bits is not None else None
+    return Taken(content, args.vector_field, packing, wanted)
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr)

@@ -1,0 +1,142 @@
+"""What Qdrant, Milvus and txtai wrote, by write_files.py, is read as it was given to them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.rows import ReadError
+from corpus.stores.milvus import read_milvus
+from corpus.stores.point import Point
+from corpus.stores.qdrant import read_qdrant
+from corpus.stores.txtai import read_txtai
+
+WRITTEN = Path(__file__).parent / "written"
+TEXTS = ["apple jam", "pear jam", "plum cake", "apple cake", "a pear"]
+VECTORS = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
+
+
+def close(found: list[Point], name: str, n: int = 5) -> bool:
+    return np.allclose([one.vectors[name] for one in found], VECTORS[:n], atol=1e-6)
+
+
+def test_points_of_qdrant_with_named_vectors() -> None:
+    found = list(read_qdrant(WRITTEN / "qdrant.jsonl"))
+    assert [one.fields["page_content"] for one in found] == TEXTS
+    assert [one.fields["id"] for one in found] == [0, 1, 2, 3, 4]
+    assert found[2].fields["metadata"] == {"year": 1992}
+    assert found[0].fields["payload"] == {"id": "its own"}
+    assert [list(one.vectors) for one in found] == [["dense"]] * 5  # sparse ones are left out
+    assert close(found, "dense")
+
+
+def test_an_answer_of_scrolling_qdrant(tmp_path: Path) -> None:
+    found = list(read_qdrant(WRITTEN / "qdrant.json"))
+    assert [one.fields["page_content"] for one in found] == TEXTS[:3]
+    assert close(found, "vector", 3)
+    page = json.loads((WRITTEN / "qdrant.json").read_text())
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text(f"{json.dumps(page)}\n{json.dumps(page)}\n")
+    assert len(list(read_qdrant(pages))) == 6
+    upsert = tmp_path / "upsert.json"
+    upsert.write_text(json.dumps({"points": page["result"]["points"]}, indent=2))
+    assert list(read_qdrant(upsert)) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{"points": 3}', r"1: is neither a point with an id nor what scrolling answers"),
+        ('{"id": 1}\nnonsense', r"2: is not valid JSON"),
+        ('{"id": 1, "payload": [3]}', r"1: payload: must be an object"),
+    ],
+)
+def test_what_is_no_point_of_qdrant(tmp_path: Path, content: str, reason: str) -> None:
+    (tmp_path / "points.jsonl").write_text(content)
+    with pytest.raises(ReadError, match=reason):
+        list(read_qdrant(tmp_path / "points.jsonl"))
+
+
+def test_a_snapshot_of_qdrant_is_refused_with_the_way_to_export(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.snapshot", "w") as archive:
+        archive.add(WRITTEN / "qdrant.json", "config.json")
+    with pytest.raises(ReadError, match=r"is a snapshot, .*/points/scroll"):
+        list(read_qdrant(tmp_path / "a.snapshot"))
+
+
+@pytest.mark.parametrize("name", ["milvus.json", "milvus.parquet"])
+def test_rows_of_milvus(name: str) -> None:
+    found = list(read_milvus(WRITTEN / name))
+    assert [one.fields["body"] for one in found] == TEXTS
+    assert [one.fields["key"] for one in found] == [0, 1, 2, 3, 4]
+    assert [one.fields["year"] for one in found] == [1990, 1991, 1992, 1993, 1994]
+    assert close(found, "dense")
+    expected = np.packbits(VECTORS > 0, axis=1)
+    assert [one.vectors["bits"] for one in found] == expected.tolist()
+
+
+def test_a_folder_of_milvus_is_read_in_the_order_of_its_parts(tmp_path: Path) -> None:
+    rows = json.loads((WRITTEN / "milvus.json").read_text())["rows"]
+    for part in (1, 2, 10):
+        one = {"rows": [{**row, "part": part} for row in rows]}
+        (tmp_path / f"{part}.json").write_text(json.dumps(one))
+    found = [point.fields["part"] for point in read_milvus(tmp_path)]
+    assert found == [1] * 5 + [2] * 5 + [10] * 5
+    shutil.copy(WRITTEN / "milvus.parquet", tmp_path)
+    with pytest.raises(ReadError, match="has files of both formats"):
+        list(read_milvus(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.txt", "x", "the suffix is not .json or .parquet"),
+        ("a.json", "[1]", r"a.json:1: must be an object"),
+        ("a.json", '{"rows": 3}', "must be"),
+        ("a.json", "{", "is not valid JSON"),
+        ("a.json", '[{"$meta": "{"}]', r"a.json:1: \$meta is not valid JSON"),
+        ("a.parquet", "x", "cannot be read as Parquet"),
+    ],
+)
+def test_what_milvus_did_not_write(tmp_path: Path, name: str, content: str, reason: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ReadError, match=reason):
+        list(read_milvus(tmp_path / name))
+
+
+def test_texts_of_txtai(tmp_path: Path) -> None:
+    found = list(read_txtai(WRITTEN / "txtai.tar.gz"))
+    assert [one.fields["id"] for one in found] == ["d0", "d1", "d2", "d3", "d4"]
+    assert [one.fields["text"] for one in found] == TEXTS
+    assert [one.fields["year"] for one in found] == [1990, 1991, 1992, 1993, 1994]
+    assert {one.fields["tags"] for one in found} == {"fruit"}
+    folder = tmp_path / "saved"
+    with tarfile.open(WRITTEN / "txtai.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    assert list(read_txtai(folder)) == found
+    packed = tmp_path / "saved.zip"
+    with zipfile.ZipFile(packed, "w") as archive_:
+        archive_.write(folder / "documents", "documents")
+    assert list(read_txtai(packed)) == found
+
+
+def test_what_txtai_did_not_write(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match="has no file 'documents'; txtai writes it for an index"):
+        list(read_txtai(tmp_path))
+    (tmp_path / "a.tar.gz").write_text("x")
+    with pytest.raises(ReadError, match="cannot be read as an index of txtai"):
+        list(read_txtai(tmp_path / "a.tar.gz"))
+    (tmp_path / "documents").write_text("x")
+    with pytest.raises(ReadError, match="is not a SQLite database"):
+        list(read_txtai(tmp_path))
+    (tmp_path / "documents").unlink()
+    sqlite3.connect(tmp_path / "documents").executescript("CREATE TABLE sections (a)")
+    with pytest.raises(ReadError, match="cannot be read: no such table"):
+        list(read_txtai(tmp_path))

@@ -1,0 +1,128 @@
+"""``hummingbit index import --from STORE``, on files that the stores' own tools wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoder.artifact import write_artifact
+from encoder.codes import code_to_hex
+from hummingbit.cli import main
+from index.data_folder import DataFolder
+from tests.support.encoders import random_texts, text_encoder, vector_encoder
+
+WRITTEN = Path(__file__).parents[1] / "corpus" / "stores" / "written"
+TEXTS = ["apple jam", "pear jam", "plum cake", "apple cake", "a pear"]
+VECTORS = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
+CODES = [code_to_hex(one) for one in np.packbits(VECTORS > 0, axis=1)]
+
+
+def hummingbit(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_artifact(tmp_path / "encoders" / "plain", text_encoder(), random_texts(50))
+    return tmp_path
+
+
+def documents(name: str) -> list[dict[str, object]]:
+    with DataFolder(Path(), writable=False) as folder:
+        stored = folder.collection(name).all_documents()
+        return [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
+
+
+@pytest.mark.parametrize(
+    ("store", "file", "options"),
+    [
+        ("qdrant", "qdrant.jsonl", ["--codes", "sign"]),
+        ("milvus", "milvus.json", ["--codes", "sign", "--vector-field", "dense"]),
+        ("milvus", "milvus.parquet", ["--codes", "ubinary", "--vector-field", "bits"]),
+    ],
+)
+def test_vectors_become_codes(data: Path, store: str, file: str, options: list[str]) -> None:
+    named = ["--id-field", "key"] if store == "milvus" else []
+    assert (
+        hummingbit("index", "import", "c", WRITTEN / file, "--from", store, *options, *named) == 0
+    )
+    found = documents("c")
+    assert [one["code"] for one in found] == CODES
+    assert [one["id"] for one in found] == ["0", "1", "2", "3", "4"]
+    assert [one.get("page_content") or one["body"] for one in found] == TEXTS
+    assert [one["text"] for one in found] == [None] * 5
+
+
+def test_the_first_bits_of_vectors(data: Path) -> None:
+    file = WRITTEN / "qdrant.jsonl"
+    options = ("--from", "qdrant", "--codes", "sign", "--bits", 16)
+    assert hummingbit("index", "import", "c", file, *options) == 0
+    assert [one["code"] for one in documents("c")] == [code[:4] for code in CODES]
+
+
+@pytest.mark.parametrize(
+    ("store", "file", "options"),
+    [
+        ("qdrant", "qdrant.jsonl", []),
+        ("milvus", "milvus.parquet", ["--text-field", "body", "--id-field", "key"]),
+        ("txtai", "txtai.tar.gz", []),
+    ],
+)
+def test_texts_are_encoded(data: Path, store: str, file: str, options: list[str]) -> None:
+    options = ["--encoder", "plain", *options]
+    assert hummingbit("index", "import", "c", WRITTEN / file, "--from", store, *options) == 0
+    found = documents("c")
+    assert [one["text"] for one in found] == TEXTS
+    assert [one["code"] for one in found] == [
+        code_to_hex(one) for one in text_encoder().encode(TEXTS)
+    ]
+    assert not {"dense", "bits", "vector"} & set(found[0])
+    # The collection knows its encoder; what is there stays.
+    del options[:2]
+    assert hummingbit("index", "import", "c", WRITTEN / file, "--from", store, *options) == 0
+    assert documents("c") == found
+
+
+def test_vectors_are_encoded(data: Path) -> None:
+    encoder = vector_encoder(dimension=64)
+    write_artifact(data / "encoders" / "vectors", encoder, VECTORS)
+    options = ("--from", "qdrant", "--encoder", "vectors")
+    assert hummingbit("index", "import", "c", WRITTEN / "qdrant.jsonl", *options) == 0
+    found = documents("c")
+    stored = [json.loads(line) for line in (WRITTEN / "qdrant.jsonl").read_text().splitlines()]
+    given = np.array([one["vector"]["dense"] for one in stored], dtype=np.float32)
+    assert [one["code"] for one in found] == [code_to_hex(one) for one in encoder.encode(given)]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--from", "qdrant"], "give --encoder NAME or --codes sign|ubinary|binary"),
+        (["--codes", "sign"], "--codes: is for files of other stores; --from says of which"),
+        (["--from", "qdrant", "--codes", "sign", "--encoder", "plain"], "--codes: is given beside"),
+        (["--from", "qdrant", "--codes", "ubinary"], "ubinary is whole numbers from 0 to 255"),
+        (["--from", "qdrant", "--codes", "sign", "--bits", "72"], "has 64 numbers; 72 are to be"),
+        (["--from", "qdrant", "--codes", "sign", "--bits", "7"], "n_bits: is 7"),
+        (["--from", "qdrant", "--codes", "sign", "--vector-field", "x"], "has no vector 'x'; its"),
+        (["--from", "milvus", "--codes", "sign"], "the suffix is not"),
+        (["--from", "txtai", "--encoder", "plain"], "cannot be read as an index of txtai"),
+        (["--from", "qdrant", "--encoder", "none"], "none"),
+        (["--from", "qdrant", "--encoder", "plain", "--text-field", "x"], "exactly one of"),
+    ],
+)
+def test_what_cannot_be_imported_leaves_no_collection(
+    data: Path, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
+) -> None:
+    assert hummingbit("index", "import", "c", WRITTEN / "qdrant.jsonl", *options) == 2
+    assert reason in capsys.readouterr().err
+    with DataFolder(data, writable=False) as folder:
+        assert not folder.collections()
+
+
+def test_a_file_that_is_missing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hummingbit("index", "import", "c", "no", "--from", "qdrant", "--codes", "sign") == 2
+    assert "no: No such file or directory" in capsys.readouterr().err
