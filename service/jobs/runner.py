@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from index.slices import Cancelled, ComputeTurns
+from index.slices import ComputeTurns
 from service.http.problems import ProblemError
 from service.jobs.files import JobFiles, bytes_of
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import LANES, JobQueue, Lane
 from service.jobs.quota import Quota
 from service.jobs.records import FINISHED, JobRecord, NewJob, Outcome, State
-from service.jobs.work import Explain, Kind, Progress, Stopped, problem_of
+from service.jobs.work import Explain, Kind, Progress, outcome_of
 
 SECONDS_BETWEEN_ATTEMPTS = 2.0
 
@@ -62,6 +62,7 @@ class Jobs:
         self._recording = threading.Lock()
         self._running: dict[str, Progress] = {}
         self._unrecorded: dict[str, Outcome] = {}
+        self._undeleted: set[str] = set()
         self._ending = False
         self._queue = JobQueue()
         self._tidy()
@@ -211,7 +212,7 @@ class Jobs:
             return
         if progress is None:
             return
-        outcome = self._outcome(progress)
+        outcome = outcome_of(progress, self._kinds, self._turns, self._explain)
         with self._lock:
             if outcome is not None:
                 self._unrecorded[id_] = outcome
@@ -226,22 +227,6 @@ class Jobs:
             self._running[id_] = progress
             return progress
 
-    def _outcome(self, progress: Progress) -> Outcome | None:
-        """Do a job and return how it ended; None if it is to be begun again by the next start."""
-        id_, kind = progress.job.id, progress.job.kind
-        try:
-            if kind not in self._kinds:
-                raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
-            result = self._kinds[kind].do(progress, self._turns)
-        except (Stopped, Cancelled):
-            if not progress.cancelled.is_set():
-                return None
-            return Outcome("cancelled", None, None, progress.done, progress.total)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the job has to end with it
-            problem = problem_of(error, id_, self._explain)
-            return Outcome("failed", None, problem, progress.done, progress.total)
-        return Outcome("done", result, None, progress.done, progress.total)
-
     def _record_outstanding(self) -> None:
         """Write how jobs ended, as far as that can be done now."""
         with self._recording:
@@ -254,9 +239,14 @@ class Jobs:
                     return
                 del self._unrecorded[id_]
                 self._delete_files(id_)
+            for id_ in self._undeleted.copy():
+                self._delete_files(id_)
 
     def _delete_files(self, id_: str) -> None:
-        """Delete what a job needed, once it is recorded as finished."""
+        """Delete what a job needed, once it is recorded as finished; if that fails, later.
+
+        A trainer elsewhere may still be writing there.
+        """
         try:
             job = self._store.get(id_)
             kind = self._kinds.get(job.kind)
@@ -266,7 +256,11 @@ class Jobs:
         except LookupError:  # it was forgotten meanwhile
             self.files.remove(id_)
         except (OSError, JobStoreError) as error:
-            _log.warning("the files of job %s cannot be deleted: %s", id_, error)
+            if id_ not in self._undeleted:
+                _log.warning("the files of job %s cannot be deleted yet: %s", id_, error)
+            self._undeleted.add(id_)
+            return
+        self._undeleted.discard(id_)
 
     def _at_this_moment(self, job: JobRecord) -> JobRecord:
         running = self._running.get(job.id)

@@ -12,6 +12,7 @@ import fcntl
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,19 +50,18 @@ def train_in(progress: Progress, *, elsewhere: bool) -> Path:
     """
     folder = progress.folder
     encoder = folder / ENCODER_FOLDER
-    while not is_trained(encoder):
+    while True:
         failure = folder / FAILED_FILE
         if failure.exists():
             raise ProblemError(422, "training_failed", failure.read_text(encoding="utf-8"))
-        if elsewhere:
-            _look_again(progress, None)
-            continue
         with locked(folder) as lock:
-            if lock is None:
-                _look_again(progress, None)  # an earlier attempt's trainer still runs
-            elif not is_trained(encoder):
+            if lock is not None and is_trained(encoder):
+                # Its trainer is done with the folder, and no longer writes there.
+                return encoder
+            if lock is not None and not elsewhere:
                 run_training(folder, lock, progress)
-    return encoder
+                continue
+        _look_again(progress, None)  # a trainer still runs, or is yet to come
 
 
 def run_training(folder: Path, lock: int, progress: Progress | None = None) -> None:
@@ -95,7 +95,9 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    if process.returncode != 0 and not is_trained(folder / ENCODER_FOLDER):
+    if not (folder / TRAINING_FILE).exists():  # the job was cancelled meanwhile
+        shutil.rmtree(folder / ENCODER_FOLDER, ignore_errors=True)
+    elif process.returncode != 0 and not is_trained(folder / ENCODER_FOLDER):
         replace_file(folder / FAILED_FILE, _reason(folder, process.returncode))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from index.slices import ComputeTurns, Slices, in_slices
+from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import Lane
-from service.jobs.records import JobRecord
+from service.jobs.records import JobRecord, Outcome
 
 SECONDS_BETWEEN_RECORDS = 1.0
 
@@ -119,7 +119,26 @@ class Kind:
         return "short" if bytes_ <= self.short_bytes else "long"
 
 
-def problem_of(error: Exception, id_: str, explain: Explain) -> dict[str, Any]:
+def outcome_of(
+    progress: Progress, kinds: Mapping[str, Kind], turns: ComputeTurns, explain: Explain
+) -> Outcome | None:
+    """Do a job and return how it ended; None if it is to be begun again by the next start."""
+    id_, kind = progress.job.id, progress.job.kind
+    try:
+        if kind not in kinds:
+            raise RuntimeError(f"job {id_} is of the unknown kind {kind!a}")
+        result = kinds[kind].do(progress, turns)
+    except (Stopped, Cancelled):
+        if not progress.cancelled.is_set():
+            return None
+        return Outcome("cancelled", None, None, progress.done, progress.total)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the job has to end with it
+        problem = _problem_of(error, id_, explain)
+        return Outcome("failed", None, problem, progress.done, progress.total)
+    return Outcome("done", result, None, progress.done, progress.total)
+
+
+def _problem_of(error: Exception, id_: str, explain: Explain) -> dict[str, Any]:
     """Return what the record of a failed job says of an error; what it must not say is logged."""
     problem = error if isinstance(error, ProblemError) else explain(error)
     if problem is None:

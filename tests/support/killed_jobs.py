@@ -38,6 +38,7 @@ from service.jobs.bulk import BATCH_LINES, INPUT
 from service.jobs.evaluation import REQUEST_FILE, RUN_FILE
 from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs
 from service.jobs.map import MapOptions
+from service.jobs.queue import LANES
 from service.jobs.records import FINISHED, NewJob
 from service.jobs.runner import Jobs
 from service.jobs.training_process import LOCK_FILE
@@ -175,7 +176,7 @@ class Steps:
 
     def take(self, name: str) -> None:
         """Count a step of a job; those of other threads do not count."""
-        if not threading.current_thread().name.startswith(("short", "long", "submit")):
+        if not threading.current_thread().name.startswith((*LANES, "submit")):
             return
         self._left -= 1
         if self._left < 0 and not self.held.is_set():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from service.jobs.quota import Quota
 from service.jobs.records import JobRecord, NewJob
 from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
+from tests.support.disks import small_disk
 
 SECONDS = 20.0
 
@@ -230,6 +232,34 @@ def test_a_job_whose_end_cannot_be_recorded_is_finished_all_the_same(
     with closing(opened(tmp_path)) as jobs:
         assert jobs.get(job.id).attempts == 1
         assert jobs.get(job.id).result == {"lines": 20}
+
+
+def test_files_that_cannot_be_deleted_yet_are_deleted_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_ATTEMPTS", 0.02)
+    with closing(opened(tmp_path)) as jobs, small_disk(tmp_path, 1) as disk:
+        job = submit(jobs, "a\n" * 20, seconds=0.02)
+        wait(jobs, job.id, begun)
+        # No folder that something is mounted on can be deleted, whoever one is.
+        mounted = jobs.files.of(job.id) / "mounted"
+        mounted.mkdir()
+        command = ["mount", "--bind", str(disk), str(mounted)]
+        subprocess.run(command, check=True, capture_output=True)
+        try:
+            wait(jobs, job.id, finished)
+            wait_until(lambda: "cannot be deleted yet" in caplog.text)
+        finally:
+            subprocess.run(["umount", str(mounted)], check=True, capture_output=True)
+        wait_until(lambda: not [*jobs.files.of(job.id).iterdir()])
+        assert caplog.text.count("cannot be deleted yet") == 1
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_job_that_cannot_be_recorded_is_refused_and_leaves_nothing(tmp_path: Path) -> None:

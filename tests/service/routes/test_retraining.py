@@ -1,16 +1,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from encoder.artifact import write_artifact
 from encoder.encoder import Encoder
+from service.jobs.training_process import (
+    ENCODER_FOLDER,
+    FAILED_FILE,
+    LOG_FILE,
+    SECONDS_BETWEEN_LOOKS,
+    TRAINING_FILE,
+    is_wanted,
+    locked,
+    run_training,
+)
 from service.settings import Settings
-from tests.support.encoders import text_encoder
+from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import check_problem, finished, make_data_folder, served
 from tests.support.trainers import trainer_elsewhere
 
@@ -19,6 +33,7 @@ WORDS = {
     "mathematics": ("tensor", "matrix", "vector", "eigen", "basis", "kernel"),
 }
 N = 120
+SECONDS = 60.0
 
 
 def documents() -> list[dict[str, Any]]:
@@ -127,6 +142,64 @@ def test_a_training_that_nobody_does_yet_holds_up_no_other_job(tmp_path: Path) -
         assert finished(client, copy)["state"] == "done"
         assert client.get(f"/v1/jobs/{waiting}").json()["finished"] is None
         assert client.post(f"/v1/jobs/{waiting}/cancel").status_code == 202
+
+
+def test_an_encoder_is_taken_once_its_trainer_is_done_with_the_folder(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    with served(tmp_path, Settings(training="elsewhere")) as client:
+        fill(client)
+        waiting = client.post("/v1/collections/books/retrain", json={"min_gain": -1})
+        folder = tmp_path / "jobs" / waiting.json()["id"]
+        with turn_of_trainer(folder):
+            write_artifact(folder / ENCODER_FOLDER, other_encoder(), random_texts(40))
+            for _ in range(3):
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                assert (
+                    client.get(waiting.headers["Location"]).json()["progress"]["step"] == "training"
+                )
+        assert finished(client, waiting)["result"]["state"] == "waiting for confirmation"
+        wait_until(lambda: not [*folder.iterdir()])
+
+
+def test_a_trainer_leaves_nothing_of_a_job_that_was_cancelled_meanwhile(tmp_path: Path) -> None:
+    make_data_folder(tmp_path)
+    with served(tmp_path, Settings(training="elsewhere")) as client:
+        fill(client)
+        waiting = client.post("/v1/collections/books/retrain", json={"epochs": 1})
+        folder = tmp_path / "jobs" / waiting.json()["id"]
+        with turn_of_trainer(folder) as lock:
+            request = (folder / TRAINING_FILE).read_bytes()
+            client.post(f"/v1/jobs/{waiting.json()['id']}/cancel").raise_for_status()
+            wait_until(lambda: not [*folder.iterdir()])
+            # The trainer read it before it was deleted, and has written an encoder by the end.
+            (folder / TRAINING_FILE).write_bytes(request)
+            write_artifact(folder / ENCODER_FOLDER, other_encoder(), random_texts(40))
+            trainer = threading.Thread(target=run_training, args=(folder, lock))
+            trainer.start()
+            wait_until((folder / LOG_FILE).exists)
+            (folder / TRAINING_FILE).unlink()
+            trainer.join()
+        assert not (folder / ENCODER_FOLDER).exists()
+        assert not (folder / FAILED_FILE).exists()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def turn_of_trainer(folder: Path) -> Iterator[int]:
+    """Wait for what a job asks a trainer elsewhere for, and hold its lock."""
+    wait_until(lambda: is_wanted(folder))
+    while True:
+        with locked(folder) as lock:
+            if lock is not None and is_wanted(folder):
+                yield lock
+                return
+        time.sleep(0.01)
 
 
 def test_keys_that_nobody_asks_for_bring_no_quota_of_their_own(tmp_path: Path) -> None:
