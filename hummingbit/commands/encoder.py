@@ -1,4 +1,4 @@
-"""``hummingbit encoder install|list|show``: the encoders of a data folder or of a service."""
+"""``hummingbit encoder ACTION``: the encoders of a data folder or of a service."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
 from hummingbit.commands.data_folder_options import add_url, service_at
-from hummingbit.commands.options import OptionError, add_data_dir
-from index.folder.names import NAME, check_name
+from hummingbit.commands.encoder_export import configure_export, encoder_folder, encoder_folders
+from hummingbit.commands.options import add_data_dir
+from index.folder.names import check_name
 
 SHOWN = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add ``install``, ``list`` and ``show``."""
+    """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     install = actions.add_parser("install", help="copy an encoder into a data folder")
     install.add_argument("folder", type=Path, metavar="FOLDER", help="a trained encoder")
@@ -28,6 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="print an encoder's manifest and figures as JSON")
     show.add_argument("name", metavar="NAME")
     show.set_defaults(run=run_show)
+    export = "write an encoder as an ONNX file, for runtimes without Python"
+    configure_export(actions.add_parser("export", help=export))
     for action in (install, listing, show):
         add_data_dir(action)
     for action in (listing, show):
@@ -51,7 +54,7 @@ def run_list(args: argparse.Namespace) -> int:
     if args.url is not None:
         return _list_remotely(args)
     status = 0
-    for path in _folders(args.data_dir):
+    for path in encoder_folders(args.data_dir):
         try:
             encoder = load_encoder(path)
         except ArtifactError as error:
@@ -69,13 +72,10 @@ def run_show(args: argparse.Namespace) -> int:
             found: Mapping[str, Any] = client.encoder(args.name)
         _print({name: found[name] for name in SHOWN})
         return 0
-    known = {path.name: path for path in _folders(args.data_dir)}
-    if args.name not in known:
-        names = ", ".join(known) or "none"
-        raise OptionError(f"there is no encoder {args.name!a}; there are: {names}")
-    encoder = load_encoder(known[args.name])
+    folder = encoder_folder(args.data_dir, args.name)
+    encoder = load_encoder(folder)
     about = {name: getattr(encoder, name) for name in SHOWN[1:-1]}
-    figures = read_figures(known[args.name], encoder)
+    figures = read_figures(folder, encoder)
     _print({"name": args.name, **about, "figures": figures})
     return 0
 
@@ -103,9 +103,3 @@ def _line_of_lost(name: str, reason: object) -> str:
 
 def _print(about: Mapping[str, Any]) -> None:
     print(json.dumps(about, indent=2, ensure_ascii=False))
-
-
-def _folders(data_dir: Path) -> list[Path]:
-    parent = data_dir / "encoders"
-    found = parent.iterdir() if parent.is_dir() else ()
-    return sorted(path for path in found if path.is_dir() and NAME.fullmatch(path.name))

@@ -13,6 +13,9 @@ NEEDS = {
     "test_openai.py": "openai",
     "test_onnx.py": "onnxruntime",
     "test_hub.py": "huggingface_hub",
+    "test_quantized.py": "sentence_transformers",
+    "test_mteb.py": "mteb",
+    "test_beir.py": "beir",
 }
 collect_ignore = [
     name for name, module in NEEDS.items() if importlib.util.find_spec(module) is None

@@ -1,0 +1,75 @@
+"""``hummingbit encoder export``: an encoder as an ONNX file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from encoder.artifact import ArtifactError, load_encoder
+from encoder.artifact_contents import as_inputs
+from encoder.encoder import Encoder
+from encoder.manifest import GOLDEN
+from encoder.onnx_graph import onnx_model, run_onnx
+from foundation.files import replacing
+from hummingbit.commands.options import OptionError, add_data_dir, naming
+from index.folder.names import NAME
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--onnx", required=True, type=Path, metavar="FILE", help="the file to write"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    add_data_dir(parser)
+    parser.set_defaults(run=run_export)
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write the graph, once the golden inputs give through onnxruntime the codes that they must."""
+    if args.onnx.exists() and not args.overwrite:
+        raise OptionError(f"--onnx {args.onnx}: the file exists; --overwrite replaces it")
+    folder = encoder_folder(args.data_dir, args.name)
+    encoder = load_encoder(folder)
+    model = onnx_model(encoder)
+    golden = _golden_inputs(folder, encoder)
+    _, codes = run_onnx(model, encoder, golden)
+    if not np.array_equal(codes, encoder.encode(golden)):
+        raise OptionError(f"--onnx: the graph of {args.name} gives other codes; nothing is written")
+    with naming(args.onnx), replacing(args.onnx) as partial:
+        partial.write_bytes(model)
+    size = f"{len(model) / 1e6:,.1f} MB"
+    print(f"{args.onnx}: {encoder.n_bits} bits, {size}; the golden inputs give the same codes")
+    return 0
+
+
+def encoder_folder(data_dir: Path, name: str) -> Path:
+    """Return the folder of an encoder of a data folder.
+
+    Raises:
+        OptionError: if there is none of that name.
+    """
+    known = {path.name: path for path in encoder_folders(data_dir)}
+    if name not in known:
+        names = ", ".join(known) or "none"
+        raise OptionError(f"there is no encoder {name!a}; there are: {names}")
+    return known[name]
+
+
+def encoder_folders(data_dir: Path) -> list[Path]:
+    """Return the folders of the encoders of a data folder, by name."""
+    parent = data_dir / "encoders"
+    found = parent.iterdir() if parent.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and NAME.fullmatch(path.name))
+
+
+def _golden_inputs(folder: Path, encoder: Encoder) -> list[str] | np.ndarray:
+    try:
+        given = json.loads((folder / GOLDEN).read_bytes())["inputs"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
+    return as_inputs(encoder, given)  # type: ignore[return-value]
