@@ -13,32 +13,55 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import hummingbit
 from hummingbit import PACKAGES
 
+
+class Command(NamedTuple):
+    """A command: the room of :mod:`hummingbit.commands` that holds its module, and its summary."""
+
+    room: str
+    summary: str
+
+
 COMMANDS = {
-    "quickstart": "look at a file, train codes on it, compare rankings, and serve a search",
-    "demo": "train on your own Python docstrings, index, evaluate and serve them",
-    "train": "train an encoder on documents, with few labels or none",
-    "distill": "train a small encoder to imitate a large model, without labels",
-    "index": "build and maintain collections of documents",
-    "label": "label and judge documents, ask what to label next, and retrain on it",
-    "reindex": "re-encode a collection with another encoder",
-    "alias": "give collections a second name, and switch it in one step",
-    "snapshot": "back up collections to single files, and restore them",
-    "search": "search a collection from the command line",
-    "serve": "serve a data folder over REST",
-    "mcp": "serve a collection to agents, by the Model Context Protocol",
-    "ready": "check whether the service on this machine is ready",
-    "job": "list and cancel the background jobs of a service",
-    "keys": "create, list and revoke API keys",
-    "config": "show and check the settings of a service",
-    "encoder": "install, list and describe encoders",
-    "evaluate": "measure retrieval quality with labelled queries, also in CI",
-    "evaluate compare": "compare collections or encoders on the same queries",
-    "evaluate curve": "train with several shares of the labels, to see how many pay off",
-    "reproduce": "rerun an experiment of a paper beside its printed figures",
+    "quickstart": Command(
+        "encoders", "look at a file, train codes on it, compare rankings, and serve a search"
+    ),
+    "demo": Command(
+        "encoders", "train on your own Python docstrings, index, evaluate and serve them"
+    ),
+    "train": Command("encoders", "train an encoder on documents, with few labels or none"),
+    "distill": Command(
+        "encoders", "train a small encoder to imitate a large model, without labels"
+    ),
+    "index": Command("collections", "build and maintain collections of documents"),
+    "label": Command(
+        "labels", "label and judge documents, ask what to label next, and retrain on it"
+    ),
+    "reindex": Command("collections", "re-encode a collection with another encoder"),
+    "alias": Command("collections", "give collections a second name, and switch it in one step"),
+    "snapshot": Command("collections", "back up collections to single files, and restore them"),
+    "search": Command("collections", "search a collection from the command line"),
+    "serve": Command("service", "serve a data folder over REST"),
+    "mcp": Command("service", "serve a collection to agents, by the Model Context Protocol"),
+    "ready": Command("service", "check whether the service on this machine is ready"),
+    "job": Command("service", "list and cancel the background jobs of a service"),
+    "keys": Command("service", "create, list and revoke API keys"),
+    "config": Command("service", "show and check the settings of a service"),
+    "encoder": Command("encoders", "install, list and describe encoders"),
+    "evaluate": Command(
+        "evaluation", "measure retrieval quality with labelled queries, also in CI"
+    ),
+    "evaluate compare": Command(
+        "evaluation", "compare collections or encoders on the same queries"
+    ),
+    "evaluate curve": Command(
+        "evaluation", "train with several shares of the labels, to see how many pay off"
+    ),
+    "reproduce": Command("evaluation", "rerun an experiment of a paper beside its printed figures"),
 }
 
 
@@ -104,11 +127,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         hint = f"; did you mean {near[0]!r}?" if near else "; hummingbit --help lists them"
         parser.error(f"there is no command {named!r}{hint}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, summary in COMMANDS.items():
+    for name, (room, summary) in COMMANDS.items():
         sub_parser = commands.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
         if name in arguments:
-            module = importlib.import_module(f"hummingbit.commands.{name.replace(' ', '_')}")
+            module = importlib.import_module(f"hummingbit.commands.{room}.{name.replace(' ', '_')}")
             module.configure(sub_parser)
     return parser.parse_args(arguments)

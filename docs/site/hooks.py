@@ -56,7 +56,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 def command_reference() -> Iterator[str]:
     """Return a chapter for each command, with its help."""
     yield "# Commands\n"
-    for name, summary in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         yield f"## hummingbit {name}\n\n{summary[0].upper()}{summary[1:]}.\n"
         yield "```text\n" + help_of([*name.split(), "--help"]) + "\n```\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hummingbit.cli import main
-from hummingbit.commands.service_options import SECRETS, add_settings, read_settings
+from hummingbit.commands.service.service_options import SECRETS, add_settings, read_settings
 from service.configuration import SettingsError, load_settings, shown
 from service.settings import Settings
 

@@ -9,7 +9,7 @@ import pytest
 
 from corpus.document import Document
 from hummingbit.cli import main
-from hummingbit.commands import quickstart
+from hummingbit.commands.encoders import quickstart
 from hummingbit.comparison import CLASSIFIER, Figures, verdict, words_of_sentences
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents

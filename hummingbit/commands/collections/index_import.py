@@ -12,11 +12,11 @@ from tqdm import tqdm
 
 from corpus.document import Document
 from encoder.codes import PACKINGS, Packing
+from hummingbit.commands.collections.index_remotely import fill
+from hummingbit.commands.collections.index_report import print_ingested
+from hummingbit.commands.collections.sending import send
 from hummingbit.commands.data_folder_options import open_folder, service_at
-from hummingbit.commands.index_remotely import fill
-from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.options import OptionError, add_layout, layout_of
-from hummingbit.commands.sending import send
 from index.bulk.ingest import ingest
 from index.bulk.other_stores import STORES, Taken, code_length, read_points
 from index.errors import UnknownCollection

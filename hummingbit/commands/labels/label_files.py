@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
 from foundation.files import replace_file
-from hummingbit.commands.label_source import label_source
+from hummingbit.commands.labels.label_source import label_source
 from hummingbit.commands.options import OptionError, naming
 
 STANDARD = "-"

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from hummingbit.commands import index_remotely
+from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,

@@ -14,7 +14,12 @@ from evaluation.retrieval import evaluate_encoder
 from evaluation.runs import evaluate_run
 from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
-from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics, find_qrels
+from hummingbit.commands.evaluation.measuring import (
+    Measuring,
+    add_measuring,
+    chosen_metrics,
+    find_qrels,
+)
 from hummingbit.commands.options import SOURCE_HELP, OptionError, naming, read, write_text
 from hummingbit.commands.printing import print_figures
 from index.data_folder import DataFolder

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from hummingbit.commands.collections.sending import BATCH, send_sources
 from hummingbit.commands.data_folder_options import service_at
 from hummingbit.commands.options import OptionError
-from hummingbit.commands.sending import BATCH, send_sources
 from index.errors import UnknownDocument
 from index.inputs import batches
 

@@ -13,7 +13,8 @@ from tqdm import tqdm
 from corpus.readers import count_documents
 from encoder.codes import code_to_hex
 from encoder.features import TextFeatures
-from hummingbit.commands import index_remotely
+from hummingbit.commands.collections import index_remotely
+from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,
@@ -23,7 +24,6 @@ from hummingbit.commands.data_folder_options import (
     read_filter,
     read_filter_as_json,
 )
-from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from index.backend import MAX_K, CollectionBackend
 from index.bulk.encoding import available_cores

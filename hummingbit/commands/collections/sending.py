@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from corpus.readers import count_documents
-from hummingbit.commands.index_report import print_ingested
+from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.options import read
 from index.bulk.ingest import IngestReport
 from index.inputs import batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands.service_options import add_settings, read_settings
+from hummingbit.commands.service.service_options import add_settings, read_settings
 from service.configuration import shown
 
 

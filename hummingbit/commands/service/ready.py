@@ -7,7 +7,7 @@ import os
 
 from hummingbit.clients.client import Client
 from hummingbit.clients.transport import KEY_VARIABLE
-from hummingbit.commands.service_options import add_settings, read_settings
+from hummingbit.commands.service.service_options import add_settings, read_settings
 from service.settings import Settings
 
 SECONDS = 5.0

@@ -17,8 +17,8 @@ from hummingbit.commands.data_folder_options import (
     add_url,
     service_at,
 )
-from hummingbit.commands.label_files import run_export, run_import
-from hummingbit.commands.label_source import label_source
+from hummingbit.commands.labels.label_files import run_export, run_import
+from hummingbit.commands.labels.label_source import label_source
 from hummingbit.commands.options import OptionError, add_data_dir
 
 SHOWN_CHARACTERS = 100

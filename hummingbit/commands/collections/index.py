@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands import index_documents, index_duplicates, index_transfer, index_upkeep
+from hummingbit.commands.collections import (
+    index_documents,
+    index_duplicates,
+    index_transfer,
+    index_upkeep,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,8 @@ from evaluation.reports.formats import write_folder
 from evaluation.reports.gate import Rule, read_gate
 from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
-from hummingbit.commands.evaluate_compare import comparison_to_json, print_comparison
-from hummingbit.commands.measuring import Measuring, add_measuring, chosen_metrics
+from hummingbit.commands.evaluation.evaluate_compare import comparison_to_json, print_comparison
+from hummingbit.commands.evaluation.measuring import Measuring, add_measuring, chosen_metrics
 from hummingbit.commands.options import OptionError, add_former_flag, naming
 from hummingbit.commands.printing import print_figures, print_report
 from index.rankings.protocol import RANKINGS

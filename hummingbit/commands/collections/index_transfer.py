@@ -15,6 +15,10 @@ from tqdm import tqdm
 
 from corpus.lines import open_bytes
 from foundation.files import replacing
+from hummingbit.commands.collections.index_import import OPTIONS, add_stores, run_import_points
+from hummingbit.commands.collections.index_remotely import fill
+from hummingbit.commands.collections.index_report import print_ingested
+from hummingbit.commands.collections.sending import send
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,
@@ -22,11 +26,7 @@ from hummingbit.commands.data_folder_options import (
     open_folder,
     service_at,
 )
-from hummingbit.commands.index_import import OPTIONS, add_stores, run_import_points
-from hummingbit.commands.index_remotely import fill
-from hummingbit.commands.index_report import print_ingested
 from hummingbit.commands.options import OptionError, naming
-from hummingbit.commands.sending import send
 from index.bulk.export_format import Export, write_export
 from index.bulk.transfer import collection_for, export_collection, import_documents
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hummingbit.commands.service_options import add_settings, read_settings
+from hummingbit.commands.service.service_options import add_settings, read_settings
 from service.http.keys import create_key, read_keys, revoke_key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from hummingbit.commands.service_options import add_settings, read_settings
+from hummingbit.commands.service.service_options import add_settings, read_settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""Commands about collections: documents, searches, aliases and snapshots."""

@@ -1,0 +1,1 @@
+"""Commands that make encoders or list them."""

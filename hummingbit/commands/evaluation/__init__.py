@@ -1,0 +1,1 @@
+"""Commands that measure: collections, encoders, shares of the labels, papers."""
