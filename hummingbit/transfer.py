@@ -13,7 +13,7 @@ import numpy as np
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from hummingbit.clients import responses
-from hummingbit.clients.label_responses import JudgementPage, LabelPage
+from hummingbit.clients.labels.label_responses import JudgementPage, LabelPage
 from hummingbit.clients.responses import DocumentPage, Ranking
 from hummingbit.clients.transport import ServiceError
 from index.annotations.records import (

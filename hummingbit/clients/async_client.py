@@ -11,9 +11,10 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit.clients import calls, document_calls, operation_responses, responses, transport
-from hummingbit.clients.async_label_operations import AsyncLabelOperations
-from hummingbit.clients.async_operations import AsyncOperations
+from hummingbit.clients import calls, document_calls, responses, transport
+from hummingbit.clients.labels.async_label_operations import AsyncLabelOperations
+from hummingbit.clients.operations import operation_responses
+from hummingbit.clients.operations.async_operations import AsyncOperations
 from hummingbit.clients.responses import CodeFormat, Ranking
 from hummingbit.clients.transport import Call
 

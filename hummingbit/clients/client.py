@@ -8,9 +8,10 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx
 
-from hummingbit.clients import calls, document_calls, operation_responses, responses, transport
-from hummingbit.clients.label_operations import LabelOperations
-from hummingbit.clients.operations import Operations
+from hummingbit.clients import calls, document_calls, responses, transport
+from hummingbit.clients.labels.label_operations import LabelOperations
+from hummingbit.clients.operations import operation_responses
+from hummingbit.clients.operations.operations import Operations
 from hummingbit.clients.responses import CodeFormat, Ranking
 from hummingbit.clients.transport import Call
 

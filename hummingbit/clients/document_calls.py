@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hummingbit.clients import operation_responses, responses
+from hummingbit.clients import responses
+from hummingbit.clients.operations import operation_responses
 from hummingbit.clients.transport import Call, collection_path, given, plain, query_string
 
 NDJSON = "application/x-ndjson"

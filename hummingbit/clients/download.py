@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
-from hummingbit.clients import operation_responses
-from hummingbit.clients.operation_calls import snapshot_path
+from hummingbit.clients.operations import operation_responses
+from hummingbit.clients.operations.operation_calls import snapshot_path
 from hummingbit.clients.transport import ServiceError
 
 

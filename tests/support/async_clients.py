@@ -12,19 +12,22 @@ import sys
 from pathlib import Path
 
 CLIENTS = Path(__file__).parents[2] / "hummingbit" / "clients"
-SOURCES = ("client", "operations", "label_operations")
-HEADS = {
+SOURCES = {
     "client": "A service from Python, without waiting for it.",
-    "operations": "Aliases, snapshots and jobs, to be awaited.",
-    "label_operations": "Labels and judgements, to be awaited.",
+    "operations.operations": "Aliases, snapshots and jobs, to be awaited.",
+    "labels.label_operations": "Labels and judgements, to be awaited.",
 }
+"""The modules below :data:`CLIENTS`, each with the first line of the one written from it."""
 NOTE = "Made from :mod:`hummingbit.clients.{source}` by ``make clients``; edit that instead."
 
 REPLACED = (
     (r"\bhttpx\.Client\b", "httpx.AsyncClient"),
     (r"\bclass (\w+)\(", r"class Async\1("),
     (r"class Async(\w+)\((\w*Operations), (\w+)\)", r"class Async\1(Async\2, Async\3)"),
-    (r"clients\.(label_operations|operations) import (\w+)", r"clients.async_\1 import Async\2"),
+    (
+        r"clients\.(\w+)\.(label_operations|operations) import (\w+)",
+        r"clients.\1.async_\2 import Async\3",
+    ),
     (r"class:`hummingbit\.Client`", "class:`hummingbit.AsyncClient`"),
     (r"    def (?!__init__)", "    async def "),
     (r"__(enter|exit)__", r"__a\1__"),
@@ -52,7 +55,7 @@ DOCSTRING = re.compile(rf'({_SIGNATURE})"""(?:.|\n)*?"""\n')
 
 def async_source(source: str) -> str:
     """Return the asynchronous client's module that belongs to a module of the synchronous one."""
-    text = (CLIENTS / f"{source}.py").read_text()
+    text = path_of(source).read_text()
     for pattern, replacement in REPLACED:
         text = re.sub(pattern, replacement, text)
     text = DOCSTRING.sub(r'\1"""See :meth:`hummingbit.Client.\2`."""\n', text)
@@ -61,9 +64,15 @@ def async_source(source: str) -> str:
         r'\1"""The methods of :class:`hummingbit.Client`, to be awaited."""\n',
         text,
     )
-    head = f'"""{HEADS[source]}\n\n{NOTE.format(source=source)}\n"""'
+    head = f'"""{SOURCES[source]}\n\n{NOTE.format(source=source)}\n"""'
     text = re.sub(r'\A"""(?:.|\n)*?"""', head, text)
     return _formatted(text)
+
+
+def path_of(source: str, prefix: str = "") -> Path:
+    """Return the file of a module of :data:`SOURCES`, or of the one beside it with this prefix."""
+    *rooms, name = source.split(".")
+    return CLIENTS.joinpath(*rooms, f"{prefix}{name}.py")
 
 
 def _formatted(text: str) -> str:
@@ -77,7 +86,7 @@ def _formatted(text: str) -> str:
 def main() -> None:
     """Write every module."""
     for source in SOURCES:
-        (CLIENTS / f"async_{source}.py").write_text(async_source(source))
+        path_of(source, "async_").write_text(async_source(source))
 
 
 if __name__ == "__main__":

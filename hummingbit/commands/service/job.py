@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import get_args
 
-from hummingbit.clients.operation_responses import Job, JobState
+from hummingbit.clients.operations.operation_responses import Job, JobState
 from hummingbit.commands.data_folder_options import add_service, service_at
 
 

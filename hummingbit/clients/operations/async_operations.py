@@ -1,6 +1,6 @@
 """Aliases, snapshots and jobs, to be awaited.
 
-Made from :mod:`hummingbit.clients.operations` by ``make clients``; edit that instead.
+Made from :mod:`hummingbit.clients.operations.operations` by ``make clients``; edit that instead.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from hummingbit.clients import operation_calls, operation_responses, transport
+from hummingbit.clients import transport
 from hummingbit.clients.download import SnapshotFile
-from hummingbit.clients.operation_responses import JobState
+from hummingbit.clients.operations import operation_calls, operation_responses
+from hummingbit.clients.operations.operation_responses import JobState
 from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")

@@ -10,7 +10,7 @@ import pytest
 
 from encoder.artifact import write_artifact
 from hummingbit import AsyncClient, Client, ServiceError
-from hummingbit.clients.operation_calls import next_poll
+from hummingbit.clients.operations.operation_calls import next_poll
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, served

@@ -13,7 +13,9 @@ from typing import Any, Literal, NotRequired, Union
 
 import pytest
 
-from hummingbit.clients import calls, document_calls, label_calls, operation_calls
+from hummingbit.clients import calls, document_calls
+from hummingbit.clients.labels import label_calls
+from hummingbit.clients.operations import operation_calls
 from service.app import create_app
 
 # What a call is given in place of its parameters, by name; everything else gets a name.

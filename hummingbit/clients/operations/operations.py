@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from hummingbit.clients import operation_calls, operation_responses, transport
+from hummingbit.clients import transport
 from hummingbit.clients.download import SnapshotFile
-from hummingbit.clients.operation_responses import JobState
+from hummingbit.clients.operations import operation_calls, operation_responses
+from hummingbit.clients.operations.operation_responses import JobState
 from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")

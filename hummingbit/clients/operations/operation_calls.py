@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from hummingbit.clients import operation_responses
 from hummingbit.clients.file_chunks import sha256_of
+from hummingbit.clients.operations import operation_responses
 from hummingbit.clients.transport import Call, ServiceError, collection_path, given, query_string
 
 IN_BACKGROUND = {"Prefer": "respond-async"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hummingbit.clients import label_responses, operation_responses
 from hummingbit.clients.document_calls import NDJSON
-from hummingbit.clients.operation_calls import job_path
+from hummingbit.clients.labels import label_responses
+from hummingbit.clients.operations import operation_responses
+from hummingbit.clients.operations.operation_calls import job_path
 from hummingbit.clients.transport import Call, collection_path, given, query_string
 
 

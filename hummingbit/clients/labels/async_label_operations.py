@@ -1,6 +1,6 @@
 """Labels and judgements, to be awaited.
 
-Made from :mod:`hummingbit.clients.label_operations` by ``make clients``; edit that instead.
+Made from :mod:`hummingbit.clients.labels.label_operations` by ``make clients``; edit that instead.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from hummingbit.clients import label_calls, label_responses, operation_responses
+from hummingbit.clients.labels import label_calls, label_responses
+from hummingbit.clients.operations import operation_responses
 from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")

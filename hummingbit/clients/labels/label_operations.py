@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from hummingbit.clients import label_calls, label_responses, operation_responses
+from hummingbit.clients.labels import label_calls, label_responses
+from hummingbit.clients.operations import operation_responses
 from hummingbit.clients.transport import Call
 
 Answer = TypeVar("Answer")

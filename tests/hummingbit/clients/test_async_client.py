@@ -5,12 +5,12 @@ import inspect
 import pytest
 
 from hummingbit import AsyncClient, Client
-from tests.support.async_clients import CLIENTS, SOURCES, async_source
+from tests.support.async_clients import SOURCES, async_source, path_of
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_asynchronous_client_is_made_from_the_synchronous_one(source: str) -> None:
-    assert (CLIENTS / f"async_{source}.py").read_text() == async_source(source), "run make clients"
+    assert path_of(source, "async_").read_text() == async_source(source), "run make clients"
 
 
 def test_both_clients_have_the_same_methods_and_one_is_awaited() -> None:

@@ -1,0 +1,1 @@
+"""What the clients do with labels and judgements: calls, responses and methods."""
