@@ -22,7 +22,7 @@ from index.data_folder import DataFolder
 from index.slices import ComputeTurns
 from service.batching import Batcher
 from service.http.admission import Admission, Keyring, Turns
-from service.http.body import HeldBytes
+from service.http.bodies.body import HeldBytes
 from service.http.gateway import Gateway, Service
 from service.http.monitoring import Metrics
 from service.http.tracing import Trace, exporting_provider
@@ -31,31 +31,20 @@ from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
 from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
 from service.logs import log_problems
-from service.routes import (
-    access,
+from service.routes import batches, embeddings, encoders, search
+from service.routes.collections import (
     aliases,
-    annotation_files,
-    batches,
     codes,
     collections,
-    console,
-    docs,
     documents,
-    embeddings,
-    encoders,
-    evaluations,
-    health,
-    jobs,
-    judgements,
-    labels,
     maintenance,
-    maps,
-    retraining,
-    search,
     snapshots,
 )
 from service.routes.error_handlers import add_handlers
-from service.routes.openapi import describe
+from service.routes.jobs import evaluations, jobs, maps
+from service.routes.labels import annotation_files, judgements, labels, retraining
+from service.routes.system import access, console, docs, health
+from service.routes.system.openapi import describe
 from service.settings import Settings
 from service.write_gate import WriteGate
 

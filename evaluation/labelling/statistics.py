@@ -17,7 +17,7 @@ from index.collection import Collection
 def label_statistics(
     collection: Collection, cache: PlacesCache, label_field: str | None = None
 ) -> dict[str, Any]:
-    """Return what :class:`service.schemas.labels.LabelStats` describes.
+    """Return what :class:`service.schemas.labels.labels.LabelStats` describes.
 
     Raises:
         InputError: if the label field holds something that is no label in some document.

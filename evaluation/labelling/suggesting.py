@@ -155,7 +155,7 @@ def suggest_documents(
 def suggestions_to_json(
     method: str, suggestions: Sequence[Suggestion], labelled: LabelledPool
 ) -> dict[str, Any]:
-    """Return what :class:`service.schemas.labels.SuggestedLabels` describes."""
+    """Return what :class:`service.schemas.labels.labels.SuggestedLabels` describes."""
     documents = [
         {
             "id": one.document.id,

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
 from service.http.admission import WITHOUT_WAITING, Turns
-from service.http.body import JSONRequest, is_json
+from service.http.bodies.body import JSONRequest, is_json
 from service.http.problems import ProblemError, unsupported_media_type
 from service.http.roles import Role, needed_role
 

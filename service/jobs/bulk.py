@@ -19,7 +19,7 @@ from foundation.files import replace_file
 from index.backend import CollectionBackend
 from index.folder.protocol import Folder
 from index.inputs import batches, encode_documents, read_contents
-from service.http.json_parser import parse_json
+from service.http.bodies.json_parser import parse_json
 from service.http.problems import ProblemError
 from service.jobs.work import Progress
 from service.schemas.checks import check_fingerprint, check_id, check_text, pointing_at

@@ -13,7 +13,7 @@ from index.data_folder import DataFolder
 from service.http.problems import invalid_field
 from service.jobs.work import Progress
 from service.schemas.checks import parse_item
-from service.schemas.evaluations import EvaluateRequest
+from service.schemas.jobs.evaluations import EvaluateRequest
 from service.settings import Settings
 
 REQUEST_FILE = "request.json"

@@ -102,12 +102,12 @@ def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def verify(collection: CollectionBackend) -> dict[str, Any]:
-    """Return what :class:`service.schemas.jobs.VerificationInfo` describes."""
+    """Return what :class:`service.schemas.jobs.jobs.VerificationInfo` describes."""
     return asdict(collection.verify())
 
 
 def compact(collection: CollectionBackend) -> dict[str, Any]:
-    """Compact, and return what :class:`service.schemas.jobs.CompactionInfo` describes."""
+    """Compact, and return what :class:`service.schemas.jobs.jobs.CompactionInfo` describes."""
     before = collection.bytes_on_disk()
     collection.compact()
     return {"bytes_before": before, "bytes_after": collection.bytes_on_disk()}

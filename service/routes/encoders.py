@@ -25,7 +25,7 @@ from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits, render, without_path
 from service.schemas.checks import check_text, pointing_at
-from service.schemas.collections import Unavailable
+from service.schemas.collections.collections import Unavailable
 from service.schemas.common import EncoderName
 from service.schemas.encoders import (
     CodeFormat,

@@ -23,9 +23,9 @@ from index.records import Query
 from index.search.options import Wanted
 from service.batching import Found
 from service.http.admission import Turns
-from service.http.field_errors import show
+from service.http.bodies.field_errors import show
+from service.http.bodies.json_parser import parse_json
 from service.http.gateway import Service
-from service.http.json_parser import parse_json
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ, Role
 from service.http.routing import JSONRoute

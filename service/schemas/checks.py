@@ -12,7 +12,7 @@ from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.filter_parser import parse_filter
 from index.filters import Filter
-from service.http.field_errors import show
+from service.http.bodies.field_errors import show
 from service.http.problems import ProblemError, invalid_field
 from service.settings import Settings
 

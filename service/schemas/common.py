@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from index.rankings.protocol import RANKINGS
-from service.http.field_errors import MAX_ERRORS
+from service.http.bodies.field_errors import MAX_ERRORS
 
 
 class _FirstError(FailFast):
@@ -95,28 +95,6 @@ class EncoderName(ResponseModel):
 
     name: str
     fingerprint: str
-
-
-class Root(ResponseModel):
-    """Where to start."""
-
-    service: str
-    openapi: str
-    docs: str
-    collections: str
-
-
-class Status(ResponseModel):
-    """The service responds."""
-
-    status: str
-
-
-class Ready(Status):
-    """Everything in the data folder can be opened."""
-
-    collections: list[str]
-    encoders: list[str]
 
 
 class ProblemField(ResponseModel):

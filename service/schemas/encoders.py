@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from service.schemas.collections import Unavailable
+from service.schemas.collections.collections import Unavailable
 from service.schemas.common import EncoderName, RequestModel, ResponseModel, Text, Vector
 
 CodeFormat = Literal["hex", "base64", "bits"]

@@ -15,23 +15,11 @@ from pydantic import SecretStr
 from index.data_folder import DataFolder
 from index.errors import DataFolderInUse, StoreError
 from service.app import create_app
-from service.routes.openapi import EXAMPLES
-from service.schemas import (
-    aliases,
-    collections,
-    common,
-    documents,
-    duplicates,
-    embeddings,
-    encoders,
-    evaluations,
-    jobs,
-    labels,
-    maps,
-    retraining,
-    search,
-    snapshots,
-)
+from service.routes.system.openapi import EXAMPLES
+from service.schemas import common, embeddings, encoders, search
+from service.schemas.collections import aliases, collections, documents, snapshots
+from service.schemas.jobs import duplicates, evaluations, jobs, maps
+from service.schemas.labels import labels, retraining
 from service.server import AddressError, listening, serve
 from service.settings import Settings
 from tests.support.service import ROOT, check_problem, client_of, served, serving_process

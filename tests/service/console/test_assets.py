@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.console.assets import PAGE, assets
-from service.routes.console import POLICY
+from service.routes.system.console import POLICY
 from tests.support.service import check_problem
 
 MOST_BYTES = 400_000

@@ -12,7 +12,7 @@ from corpus.document import FIELDS
 from encoder.codes import Codes, code_from_hex, code_to_hex
 from evaluation.retrieval import evaluate_codes
 from index.engines.brute_force import BruteForceIndex
-from service.schemas.evaluations import EvaluateResponse
+from service.schemas.jobs.evaluations import EvaluateResponse
 from service.schemas.search import SearchResponse
 from tests.support.codes import clustered_codes
 from tests.support.encoders import random_texts, text_encoder
@@ -236,7 +236,7 @@ def test_searches_during_writes_see_whole_generations(
 
 def test_a_document_is_what_the_corpus_calls_one() -> None:
     """The names that a document has here are those it has everywhere."""
-    from service.schemas.documents import NewDocument  # noqa: PLC0415
+    from service.schemas.collections.documents import NewDocument  # noqa: PLC0415
 
     assert set(NewDocument.model_fields) == set(FIELDS)
 

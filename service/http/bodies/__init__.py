@@ -1,0 +1,1 @@
+"""Request bodies: read, parsed and validated in slices."""

@@ -1,0 +1,1 @@
+"""Routes of collections: their documents, aliases, snapshots, codes and upkeep."""

@@ -1,0 +1,228 @@
+"""Many documents at a time: get, scroll, count, delete and bulk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi import Query as QueryParameter
+from fastapi.concurrency import run_in_threadpool
+
+from service.http.bodies.body import JSON_LINES, check_media_type, keep_body
+from service.http.problems import ProblemError, invalid_field
+from service.http.roles import READ
+from service.http.roles import WRITE as WRITE_ROLE
+from service.http.routing import JSONRoute
+from service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
+from service.routes.dependencies import (
+    LONG_READ,
+    WRITE,
+    CollectionOf,
+    Folder,
+    GateOf,
+    IfNoneMatch,
+    Limits,
+    WriteSlots,
+    creates_only,
+    render,
+    wants_async,
+)
+from service.routes.jobs.jobs import SubmitOf, accepted
+from service.schemas.checks import check_fingerprint, checked_filter, pointing_at
+from service.schemas.collections.documents import (
+    BulkAnswer,
+    Count,
+    CountRequest,
+    Deleted,
+    DeleteRequest,
+    DocumentPage,
+    FoundDocuments,
+    GetRequest,
+    ScrollRequest,
+)
+from service.schemas.jobs.jobs import JobInfo
+from service.schemas.results import JSONAnswer, answer_to_json, stored_document, to_json
+
+router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+MAX_KEY_LENGTH = 255
+# Each may have a text of a million characters.
+SCROLLED_AT_ONCE = 50
+_BULK_BODY = {
+    "required": True,
+    "content": {
+        JSON_LINES[0]: {
+            "schema": {"type": "string"},
+            "example": '{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
+        }
+    },
+}
+
+
+@router.post(
+    "/documents:get",
+    response_model=FoundDocuments,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Get documents",
+)
+def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
+    """Get documents by their ids, as they are stored; a repeated id is returned once."""
+    found, missing, size = [], [], 0
+    for id_ in dict.fromkeys(body.ids):
+        stored = collection.get(id_)
+        if stored is None:
+            missing.append(id_)
+            continue
+        found.append(stored_document(stored))
+        size += len(to_json(found[-1]))
+        if size > limits.max_response_bytes:
+            break  # which is said below
+    answer = {"documents": found, "missing": missing}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+
+
+@router.post(
+    "/documents:scroll",
+    response_model=DocumentPage,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Scroll through documents",
+)
+def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
+    """Get a page of documents in the order of insertion.
+
+    Documents added after the first page do not appear, deleted ones disappear, and none is
+    repeated. A page ends early if its documents are large.
+    """
+    filter_ = checked_filter(body.filter)
+    documents: list[dict[str, Any]] = []
+    cursor, size = body.cursor, 0
+    while len(documents) < body.limit and size < limits.max_response_bytes // 4:
+        some = min(body.limit - len(documents), SCROLLED_AT_ONCE)
+        with pointing_at():
+            page = collection.scroll(some, cursor, filter_)
+        some_more = [stored_document(one) for one in page.documents]
+        documents += some_more
+        size += sum(len(to_json(one)) for one in some_more)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    answer = {"documents": documents, "next_cursor": cursor}
+    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+
+
+@router.post(
+    "/documents:count",
+    response_model=Count,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Count documents",
+)
+def post_count(collection: CollectionOf, body: CountRequest) -> Response:
+    """Count all documents, or those that match a filter."""
+    return render(Count(count=collection.count(checked_filter(body.filter))))
+
+
+@router.post(
+    "/documents:delete",
+    response_model=Deleted,
+    openapi_extra=WRITE_ROLE,
+    dependencies=WRITE,
+    summary="Delete documents",
+)
+def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
+    """Delete documents by ids, where unknown ones do no harm, or by a filter."""
+    if (body.ids is None) == (body.filter is None):
+        raise invalid_field("must have exactly one of ids and filter")
+    filter_ = checked_filter(body.filter)
+    if filter_ is None:
+        result = collection.delete(body.ids or [])
+    else:
+        result = collection.delete_where(filter_)
+    return render(Deleted(deleted=result.deleted, generation=result.generation))
+
+
+@router.post(
+    "/documents:bulk",
+    response_model=BulkAnswer,
+    openapi_extra={**WRITE_ROLE, "requestBody": _BULK_BODY},
+    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    summary="Upsert documents as JSON lines",
+)
+async def post_bulk(
+    *,
+    name: str,
+    request: Request,
+    folder: Folder,
+    gate: GateOf,
+    slots: WriteSlots,
+    limits: Limits,
+    submit: SubmitOf,
+    if_none_match: IfNoneMatch = None,
+    idempotency_key: Annotated[str | None, Header(max_length=MAX_KEY_LENGTH)] = None,
+    encoder_fingerprint: Annotated[
+        str | None,
+        QueryParameter(
+            description="Of the encoder that made the lines' codes. With it, a line may have its"
+            " code beside its text or vector, which is then not encoded again."
+        ),
+    ] = None,
+    skip_unchanged: Annotated[
+        bool,
+        QueryParameter(description="Skip documents that are already stored exactly as given."),
+    ] = False,
+) -> Response:
+    """Upsert one document for each line. Lines are written as they arrive, a thousand at a time,
+    each batch completely or not at all. An invalid line is refused and reported; the others are
+    written.
+
+    With ``If-None-Match: *`` a document that exists is refused. With ``Prefer: respond-async`` a
+    job writes the lines in the background; repeating the request with the same ``Idempotency-Key``
+    returns the same job.
+    """
+    check_media_type(request, JSON_LINES)
+    options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
+    check_fingerprint(folder.collection(name), encoder_fingerprint)
+    if wants_async(request):
+        spec = asdict(options)
+        draft = await run_in_threadpool(submit.draft)
+        try:
+            about = f"{name} {json.dumps(spec)}\n".encode()
+            digest = await keep_body(request, draft / INPUT, about)
+            key = None if idempotency_key is None else (idempotency_key, digest)
+            job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return accepted(job)
+    if idempotency_key is not None:
+        message = "Idempotency-Key works only for jobs; send Prefer: respond-async too"
+        raise ProblemError(422, "invalid_request", message)
+    writer = BulkWriter(folder, gate, name, limits, options)
+    async for lines in _lines(request, BATCH_LINES):
+        async with slots:
+            await run_in_threadpool(writer.write, lines)
+    return Response(to_json(writer.result.to_dict()), media_type="application/json")
+
+
+async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of a body, `size` at a time, as they come."""
+    lines: list[bytes] = []
+    begun: list[bytes] = []  # the pieces of a line whose end has not come
+    async for chunk in request.stream():
+        end, *following = chunk.split(b"\n")
+        begun.append(end)
+        if following:
+            lines += [b"".join(begun), *following[:-1]]
+            begun = [following[-1]]
+        while len(lines) >= size:
+            yield lines[:size]
+            lines = lines[size:]
+    if rest := b"".join(begun):
+        lines.append(rest)
+    if lines:
+        yield lines

@@ -1,0 +1,226 @@
+"""Snapshots over REST: made, uploaded, listed, downloaded, restored and deleted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import Message, Receive, Scope, Send
+
+from index.data_folder import DataFolder
+from index.folder.names import check_name
+from service.http.bodies.body import check_media_type, keep_body
+from service.http.problems import ProblemError, problem_response
+from service.http.roles import ADMIN
+from service.http.routing import JSONRoute
+from service.jobs.kinds import UPLOAD, local, snapshot_record
+from service.routes.dependencies import (
+    LONG_READ,
+    CollectionOf,
+    Folder,
+    LongReads,
+    check_free,
+    render,
+    wants_async,
+    without_path,
+)
+from service.routes.jobs.jobs import SubmitOf, accepted
+from service.schemas.checks import pointing_at
+from service.schemas.collections.snapshots import (
+    RestoreSnapshot,
+    SnapshotInfo,
+    SnapshotList,
+    UnavailableSnapshot,
+)
+from service.schemas.jobs.jobs import JobInfo
+
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
+TAR = "application/x-tar"
+_FILE = {
+    "required": True,
+    "content": {TAR: {"schema": {"type": "string", "format": "binary"}}},
+}
+
+
+@router.post(
+    "/collections/{name}/snapshots",
+    response_model=SnapshotInfo,
+    status_code=201,
+    openapi_extra=ADMIN,
+    dependencies=LONG_READ,
+    responses={202: {"model": JobInfo, "description": "It is made in the background."}},
+    summary="Make a snapshot",
+)
+def post_snapshot(
+    request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
+) -> Response:
+    """Copy the collection and its encoder as of one moment; searches and writes continue.
+
+    With the header ``Prefer: respond-async`` it runs as a job.
+    """
+    name = local(collection).name
+    if wants_async(request):
+        return accepted(submit("snapshot", name))
+    made = snapshot_record(folder.create_snapshot(name))
+    return render(SnapshotInfo(**made), 201, {"Location": f"/v1/snapshots/{made['id']}"})
+
+
+@router.post(
+    "/snapshots:upload",
+    response_model=SnapshotInfo,
+    status_code=201,
+    openapi_extra={**ADMIN, "requestBody": _FILE},
+    responses={
+        200: {"model": SnapshotInfo, "description": "There was one with just this file."},
+        202: {"model": JobInfo, "description": "It is checked in the background."},
+    },
+    summary="Upload a snapshot",
+)
+async def post_upload(
+    request: Request,
+    folder: Folder,
+    submit: SubmitOf,
+    long_reads: LongReads,
+    sha256: Annotated[
+        str | None,
+        Query(
+            pattern="^[0-9a-f]{64}$",
+            description="The sha256 of the file, in hexadecimal; any other body is refused.",
+        ),
+    ] = None,
+) -> Response:
+    """Upload the file of a snapshot that was downloaded from this service or from another.
+
+    The whole file is checked before it is accepted, as strictly as before a restore. With the
+    header ``Prefer: respond-async`` it runs as a job.
+    """
+    check_media_type(request, [TAR])
+    draft = await run_in_threadpool(submit.draft)
+    try:
+        digest = await keep_body(request, draft / UPLOAD)
+        if sha256 is not None and sha256 != digest:
+            message = f"the body has the sha256 {digest}, not {sha256}, which was given"
+            raise ProblemError(422, "invalid_snapshot", message)
+        if wants_async(request):
+            return accepted(await run_in_threadpool(submit, "upload", "", draft=draft))
+        async with long_reads.place(request.scope["state"]):
+            return await run_in_threadpool(_added, folder, draft / UPLOAD, digest)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@router.get(
+    "/snapshots", response_model=SnapshotList, openapi_extra=ADMIN, summary="List the snapshots"
+)
+def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
+    """List the snapshots of all collections or of one, even if it no longer exists."""
+    found = folder.snapshots.all(collection)
+    unavailable = [
+        UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
+        for id_, reason in folder.snapshots.unavailable().items()
+    ]
+    snapshots = [SnapshotInfo(**snapshot_record(one)) for one in found]
+    return render(SnapshotList(snapshots=snapshots, unavailable=unavailable))
+
+
+@router.get(
+    "/snapshots/{id}",
+    response_model=SnapshotInfo,
+    openapi_extra=ADMIN,
+    summary="Describe a snapshot",
+)
+def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+    """Describe a snapshot, with the size and sha256 of its file."""
+    return render(SnapshotInfo(**snapshot_record(folder.snapshots.get(id))))
+
+
+@router.get(
+    "/snapshots/{id}/file",
+    response_class=FileResponse,
+    openapi_extra=ADMIN,
+    responses={
+        200: {"content": {TAR: {"schema": {"type": "string", "format": "binary"}}}},
+        206: {"description": "The part that the header Range asks for."},
+        416: {"description": "The header Range asks for what is not there."},
+    },
+    summary="Download a snapshot",
+)
+def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+    """Download the snapshot's file, all that another machine needs to restore it."""
+    snapshot = folder.snapshots.get(id)
+    name = f"{snapshot.contents.collection}-{id}.tar"
+    headers = {"ETag": f'"{snapshot.sha256}"'}
+    return _SnapshotFile(folder.snapshots.file(id), 200, headers, TAR, filename=name)
+
+
+class _SnapshotFile(FileResponse):
+    """A file of which parts can be had; a wrong header ``Range`` is answered with a problem."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_file(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in _RANGE_PROBLEMS:
+                raise _WrongRangeError(message["status"], MutableHeaders(raw=message["headers"]))
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, send_file)
+        except _WrongRangeError as wrong:
+            await problem_response(Request(scope), wrong.problem)(scope, receive, send)
+
+
+class _WrongRangeError(Exception):
+    """Starlette was about to answer a wrong ``Range`` in its own way."""
+
+    def __init__(self, status: int, headers: MutableHeaders) -> None:
+        super().__init__(status)
+        code, message = _RANGE_PROBLEMS[status]
+        self.problem = ProblemError(status, code, message)
+        if "content-range" in headers:
+            self.problem.headers = {"Content-Range": headers["content-range"]}
+
+
+_RANGE_PROBLEMS = {
+    400: ("invalid_range", "the header Range must be like bytes=0-1023"),
+    416: ("range_not_satisfiable", "the header Range starts beyond the end of the file"),
+}
+
+
+@router.post(
+    "/snapshots/{id}/restore",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=ADMIN,
+    summary="Restore a snapshot",
+)
+def post_restore(
+    id: str,  # noqa: A002 - as in the path
+    body: RestoreSnapshot,
+    folder: Folder,
+    submit: SubmitOf,
+) -> Response:
+    """Create a collection from a snapshot, as a job; an alias can then be moved to it."""
+    folder.snapshots.get(id)
+    with pointing_at():
+        check_name(body.collection, "collection")
+    check_free(folder, body.collection)
+    return accepted(submit("restore", body.collection, {"snapshot": id}))
+
+
+@router.delete("/snapshots/{id}", status_code=204, openapi_extra=ADMIN, summary="Delete a snapshot")
+def delete_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+    """Delete a snapshot and its file."""
+    folder.snapshots.delete(id)
+    return Response(status_code=204)
+
+
+def _added(folder: DataFolder, tar: Path, digest: str) -> Response:
+    snapshots = folder.snapshots
+    there = snapshots.with_sha256(digest)
+    made = snapshots.add(tar, link=True) if there is None else there
+    location = {"Location": f"/v1/snapshots/{made.id}"}
+    return render(SnapshotInfo(**snapshot_record(made)), 201 if there is None else 200, location)

@@ -1,0 +1,1 @@
+"""Routes of jobs, and of the evaluations and maps that jobs make."""

@@ -1,0 +1,251 @@
+"""Evaluations over REST: answered at once, or as jobs, whose reports stay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+from evaluation.reports.collection_report import Job
+from evaluation.reports.compare import compare_reports
+from evaluation.reports.formats import FORMATS
+from evaluation.reports.gate import GateError, parse_gate
+from evaluation.reports.plots import PlotError
+from evaluation.reports.report import Report, parse_report
+from evaluation.result import EvaluationError
+from evaluation.retrieval import evaluate_collection
+from foundation.files import replace_file
+from service.http.problems import ProblemError, invalid_field
+from service.http.roles import READ
+from service.http.routing import JSONRoute
+from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
+from service.jobs.records import JobRecord
+from service.jobs.runner import Jobs
+from service.routes.dependencies import (
+    LONG_READ,
+    CollectionOf,
+    Limits,
+    encoder_name,
+    render,
+    wants_async,
+)
+from service.routes.jobs.jobs import JobsOf, SubmitOf, reading_files, reason_of, status_of
+from service.schemas.checks import pointing_among
+from service.schemas.jobs.evaluations import (
+    ComparedEvaluations,
+    CompareEvaluations,
+    EvaluatedQueries,
+    EvaluateRequest,
+    EvaluateResponse,
+    EvaluationStatus,
+)
+
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
+
+
+@router.post(
+    "/collections/{name}/evaluate",
+    response_model=EvaluateResponse,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
+    summary="Evaluate",
+)
+def post_evaluate(
+    *,
+    request: Request,
+    collection: CollectionOf,
+    body: EvaluateRequest,
+    limits: Limits,
+    submit: SubmitOf,
+) -> Response:
+    """Measure how well the collection finds documents with the labels of the queries.
+
+    With the header ``Prefer: respond-async`` it runs as a job, and the response says where the
+    report will be.
+    """
+    queries, settings = parse_evaluation(body, limits)
+    if wants_async(request):
+        draft = submit.draft()
+        replace_file(draft / REQUEST_FILE, body.model_dump_json())
+        id_ = submit("evaluation", collection.name, draft=draft).id
+        status = EvaluationStatus(id=id_, status="running", error=None, report=None)
+        return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
+    began = time.perf_counter()
+    with pointing_among("queries"):
+        found = evaluate_collection(
+            collection, queries, body.metrics, body.label_field, **settings.relevance
+        )
+    return render(
+        EvaluateResponse(
+            **found.to_dict(),
+            n_bits=collection.n_bits,
+            encoder=encoder_name(collection),
+            took_ms=round((time.perf_counter() - began) * 1000, 3),
+        )
+    )
+
+
+@router.get(
+    "/evaluations/{id}",
+    response_model=EvaluationStatus,
+    openapi_extra=READ,
+    responses={
+        200: {"content": {one.media_type: {} for one in FORMATS.values()}},
+    },
+    summary="Get an evaluation",
+)
+def get_evaluation(
+    id: str,  # noqa: A002 - as in the path
+    request: Request,
+    jobs: JobsOf,
+    format: str | None = None,  # noqa: A002 - as in the query
+) -> Response:
+    """Get an evaluation's status and, once it is done, its report.
+
+    The query parameter ``format`` chooses the format, otherwise the header ``Accept``.
+    """
+    chosen = _check_format(format) if format else _accepted(request.headers.get("accept", "*/*"))
+    job = _evaluation(jobs, id)
+    if chosen == "json":
+        return render(_status(job, jobs))
+    _check_done(job)
+    try:
+        with _reading(jobs, job) as folder:
+            text = FORMATS[chosen].write(_finished_job(folder), None)
+    except PlotError as missing:
+        raise ProblemError(501, "format_unavailable", str(missing)) from None
+    if text is None:
+        message = "there is no TREC run; the notes of the report say why"
+        raise ProblemError(406, "format_unavailable", message)
+    return Response(text, media_type=FORMATS[chosen].media_type)
+
+
+@router.get(
+    "/evaluations/{id}/queries",
+    response_model=EvaluatedQueries,
+    openapi_extra=READ,
+    summary="Get an evaluation's queries",
+)
+def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+    """Get the queries that an evaluation was made with, as they were sent, each with its id."""
+    job = _evaluation(jobs, id)
+    _check_done(job)
+    with _reading(jobs, job) as folder:
+        path = folder / REQUEST_FILE
+        if not path.exists():
+            message = "the queries of this evaluation were not kept; an earlier version made it"
+            raise ProblemError(404, "unknown_evaluation", message)
+        body = EvaluateRequest.model_validate_json(path.read_bytes())
+    queries = [
+        one.model_copy(update={"id": one.id or str(place)})
+        for place, one in enumerate(body.queries)
+    ]
+    return render(EvaluatedQueries(queries=queries))
+
+
+@router.post(
+    "/evaluations/{id}/compare",
+    response_model=ComparedEvaluations,
+    openapi_extra=READ,
+    dependencies=LONG_READ,
+    summary="Compare two evaluations",
+)
+def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
+    """Compare an evaluation with another, query by query, and hold it to a gate.
+
+    Differences come with bootstrap intervals and the p-values of paired permutation tests.
+    """
+    report, baseline = (_report(jobs, one) for one in (id, body.baseline))
+    try:
+        rules = [] if body.gate is None else parse_gate(body.gate)
+        compared = compare_reports(report, rules, baseline, ignore_unmatched_queries=True)
+    except GateError as error:
+        raise invalid_field(str(error), "gate") from None
+    except EvaluationError as error:
+        raise invalid_field(str(error), "baseline") from None
+    return render(
+        ComparedEvaluations(
+            changes=compared.changes or [],
+            gate=compared.gate or [],
+            notes=compared.notes[len(report.notes) :],
+            passed=compared.passed,
+        )
+    )
+
+
+def _report(jobs: Jobs, id_: str) -> Report:
+    job = _evaluation(jobs, id_)
+    _check_done(job)
+    with _reading(jobs, job) as folder:
+        return _finished_job(folder).report
+
+
+def _check_done(job: JobRecord) -> None:
+    status = status_of(job)
+    if status == "running":
+        raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
+    if status == "failed":
+        raise ProblemError(409, "evaluation_failed", str(reason_of(job)))
+
+
+@contextmanager
+def _reading(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
+    with reading_files(lambda: _evaluation(jobs, job.id)):
+        yield jobs.files.of(job.id)
+
+
+def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
+    try:
+        job = jobs.get(id_)
+    except ProblemError:
+        job = None
+    if job is None or job.kind != "evaluation":
+        raise ProblemError(404, "unknown_evaluation", f"there is no evaluation {id_[:40]!a}")
+    return job
+
+
+def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
+    status = status_of(job)
+    report = None
+    if status == "done":
+        with _reading(jobs, job) as folder:
+            report = _finished_job(folder).report
+    return EvaluationStatus(id=job.id, status=status, error=reason_of(job), report=report)
+
+
+def _finished_job(folder: Path) -> Job:
+    report = parse_report((folder / REPORT_FILE).read_text(encoding="utf-8"))
+    run = folder / RUN_FILE
+    return Job(report, (lambda: run.read_text(encoding="utf-8")) if run.exists() else None)
+
+
+def _check_format(name: str) -> str:
+    if name not in FORMATS:
+        known = ", ".join(FORMATS)
+        message = f"format is {name[:40]!a}; it must be one of {known}"
+        raise ProblemError(422, "invalid_request", message)
+    return name
+
+
+def _accepted(header: str) -> str:
+    """Return the format that the header ``Accept`` prefers; RFC 9110, section 12.5.1."""
+    ranges = []
+    for part in header.split(","):
+        media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        try:
+            ranges.append((-float(quality), media_type))
+        except ValueError:
+            continue
+    by_type = {one.media_type: name for name, one in FORMATS.items()}
+    by_type |= {"*/*": "json", "application/*": "json", "text/*": "markdown", "text/xml": "junit"}
+    # The sort is stable: of two that are equally welcome, the first is meant.
+    for rank, media_type in sorted(ranges, key=lambda one: one[0]):
+        if rank < 0 and media_type in by_type:
+            return by_type[media_type]
+    known = ", ".join(one.media_type for one in FORMATS.values())
+    raise ProblemError(406, "not_acceptable", f"an evaluation is available as {known}")

@@ -1,0 +1,1 @@
+"""Routes of labels and judgements, and of the retraining that uses them."""

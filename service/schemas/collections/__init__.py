@@ -1,0 +1,1 @@
+"""The JSON of collections: documents, aliases, snapshots and codes."""

@@ -1,0 +1,1 @@
+"""The JSON of jobs, and of what they make: evaluations, maps, near-duplicates."""

@@ -1,0 +1,1 @@
+"""The JSON of the service itself: health and access."""

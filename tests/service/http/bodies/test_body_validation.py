@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from service.http.bodies.body_validation import SLICE, validate
+from service.http.bodies.field_errors import MAX_ERRORS
+from service.http.problems import ProblemError
+from service.schemas.collections.documents import DeleteRequest, UpsertDocuments
+from service.schemas.jobs.evaluations import EvaluateRequest
+from service.schemas.search import SearchBatch, SearchRequest
+
+MOST = {"documents": 10_000, "searches": 1_000, "inputs": 1_000, "queries": 10_000}
+
+
+class Watched(list[Any]):
+    """A list that tells how many of its entries were looked at."""
+
+    seen = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.seen += len(found) if isinstance(place, slice) else 1
+        return found
+
+    def __iter__(self) -> Any:
+        self.seen += len(self)
+        return super().__iter__()
+
+
+def errors_of(model: Any, given: Any) -> list[dict[str, str]]:
+    with pytest.raises(ProblemError) as raised:
+        validate(model, given, MOST)
+    assert raised.value.status_code == 422
+    return [dict(error) for error in raised.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [(EvaluateRequest, "queries"), (SearchBatch, "searches"), (UpsertDocuments, "documents")],
+)
+def test_lists_are_counted_before_their_entries_are_looked_at(model: Any, field: str) -> None:
+    entries = Watched([0] * (MOST[field] + 1))
+    (error,) = errors_of(model, {field: entries})
+    assert error["pointer"] == f"/{field}"
+    assert "entries; at most" in error["message"]
+    assert entries.seen == 0
+
+
+def test_validation_ends_with_the_first_errors() -> None:
+    entries = Watched([0] * 1_000)
+    errors = errors_of(SearchBatch, {"searches": entries})
+    assert [error["pointer"] for error in errors] == [f"/searches/{i}" for i in range(MAX_ERRORS)]
+    assert entries.seen == SLICE
+
+
+def test_errors_of_later_slices_point_to_their_entries() -> None:
+    good: list[Any] = [{"id": "a", "text": "a"}] * (SLICE + 3)
+    errors = errors_of(UpsertDocuments, {"documents": [*good, {"id": 1, "text": "a"}, 0]})
+    assert [error["pointer"] for error in errors] == [
+        f"/documents/{SLICE + 3}/id",
+        f"/documents/{SLICE + 4}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "pointer", "count"),
+    [
+        (SearchRequest, {"vector": [""] * 100_000}, "/vector/0", 1),
+        (DeleteRequest, {"ids": [0] * 9_000}, "/ids/0", 1),
+        (SearchRequest, {str(i): 0 for i in range(100_000)}, "/0", MAX_ERRORS),
+        (
+            EvaluateRequest,
+            {
+                "queries": [{"text": "a"}],
+                "qrels": {"q": {"a": 1, **{str(i): "1" for i in range(100_000)}}},
+            },
+            "/qrels/q/0",
+            1,
+        ),
+        (EvaluateRequest, {"queries": [], "qrels": dict.fromkeys("abc", 0)}, "/queries", 2),
+    ],
+)
+def test_many_errors_are_few(model: Any, given: Any, pointer: str, count: int) -> None:
+    errors = errors_of(model, given)
+    assert len(errors) == count
+    assert errors[0]["pointer"] == pointer
+
+
+def test_what_is_right_is_taken_as_it_is() -> None:
+    given = {"documents": [{"id": str(i), "vector": [0.5, 1.0]} for i in range(3 * SLICE)]}
+    made = validate(UpsertDocuments, given, MOST)
+    assert made == UpsertDocuments.model_validate(given)
+    assert [document.id for document in made.documents] == [str(i) for i in range(3 * SLICE)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_of_unknown_fields_the_first_are_named(inside: bool) -> None:
+    given: dict[str, Any] = {f"no{i}": 0 for i in range(100_000)} | {"vector": "x"}
+    model: Any = SearchRequest
+    if inside:
+        model, given = UpsertDocuments, {"documents": [{"id": "a"}, given | {"id": "b"}]}
+    tracemalloc.start()
+    errors = errors_of(model, given)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # An error takes some hundreds of bytes.
+    assert peak < 10_000_000
+    place = "/documents/1" if inside else ""
+    assert len(errors) == MAX_ERRORS
+    assert f"{place}/no0" in [error["pointer"] for error in errors]

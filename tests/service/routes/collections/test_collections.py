@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from encoder.artifact import load_encoder
+from encoder.codes import code_to_hex
+from index.data_folder import DataFolder
+from service.schemas.collections.collections import CollectionDetail, Collections
+from service.schemas.collections.documents import StoredDocument
+from tests.support.service import check_problem, make_data_folder, send, served
+
+MakeCollection = Callable[..., str]
+
+
+def test_create_describe_and_delete_a_collection(client: httpx.Client) -> None:
+    path = "/v1/collections/mine"
+    created = client.put(path, json={"encoder": "words"})
+    again = client.put(path, json={"encoder": "words"})
+    other = client.put(path, json={"n_bits": 32})
+    assert (created.status_code, again.status_code) == (201, 200)
+    assert created.json() == again.json()
+    assert created.json()["n_bits"] == 32
+    assert created.json()["encoder"]["name"] == "words"
+    check_problem(other, 409, "collection_exists")
+    listed = Collections.model_validate(client.get("/v1/collections").json())
+    assert "mine" in [collection.name for collection in listed.collections]
+    assert client.delete(path).status_code == 204
+    check_problem(client.get(path), 404, "unknown_collection")
+    check_problem(client.delete(path), 404, "unknown_collection")
+
+
+def test_a_collection_for_codes_that_are_brought(make_collection: MakeCollection) -> None:
+    assert make_collection(n_bits=64)
+
+
+def test_describe_what_the_codes_look_like(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    codes = ["00", "00", "ff", "0f"]
+    path = make_collection([{"id": str(i), "code": c} for i, c in enumerate(codes)], n_bits=8)
+    found = CollectionDetail.model_validate(client.get(path).json())
+    assert (found.documents, found.distinct_codes, found.largest_share) == (4, 3, 0.5)
+    assert found.encoder is None
+    assert found.generation == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "pointer"),
+    [
+        ({}, "invalid_request", "/encoder"),
+        ({"encoder": "words", "n_bits": 32}, "invalid_request", "/encoder"),
+        ({"encoder": "nope"}, "unknown_encoder", "/encoder"),
+        ({"encoder": "../encoders/words"}, "unknown_encoder", "/encoder"),
+        ({"encoder": "\ud800"}, "unknown_encoder", "/encoder"),
+        ({"n_bits": 12}, "invalid_request", "/n_bits"),
+        ({"n_bits": 0}, "invalid_request", "/n_bits"),
+        ({"n_bits": 10**9}, "invalid_request", "/n_bits"),
+        ({"n_bits": 10**400}, "invalid_request", "/n_bits"),
+        ({"n_bits": True}, "invalid_request", "/n_bits"),
+        ({"n_bits": 32.0}, "invalid_request", "/n_bits"),
+        ({"n_bits": "32"}, "invalid_request", "/n_bits"),
+        ({"bits": 32}, "invalid_request", "/bits"),
+    ],
+)
+def test_settings_that_no_collection_has(
+    client: httpx.Client, body: object, code: str, pointer: str
+) -> None:
+    response = send(client, "PUT", "/v1/collections/never", body)
+    problem = check_problem(response, 422, code)
+    assert problem["errors"][0]["pointer"] == pointer
+    assert "never" not in client.get("/v1/collections").text
+
+
+@pytest.mark.parametrize("name", ["Ab", "a b", "..", "%00", "a%2Fb", "x" * 65, "%E2%82%AC", "-a"])
+def test_names_that_no_collection_has(client: httpx.Client, name: str) -> None:
+    before = client.get("/v1/collections").json()
+    response = client.put(f"/v1/collections/{name}", json={"n_bits": 8})
+    assert response.status_code in {404, 405, 422}
+    assert response.headers["content-type"] == "application/problem+json"
+    assert client.get("/v1/collections").json() == before
+
+
+def test_upsert_get_replace_and_delete(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection(encoder="words")
+    document = {"id": "a", "text": "apple jam", "label": "food", "payload": {"n": [1, None]}}
+    first = client.put(f"{path}/documents", json={"documents": [document]})
+    assert first.json() == {"upserted": 1, "generation": 1}
+    stored = StoredDocument.model_validate(client.get(f"{path}/documents/a").json())
+    assert stored.text == "apple jam"
+    assert stored.payload == {"n": [1, None], "label": "food"}
+    both = {"documents": [{"id": "a", "text": "matrix"}, {"id": "b", "text": "vector"}]}
+    assert client.put(f"{path}/documents", json=both).json() == {"upserted": 2, "generation": 2}
+    assert client.get(f"{path}/documents/a").json()["payload"] == {}
+    assert client.delete(f"{path}/documents/a").status_code == 204
+    check_problem(client.get(f"{path}/documents/a"), 404, "unknown_document")
+    check_problem(client.delete(f"{path}/documents/a"), 404, "unknown_document")
+    assert client.get(path).json()["generation"] == 3
+
+
+def test_a_vector_comes_back_as_it_was_encoded(
+    client: httpx.Client, make_collection: MakeCollection, tmp_path: Path
+) -> None:
+    vector = [0.5, -1, 2, 0.25, 1e-3, 3]
+    path = make_collection([{"id": "v", "vector": vector}], encoder="numbers")
+    stored = client.get(f"{path}/documents/v").json()
+    assert stored["vector"] == np.array(vector, dtype=np.float32).tolist()
+    encoder = load_encoder(make_data_folder(tmp_path) / "encoders" / "numbers")
+    assert stored["code"] == code_to_hex(encoder.encode(np.array([vector], dtype=np.float32))[0])
+
+
+ids = st.text(min_size=1, max_size=20).filter(lambda text: "\0" not in text)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(id_=ids)
+def test_any_id_can_be_in_a_path(
+    client: httpx.Client, make_collection: MakeCollection, id_: str
+) -> None:
+    path = make_collection([{"id": id_, "code": "aa"}], n_bits=8)
+    place = f"{path}/documents/{quote(id_, safe='').replace('.', '%2E')}"
+    assert client.get(place).json()["id"] == id_
+    assert client.delete(place).status_code == 204
+    assert client.get(path).json()["documents"] == 0
+
+
+@pytest.mark.parametrize("id_", ["a/b", "/a", "a//b", "x/documents/y", "search", "a\nb\n", "ü ?#%"])
+def test_ids_with_characters_that_mean_something_in_a_path(
+    client: httpx.Client, make_collection: MakeCollection, id_: str
+) -> None:
+    path = make_collection([{"id": id_, "code": "aa"}], n_bits=8)
+    assert client.get(f"{path}/documents/{quote(id_)}").json()["id"] == id_
+
+
+@pytest.mark.parametrize("id_", ["", "%00", "%FF", "%ED%A0%80", "x" * 600])
+def test_ids_that_no_document_has(
+    client: httpx.Client, make_collection: MakeCollection, id_: str
+) -> None:
+    path = make_collection(n_bits=8)
+    check_problem(client.get(f"{path}/documents/{id_}"), 404, "unknown_document")
+    check_problem(client.delete(f"{path}/documents/{id_}"), 404, "unknown_document")
+
+
+def test_what_cannot_be_opened_is_named_and_the_rest_is_served(tmp_path: Path) -> None:
+    data = make_data_folder(tmp_path)
+    with DataFolder(data, writable=True) as folder:
+        folder.create_collection("good", n_bits=8)
+        folder.create_collection("moved", encoder="words")
+        folder.create_collection("torn", n_bits=8)
+    (torn,) = (
+        store for store in data.glob("collections/*/store.sqlite") if b"torn" in store.read_bytes()
+    )
+    torn.write_bytes(b"torn" * 1024)
+    manifest = data / "encoders" / "words" / "encoder.json"
+    manifest.write_text(manifest.read_text() + " ")
+    (data / "encoders" / "numbers" / "weights.safetensors").write_bytes(b"")
+    with served(data) as client:
+        ready = check_problem(client.get("/readyz"), 503, "not_ready")
+        assert "moved" in ready["unavailable"]["collections"]
+        assert len(ready["unavailable"]["collections"]) == 2
+        assert "numbers" in ready["unavailable"]["encoders"]
+        assert str(tmp_path) not in client.get("/readyz").text
+        check_problem(client.get("/v1/collections/moved"), 409, "encoder_mismatch")
+        search = client.post("/v1/collections/moved/search", json={"text": "apple"})
+        check_problem(search, 409, "encoder_mismatch")
+        response = client.put("/v1/collections/other", json={"encoder": "numbers"})
+        check_problem(response, 503, "encoder_unavailable")
+        listed = client.get("/v1/collections").json()
+        assert [collection["name"] for collection in listed["collections"]] == ["good"]
+        assert len(listed["unavailable"]) == 2
+        assert client.get("/v1/collections/good").status_code == 200
+        assert client.get("/livez").json() == {"status": "alive"}
