@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.search import Timed, check, floor, interleaved
 from benchmarks.search_codes import KINDS
 from encoder.codes import Codes
-from index.engines import kernel
 from index.engines.choice import Choice, build
+from index.engines.compiled import kernel
 from index.engines.protocol import Rows
 
 QUERIES = 2000

@@ -29,7 +29,7 @@ from benchmarks.search_peers import CONTESTANTS, Contestant, Search, milvus
 from encoder.codes import Codes, hamming_distance
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import Choice, build
-from index.engines.flat import FlatIndex
+from index.engines.portable.flat import FlatIndex
 
 OUT = Path("build/benchmarks")
 QUERIES = 2000

@@ -14,7 +14,7 @@ from evaluation.metrics.metric_names import DEFAULT_METRICS
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.scores import evaluate_by_score
 from index.backend import CollectionBackend
-from index.engines.weighted import weighted_distances
+from index.engines.portable.weighted import weighted_distances
 from index.rankings.asymmetric import whole_weights
 from index.rankings.protocol import ASYMMETRIC, HAMMING
 from index.search.options import check_ranking

@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from foundation.errors import HummingbitError
-from index.engines import kernel
+from index.engines.compiled import kernel
 from service.settings import ENV_PREFIX, Settings
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"

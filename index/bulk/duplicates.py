@@ -20,7 +20,7 @@ from encoder.analyzers import UNICODE
 from encoder.codes import Codes, hamming_distance
 from foundation.errors import InputError
 from index.backend import CollectionBackend
-from index.engines.postings import distinct_codes
+from index.engines.portable.postings import distinct_codes
 from index.engines.self_join import Integers, pairs_within
 from index.slices import checkpoint
 

@@ -1,1 +1,1 @@
-"""Exact search over packed codes, each way of it in a module of its own."""
+"""Exact search over packed codes: the contract, its oracle, and the choice of an engine."""

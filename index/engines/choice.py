@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from encoder.codes import Codes
-from index.engines import halves, kernel, lookup
-from index.engines.compiled import CompiledIndex
-from index.engines.direct import MAX_TABLE_BITS, DirectIndex
-from index.engines.distinct import DistinctIndex
-from index.engines.flat import FlatIndex
+from index.engines.compiled import halves, kernel, lookup
+from index.engines.compiled.compiled_index import CompiledIndex
+from index.engines.compiled.scan import ScanIndex
+from index.engines.portable.direct import MAX_TABLE_BITS, DirectIndex
+from index.engines.portable.distinct import DistinctIndex
+from index.engines.portable.flat import FlatIndex
+from index.engines.portable.pruned import PrunedIndex
 from index.engines.protocol import Rows, check_codes
-from index.engines.pruned import PrunedIndex
-from index.engines.scan import ScanIndex
 
 Engine = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
 

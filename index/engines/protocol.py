@@ -64,7 +64,7 @@ class CodeIndex(Protocol):
     def search_weighted(
         self, weights: Weights, k: int, among: Rows | None = None
     ) -> list[Neighbours]:
-        """Return the `k` nearest by weighted distance; see :mod:`index.engines.weighted`.
+        """Return the `k` nearest by weighted distance; see :mod:`index.engines.portable.weighted`.
 
         `weights` are ``int64[Q, n_bits]``; `k` and `among` are those of :meth:`search`. The
         distances of what is found are weighted ones.

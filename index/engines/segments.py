@@ -21,10 +21,10 @@ import numpy as np
 
 from encoder.codes import Codes
 from index.engines.choice import Engine, build
-from index.engines.flat import FlatIndex
-from index.engines.postings import Integers, distinct_codes
+from index.engines.compiled.scan import ScanIndex
+from index.engines.portable.flat import FlatIndex
+from index.engines.portable.postings import Integers, distinct_codes
 from index.engines.protocol import Neighbours, Rows, Weights, check_search
-from index.engines.scan import ScanIndex
 
 MIN_FOLD = 4096
 GROWTH = 4

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines import kernel
+from index.engines.compiled import kernel
 from index.slices import checkpoint
 
 Integers = npt.NDArray[np.int64]

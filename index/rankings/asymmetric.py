@@ -22,9 +22,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoder.features import Floats
+from index.engines.portable.weighted import weighted_distances
 from index.engines.protocol import MAX_WEIGHT, Rows, Weights
 from index.engines.segments import Generation
-from index.engines.weighted import weighted_distances
 from index.rankings.protocol import ASYMMETRIC, Ranked, Scores
 from index.records import EncodedQueries
 

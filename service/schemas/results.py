@@ -103,7 +103,7 @@ def add_differing_bits(answer: dict[str, Any], result: SearchResult, place: int)
 
 
 def stored_document(stored: StoredDocument) -> dict[str, Any]:
-    """Return a document, as :class:`service.schemas.collections.documents.StoredDocument` has it."""
+    """Return a document as the response model ``StoredDocument`` describes it."""
     return {
         "id": stored.id,
         "code": stored.code,

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from encoder.codes import Codes
-from index.engines import distinct, pruned, segments
+from index.engines import segments
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import ENGINES
+from index.engines.portable import distinct, pruned
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from tests.support.codes import assert_same, clustered_codes

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from encoder.codes import Codes
-from index.engines import distinct, pruned
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import MAKERS, Engine, build
+from index.engines.portable import distinct, pruned
 from index.engines.protocol import Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows

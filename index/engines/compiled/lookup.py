@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from encoder.codes import Codes
-from index.engines.compiled import CompiledIndex, Integers
-from index.engines.kernel import TABLE_BITS, Keys, Table, are_set, native
+from index.engines.compiled.compiled_index import CompiledIndex, Integers
+from index.engines.compiled.kernel import TABLE_BITS, Keys, Table, are_set, native
+from index.engines.compiled.scan import ScanIndex, by_place
 from index.engines.protocol import Rows, Weights, check_codes
-from index.engines.scan import ScanIndex, by_place
 
 
 class LookupIndex(CompiledIndex):
-    """A :class:`~index.engines.compiled.CompiledIndex` over a table of the distinct codes."""
+    """A :class:`~.compiled_index.CompiledIndex` over a table of the distinct codes."""
 
     name = "lookup"
 

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines.compiled import CompiledIndex, Integers
-from index.engines.kernel import LANES, Keys, native
+from index.engines.compiled.compiled_index import CompiledIndex, Integers
+from index.engines.compiled.kernel import LANES, Keys, native
 from index.engines.protocol import Rows, Weights
 
 
 class ScanIndex(CompiledIndex):
-    """A :class:`~index.engines.compiled.CompiledIndex` that scans all codes."""
+    """A :class:`~index.engines.compiled.compiled_index.CompiledIndex` that scans all codes."""
 
     name = "scan"
 

@@ -18,18 +18,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.engines import kernel
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import Choice, build
-from index.engines.compiled import CompiledIndex
-from index.engines.halves import HalvesIndex
-from index.engines.lookup import LookupIndex
+from index.engines.compiled import kernel
+from index.engines.compiled.compiled_index import CompiledIndex
+from index.engines.compiled.halves import HalvesIndex
+from index.engines.compiled.lookup import LookupIndex
+from index.engines.compiled.scan import ScanIndex
 from index.engines.protocol import MAX_WEIGHT
-from index.engines.scan import ScanIndex
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 WIDTHS = [8, 16, 24, 40, 64, 72, 104, 128, 136, 256, 1024]
 
 pytestmark = pytest.mark.parametrize("way", ["kernel"], indirect=True)
@@ -193,7 +193,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_variable_switches_it_off_or_chooses_a_path() -> None:
-    show = "from index.engines import kernel; print(kernel.native is None)"
+    show = "from index.engines.compiled import kernel; print(kernel.native is None)"
     assert run(show, HUMMINGBIT_KERNEL="off").stdout == "True\n"
     assert run(show, HUMMINGBIT_KERNEL="scalar").stdout == "False\n"
     assert "must be one of off, " in run(show, HUMMINGBIT_KERNEL="fast").stderr

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines import kernel
-from index.engines.kernel import Bitmap
+from index.engines.compiled import kernel
+from index.engines.compiled.kernel import Bitmap
 from index.engines.protocol import (
     Neighbours,
     Rows,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.engines.postings import Candidates, Integers, Words
+from index.engines.portable.postings import Candidates, Integers, Words
 
 Lookup = Callable[[Words], tuple[Integers, Integers]]
 """Takes codes, ``(M,)``; returns the positions of those that are held and their numbers."""

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines.balls import Balls
-from index.engines.postings import (
+from index.engines.portable.balls import Balls
+from index.engines.portable.postings import (
     Candidates,
     Integers,
     Places,
@@ -22,14 +22,14 @@ from index.engines.postings import (
     as_words,
     posting_lists,
 )
-from index.engines.probes import nearest_codes
+from index.engines.portable.probes import nearest_codes
 from index.engines.protocol import Rows, check_codes
 
 MAX_TABLE_BITS = 16
 
 
 class DirectIndex(PostingIndex):
-    """A :class:`~index.engines.postings.PostingIndex` over a table of all codes."""
+    """A :class:`~index.engines.portable.postings.PostingIndex` over a table of all codes."""
 
     name = "direct"
 

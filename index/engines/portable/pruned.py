@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, pack_bits, unpack_codes
-from index.engines.balls import limits
-from index.engines.distinct import SLACK, DistinctIndex, within
-from index.engines.flat import Marks, pad, scan_of
-from index.engines.postings import Candidates, Integers, joined
+from index.engines.portable.balls import limits
+from index.engines.portable.distinct import SLACK, DistinctIndex, within
+from index.engines.portable.flat import Marks, pad, scan_of
+from index.engines.portable.postings import Candidates, Integers, joined
 from index.engines.protocol import Rows
 
 CODES_PER_CELL = 16_384
@@ -56,7 +56,7 @@ class Visit(NamedTuple):
 
 
 class PrunedIndex(DistinctIndex):
-    """A :class:`~index.engines.distinct.DistinctIndex` that scans only the cells that matter."""
+    """A :class:`~.distinct.DistinctIndex` that scans only the cells that matter."""
 
     name = "pruned"
 

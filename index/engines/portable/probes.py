@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.engines.balls import Lookup
-from index.engines.postings import Candidates, Integers
+from index.engines.portable.balls import Lookup
+from index.engines.portable.postings import Candidates, Integers
 
 Places = npt.NDArray[np.intp]
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, pack_bits
+from index.engines.portable.weighted import nearest_places, weighted_distances, within_distance
 from index.engines.protocol import (
     Neighbours,
     Rows,
@@ -25,7 +26,6 @@ from index.engines.protocol import (
     check_weights,
     places_of,
 )
-from index.engines.weighted import nearest_places, weighted_distances, within_distance
 
 Marks = npt.NDArray[np.bool_]
 

@@ -1,9 +1,9 @@
 """Exact search over the distinct codes of a corpus in which codes repeat.
 
-A query's nearest codes are looked up where codes are dense (see :mod:`index.engines.balls`). The
-queries that this does not settle, outliers mostly, are answered by FAISS, which scans the distinct
-codes: the list that it returns settles the distance at which the k-th row lies, and where the list
-may have been cut inside that distance, a range search completes it.
+Where codes are dense, a query's nearest codes are looked up (:mod:`index.engines.portable.balls`).
+FAISS scans the distinct codes for the queries that this does not settle, mostly outliers. The list
+that it returns settles the distance of the k-th row. If the list may have been cut inside that
+distance, a range search completes it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines.balls import Balls, ball_size
-from index.engines.flat import held_codes, pad, scan_of
-from index.engines.postings import (
+from index.engines.portable.balls import Balls, ball_size
+from index.engines.portable.flat import held_codes, pad, scan_of
+from index.engines.portable.postings import (
     Candidates,
     Integers,
     Places,
@@ -26,7 +26,7 @@ from index.engines.postings import (
     as_words,
     group,
 )
-from index.engines.probes import nearest_codes
+from index.engines.portable.probes import nearest_codes
 from index.engines.protocol import Rows, check_codes
 
 MAX_RADIUS = 3
@@ -162,7 +162,7 @@ class _Lookups(NamedTuple):
         return cls(words, Balls.of(n_bits, radii, words.dtype), table, shift)
 
     def find(self, words: Words) -> tuple[Integers, Integers]:
-        """See :data:`index.engines.balls.Lookup`."""
+        """See :data:`index.engines.portable.balls.Lookup`."""
         positions = np.flatnonzero(self.table.take(_hashes(words, self.shift)))
         words = words[positions]
         numbers = np.searchsorted(self.words, words)

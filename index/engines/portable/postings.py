@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, pack_bits
-from index.engines.flat import FEW, FlatIndex, pad
+from index.engines.portable.flat import FEW, FlatIndex, pad
+from index.engines.portable.weighted import weighted_distances, within_distance
 from index.engines.protocol import (
     Neighbours,
     Rows,
@@ -26,7 +27,6 @@ from index.engines.protocol import (
     check_weights,
     places_of,
 )
-from index.engines.weighted import weighted_distances, within_distance
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import MAKERS
-from index.engines.probes import nearest_codes
+from index.engines.portable.probes import nearest_codes
+from index.engines.portable.weighted import MANY_CODES, weighted_distances, within_distance
 from index.engines.protocol import MAX_WEIGHT, CodeIndex, Weights
 from index.engines.segments import Generation
-from index.engines.weighted import MANY_CODES, weighted_distances, within_distance
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 
 

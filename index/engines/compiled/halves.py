@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
-from index.engines.kernel import LANES, TABLE_BITS, Table, native
+from index.engines.compiled.kernel import LANES, TABLE_BITS, Table, native
+from index.engines.compiled.scan import ScanIndex
 from index.engines.protocol import Rows, check_codes
-from index.engines.scan import ScanIndex
 
 MIN_BITS = 16
 
 
 class HalvesIndex(ScanIndex):
-    """A :class:`~index.engines.scan.ScanIndex` that looks halves of codes up first."""
+    """A :class:`~index.engines.compiled.scan.ScanIndex` that looks halves of codes up first."""
 
     name = "halves"
 
