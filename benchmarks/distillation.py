@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from corpus.readers import read_documents
 from encoder.artifact import load_encoder
-from training.teachers import TeacherError, load_sentence_transformer
+from training.distillation.teachers import TeacherError, load_sentence_transformer
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

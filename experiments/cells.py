@@ -20,10 +20,10 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.kept_encoders import kept_encoder
 from experiments.result_tables import Record
 from training.data import TrainingData, gather
+from training.distillation.teachers import read_teacher
 from training.linear_codes import train_linear
 from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
-from training.teachers import read_teacher
 
 CLASSIFIER_BASELINE = "classifier baseline"
 TFIDF = "tf-idf cosine"

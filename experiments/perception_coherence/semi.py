@@ -23,7 +23,7 @@ from experiments.perception_coherence.text_students import (
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
-from training.distillation_recipe import DistillationRecipe
+from training.distillation.distillation_recipe import DistillationRecipe
 from training.recipe import Recipe
 from training.semi_supervised import train
 

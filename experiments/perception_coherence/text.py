@@ -33,9 +33,9 @@ from experiments.perception_coherence.text_students import (
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
-from training.distillation_recipe import OBJECTIVES
+from training.distillation.distillation_recipe import OBJECTIVES
+from training.distillation.teacher_agreement import agreement
 from training.linear_codes import LINEAR_METHODS
-from training.teacher_agreement import agreement
 from training.text_features import fit_text_features
 
 COHERENCE = "perception-coherence"

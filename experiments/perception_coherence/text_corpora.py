@@ -15,9 +15,9 @@ from corpus.readers import read_documents
 from encoder.features import Floats
 from experiments.kept_encoders import kept_encoder
 from training.data import TrainingData, gather
+from training.distillation.teachers import Teacher, read_teacher, save_vectors
 from training.recipe import Recipe
 from training.semi_supervised import train
-from training.teachers import Teacher, read_teacher, save_vectors
 
 CORPORA = ("snippets", "20news")
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -80,7 +80,7 @@ _SPLITS = ("train", "test")
 def _teacher_source(
     name: str, splits: list[list[Document]], database: TrainingData, args: argparse.Namespace
 ) -> str:
-    """Return what :func:`training.teachers.read_teacher` takes; a model is asked only once."""
+    """Return what :func:`training.distillation.teachers.read_teacher` takes; a model is asked only once."""
     if args.teacher_vectors:
         return str(args.teacher_vectors / f"{name}.npz")
     folder = args.work_dir / "teachers"

@@ -14,7 +14,7 @@ from typing import Any
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import student_of
 from experiments.result_tables import Record, print_table, write_records
-from training.distillation_recipe import OBJECTIVES, DistillationRecipe
+from training.distillation.distillation_recipe import OBJECTIVES, DistillationRecipe
 
 START: dict[str, Any] = {
     "relaxation": "tanh",

@@ -13,9 +13,9 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.kept_encoders import kept_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.result_tables import Record
-from training.distillation import distill
-from training.distillation_recipe import DistillationRecipe
-from training.teacher_agreement import agreement
+from training.distillation.distillation import distill
+from training.distillation.distillation_recipe import DistillationRecipe
+from training.distillation.teacher_agreement import agreement
 
 PRESETS = "presets.toml"
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from training.distillation_recipe import DistillationRecipe
+from training.distillation.distillation_recipe import DistillationRecipe
 from training.metric_recipe import MetricRecipe
 from training.recipe import LinearRecipe, Recipe, RecipeError
 

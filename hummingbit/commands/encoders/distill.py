@@ -17,7 +17,7 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printing import print_trained
 from training.data import gather
-from training.distillation_recipe import DistillationRecipe
+from training.distillation.distillation_recipe import DistillationRecipe
 
 TEACHER_HELP = (
     "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
     check_out(args)
     data = gather(read(args, args.data))
-    from training.distillation import distill  # noqa: PLC0415 - torch takes a second
-    from training.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
+    from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
+    from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
 
     # A teacher may take minutes: what would stop the run afterwards is found before.
     if args.save_vectors:

@@ -10,7 +10,7 @@ import pytest
 from experiments.perception_coherence.text_students import text_recipe
 from hummingbit.cli import main
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
-from training.distillation_recipe import OBJECTIVES
+from training.distillation.distillation_recipe import OBJECTIVES
 
 DATABASE = topic_documents(300)
 QUERIES = topic_documents(60, seed=1, prefix="test")

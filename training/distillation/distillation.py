@@ -25,7 +25,9 @@ from encoder.encoder import Encoder, Features, Inputs
 from encoder.features import Floats, TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
-from training.distillation_recipe import DistillationRecipe
+from training.distillation.distillation_recipe import DistillationRecipe
+from training.distillation.teacher_agreement import agreement
+from training.distillation.teachers import Teacher, check_directions
 from training.loop import Schedule, fit
 from training.models.autoencoders import AnyEncoderNetwork, EncoderNetwork, Shape
 from training.models.batches import SparseBatch, drop_words
@@ -45,8 +47,6 @@ from training.pipeline import (
 )
 from training.recipe import Recipe
 from training.semi_supervised import UNIT_ROW_SCALE, build_model
-from training.teacher_agreement import agreement
-from training.teachers import Teacher, check_directions
 
 
 def distill(

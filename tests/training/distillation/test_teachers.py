@@ -18,7 +18,13 @@ from encoder.artifact import write_artifact
 from encoder.features import Floats
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 from training.data import TrainingData, gather
-from training.teachers import Teacher, TeacherError, check_directions, read_teacher, save_vectors
+from training.distillation.teachers import (
+    Teacher,
+    TeacherError,
+    check_directions,
+    read_teacher,
+    save_vectors,
+)
 
 Write = Callable[[Path, list[str], Floats], Path]
 

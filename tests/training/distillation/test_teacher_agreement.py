@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from encoder.codes import pack_bits
-from training.teacher_agreement import agreement
+from training.distillation.teacher_agreement import agreement
 
 
 def by_hand(

@@ -15,13 +15,13 @@ from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 from training.checkpoint import CheckpointError
 from training.data import TrainingData, TrainingDataError, gather
-from training.distillation import DistillationLoss, distill, split_documents
-from training.distillation_recipe import OBJECTIVES, DistillationRecipe
+from training.distillation.distillation import DistillationLoss, distill, split_documents
+from training.distillation.distillation_recipe import OBJECTIVES, DistillationRecipe
+from training.distillation.teachers import Teacher, TeacherError
 from training.loop import Schedule, fit
 from training.objectives import transfer_objectives
 from training.pipeline import choose_features, split
 from training.recipe import Recipe, RecipeError
-from training.teachers import Teacher, TeacherError
 
 RECIPE = DistillationRecipe(n_bits=16, epochs=30, batch_size=32, hidden=24, max_terms=100)
 
