@@ -80,7 +80,7 @@ _SPLITS = ("train", "test")
 def _teacher_source(
     name: str, splits: list[list[Document]], database: TrainingData, args: argparse.Namespace
 ) -> str:
-    """Return what :func:`training.distillation.teachers.read_teacher` takes; a model is asked only once."""
+    """Return what ``read_teacher`` takes; a model computes its vectors only once."""
     if args.teacher_vectors:
         return str(args.teacher_vectors / f"{name}.npz")
     folder = args.work_dir / "teachers"

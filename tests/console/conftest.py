@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.support.browser import chromium
-from tests.support.chromium import CHROMIUM
+from tests.support.console.browser import chromium
+from tests.support.console.chromium import CHROMIUM
 from tests.support.encoders import WORDS, random_texts
 from tests.support.service import finished, make_data_folder, served
 

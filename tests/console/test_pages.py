@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from service.settings import Settings
 from tests.console.conftest import SCRIPT, fill
-from tests.support.browser import THEMES, WIDTHS, seen
+from tests.support.console.browser import THEMES, WIDTHS, seen
 from tests.support.service import make_data_folder, served
 
 pytestmark = pytest.mark.console

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from service.settings import Settings
-from tests.support.browser import THEMES, WIDTHS, Seen, seen
+from tests.support.console.browser import THEMES, WIDTHS, Seen, seen
 from tests.support.encoders import random_texts
 from tests.support.service import ROOT, finished, make_data_folder, served
 

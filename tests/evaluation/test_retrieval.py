@@ -22,7 +22,7 @@ from foundation.errors import InputError
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection
 from tests.support.encoders import random_texts, text_encoder
-from tests.support.rankings import SLOW, distinct_lists, slow_expectation
+from tests.support.oracles.rankings import SLOW, distinct_lists, slow_expectation
 
 LabelSets = list[tuple[str, ...]]
 

@@ -11,7 +11,7 @@ from evaluation.metrics.metric_names import MetricError
 from evaluation.qrels import relevance_by_qrels
 from evaluation.result import EvaluationError
 from evaluation.scores import evaluate_by_score, evaluate_scores
-from tests.support.rankings import SLOW, slow_expectation
+from tests.support.oracles.rankings import SLOW, slow_expectation
 
 
 def test_by_hand() -> None:

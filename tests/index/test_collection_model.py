@@ -14,8 +14,8 @@ from index.collection import Collection
 from index.engines import segments
 from index.sqlite import blocks
 from index.sqlite.store import Store
-from tests.support.collection_machine import CollectionMachine
 from tests.support.collections import code_collection
+from tests.support.oracles.collection_machine import CollectionMachine
 
 
 class LocalMachine(CollectionMachine):

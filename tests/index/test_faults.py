@@ -18,8 +18,8 @@ from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.records import Query
 from index.sqlite import connections
-from tests.support.disks import fill, small_disk
-from tests.support.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
+from tests.support.faults.disks import fill, small_disk
+from tests.support.faults.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
 
 ROOT = Path(__file__).parents[2]
 Versions = dict[str, int]
@@ -28,7 +28,7 @@ Record = Callable[[str, object], None]
 
 def write_and_kill(folder: Path, kind: str, chance: random.Random) -> list[str]:
     """Kill a process that writes after so many writes and a moment; return what it told."""
-    module = "tests.support.endless_writes"
+    module = "tests.support.faults.endless_writes"
     command = [sys.executable, "-m", module, str(folder), kind, str(chance.randrange(10**9))]
     wanted = chance.randint(1, 40)
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

@@ -15,7 +15,7 @@ from index.filter_parser import parse_filter
 from index.filters import Filter, filter_to_json
 from index.schema import payload_to_json
 from index.sqlite.filter_sql import matching_rows
-from tests.support.filters import FILTERS, PAYLOADS
+from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 
 def rows_in_sqlite(payloads: list[dict[str, Any]], filter_: Filter) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from tests.support.collection_machine import CollectionMachine
+from tests.support.oracles.collection_machine import CollectionMachine
 
 if TYPE_CHECKING:
     from index.backend import CollectionBackend

@@ -1,7 +1,8 @@
 """A power cut at any moment: what was acknowledged is there, whatever was not synced is not.
 
-A program writes with a library loaded that notes what reaches the disk when. From its notes the
-folder of a power cut at any of its steps is made and opened (:mod:`tests.support.power_cut`).
+A program writes with a library loaded that notes what reaches the disk when. From these notes, the
+test makes and opens the folder that a power cut at any step would leave
+(:mod:`tests.support.faults.power_cut`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import pytest
 
 from index.data_folder import DataFolder
 from tests.index.test_faults import ROOT, Record, held_in, possible
-from tests.support.endless_folder import state_of
-from tests.support.endless_writes import KINDS, NAME
-from tests.support.power_cut import Disk, read_trace, shim, traced
+from tests.support.faults.endless_folder import state_of
+from tests.support.faults.endless_writes import KINDS, NAME
+from tests.support.faults.power_cut import Disk, read_trace, shim, traced
 
 Check = Callable[[Path, list[str]], dict[str, Any]]
 """Fails unless a folder holds what was said to be acknowledged; returns what it holds."""
@@ -113,7 +114,7 @@ def cut_in_rounds(
         root.mkdir(exist_ok=True)
         disk, check = Disk(root), check_folder if family == "folder" else check_writes
         arguments = [str(turn)] if family == "folder" else [kind, str(turn)]
-        module = f"tests.support.endless_{family}"
+        module = f"tests.support.faults.endless_{family}"
         trace = trace_writes(library, root, module, *arguments, writes=writes)
         records = sum(1 for _ in read_trace(trace))
         moments = set(chance.sample(range(records), cuts))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import soak
+from tests.support.faults import soak
 from tests.support.service import client_of, serving_process
 
 QUIET = ("--no-access-log", "--log-level", "warning")

@@ -11,7 +11,7 @@ import pytest
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.collections import code_documents
-from tests.support.disks import fill, make_read_only, small_disk
+from tests.support.faults.disks import fill, make_read_only, small_disk
 from tests.support.service import check_problem, client_of, served, serving_process
 
 WRITES = 12

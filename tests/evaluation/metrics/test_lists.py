@@ -18,7 +18,7 @@ from evaluation.metrics.lists import (
     success_at_k,
 )
 from evaluation.metrics.metric_names import parse_metric
-from tests.support.rankings import SLOW
+from tests.support.oracles.rankings import SLOW
 
 LEVELS = np.array([1, 2, 3])
 

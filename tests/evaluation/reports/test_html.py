@@ -12,7 +12,7 @@ from evaluation.reports.gate import parse_gate
 from evaluation.reports.html import PLOTS, to_html
 from evaluation.reports.report import Report
 from index.data_folder import DataFolder
-from tests.support.chromium import NOWHERE, needs_chromium, run_chromium
+from tests.support.console.chromium import NOWHERE, needs_chromium, run_chromium
 from tests.support.evaluations import labelled_codes, make_collections, shuffled
 
 GATE = parse_gate('[metrics."P@100"]\nmin = 0.99\nmax_drop = 0.1\n')

@@ -27,7 +27,7 @@ from evaluation.ties.sums import (
     expected_reciprocal_rank,
     expected_success_at_k,
 )
-from tests.support.rankings import SLOW, distinct_lists, slow_expectation
+from tests.support.oracles.rankings import SLOW, distinct_lists, slow_expectation
 
 EXPECTED = {"P": expected_precision_at_k, "mAP": expected_average_precision_at_k}
 

@@ -17,8 +17,8 @@ from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
 from index.sqlite.store import Store
-from tests.support.brute_force_bm25 import BruteForceBm25
 from tests.support.collections import code_collection
+from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 WORDS = "apple apples banana cherry cherries date elder fig grape".split()
 

@@ -9,7 +9,7 @@ from index.lexical import index as lexical_index
 from index.lexical.analyzers import ANALYZERS
 from index.lexical.bm25 import UNIT
 from index.lexical.index import LexicalIndex, best
-from tests.support.brute_force_bm25 import BruteForceBm25
+from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 WORDS = [f"w{number}" for number in range(30)]
 WORDS_ONLY = ANALYZERS["words"]

@@ -13,7 +13,7 @@ from corpus.document import Document
 from foundation.errors import InputError
 from index.filter_parser import parse_filter
 from index.schema import payload_to_json
-from tests.support.filters import FILTERS, PAYLOADS
+from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed")
 from index.milvus.filters import filterable

@@ -16,9 +16,9 @@ from index.filters import Filter
 from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.bm25 import UNIT
 from index.records import Hit, Query
-from tests.support.brute_force_bm25 import BruteForceBm25
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
+from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
 

@@ -22,10 +22,10 @@ from index.rankings.asymmetric import whole_weights
 from index.rankings.hybrid import HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries, Query
-from tests.support.brute_force_bm25 import BruteForceBm25
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
+from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
 

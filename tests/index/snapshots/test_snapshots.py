@@ -32,9 +32,9 @@ from index.errors import (
 from index.folder.aliases import AddAlias
 from index.records import Query
 from index.snapshots.contents import RECORD, STORE, TAR
-from tests.support.disks import fill as fill_disk
-from tests.support.disks import small_disk
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.faults.disks import fill as fill_disk
+from tests.support.faults.disks import small_disk
 
 
 def fill(path: Path) -> None:

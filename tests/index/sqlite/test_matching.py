@@ -23,7 +23,7 @@ from index.sqlite import matching
 from index.sqlite.filter_sql import matching_between
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
-from tests.support.filters import FILTERS, PAYLOADS
+from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 SECONDS = 20.0
 COUNT = 300

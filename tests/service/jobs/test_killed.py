@@ -14,15 +14,15 @@ from index.data_folder import DataFolder
 from service.jobs.kinds import kinds_of_jobs
 from service.settings import Settings
 from service.write_gate import WriteGate
-from tests.support.killed_jobs import KINDS
+from tests.support.faults.killed_jobs import KINDS
 from tests.support.service import ROOT
 
 Record = Callable[[str, object], None]
 
 
 def kill(kind: str, folder: Path, *flags: str) -> list[int]:
-    """Kill a job as :mod:`tests.support.killed_jobs` does; return its kills and writes."""
-    command = [sys.executable, "-m", "tests.support.killed_jobs", kind, str(folder), *flags]
+    """Kill a job as :mod:`tests.support.faults.killed_jobs` does; return its kills and writes."""
+    command = [sys.executable, "-m", "tests.support.faults.killed_jobs", kind, str(folder), *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout, end="")

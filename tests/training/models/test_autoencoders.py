@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from tests.support.rounding import assert_within_rounding
+from tests.support.oracles.rounding import assert_within_rounding
 from training.models.autoencoders import (
     BernoulliAutoencoder,
     EncoderNetwork,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from torch.autograd import gradcheck
 
-from tests.support.rounding import assert_within_rounding
+from tests.support.oracles.rounding import assert_within_rounding
 from training.models.layers import log_partition
 
 

@@ -1,10 +1,10 @@
 """Jobs that are killed: at every commit, rename and sync of theirs, or at any moment.
 
-Run as ``python -m tests.support.killed_jobs KIND FOLDER [--random N]``. A process that imports
-everything once forks one that does the job and dies, and then one that starts again, waits until
-the job is finished and checks what is there. Where a job is about to take a step, it is held;
-others then write, and what they were told was written must be there in the end. Nothing here is
-part of the service: :func:`count_steps` wraps what Python offers for renaming, syncing and SQLite.
+Run as ``python -m tests.support.faults.killed_jobs KIND FOLDER [--random N]``. A process imports
+everything once. It forks a process that does the job and dies, and then one that starts again,
+waits until the job is finished and checks what is there. A job is held before it takes a step;
+others then write, and the writes that were acknowledged must be there in the end. Nothing here is
+part of the service: :func:`count_steps` wraps Python's own functions that rename, sync and commit.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.support.chromium import CHROMIUM, LOOPBACK
+from tests.support.console.chromium import CHROMIUM, LOOPBACK
 
 WIDTHS = (380, 1280, 2560)
 THEMES = ("light", "dark")

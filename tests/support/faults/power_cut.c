@@ -1,6 +1,6 @@
 /*
  * Writes down what a program does to the files below POWER_CUT_ROOT, in the order in which it does
- * it, to the file POWER_CUT_TRACE; loaded by LD_PRELOAD. tests/support/power_cut.py reads it and
+ * it, to the file POWER_CUT_TRACE; loaded by LD_PRELOAD. tests/support/faults/power_cut.py reads it and
  * makes the folder that a power cut would have left.
  *
  * A record is an operation, two numbers, and the lengths of two strings that follow:

@@ -1,0 +1,1 @@
+"""Slow and simple twins that tests hold the code to."""
