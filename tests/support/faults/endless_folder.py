@@ -1,9 +1,9 @@
 """Change a data folder until killed, telling what is tried and what was acknowledged.
 
 Run as ``python -m tests.support.faults.endless_folder FOLDER SEED``. It makes collections, writes
-to them, drops them and restores them from snapshots, moves aliases, and makes and deletes snapshots.
-Before each step, a line ``try JSON`` says what the folder will hold after it, in the form of
-:func:`state_of`. Once the step has returned, a line says ``done``.
+to them, drops them and restores them from snapshots, moves aliases, and makes and deletes
+snapshots. Before each step, a line ``try JSON`` says what the folder will hold after it, in the
+form of :func:`state_of`. Once the step has returned, a line says ``done``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Write to a collection until killed, telling what is tried and what was acknowledged.
 
 Run as ``python -m tests.support.faults.endless_writes FOLDER KIND SEED``. KIND is ``ingest``,
-``upsert`` or ``compact``. Before each write, a line ``try JSON`` says what it changes: versions
-by id, or null for a document to be deleted. Once the write has returned, a line says ``done``. The code
-and the payload of a document are made from its id and its version.
+``upsert`` or ``compact``. Before each write, a line ``try JSON`` says what it changes: versions by
+id, or null for a document to be deleted. Once the write has returned, a line says ``done``. The
+code and the payload of a document are made from its id and its version.
 """
 
 from __future__ import annotations
