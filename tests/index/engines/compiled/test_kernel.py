@@ -216,7 +216,7 @@ def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     begin = project.index("[[tool.setuptools.ext-modules]]")
     extension = project[begin : project.index("\n[", begin)]
-    packages = '\n[tool.setuptools]\npackages = ["index.engines"]\n'
+    packages = '\n[tool.setuptools]\npackages = ["index.engines", "index.engines.compiled"]\n'
     (tmp_path / "pyproject.toml").write_text(SMALL + packages + extension, encoding="utf-8")
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "index/engines", tmp_path / "index/engines", ignore=ignored)
@@ -225,5 +225,5 @@ def test_a_source_install_needs_no_compiler(tmp_path: Path, compiler: str | None
     environment = os.environ | ({} if compiler is None else {"CC": compiler})
     subprocess.run(command, env=environment, check=True, capture_output=True)
     installed = tmp_path / "to/index/engines"
-    assert (installed / "kernel.py").is_file()
+    assert (installed / "compiled/kernel.py").is_file()
     assert len(list(installed.glob("_kernel*.so"))) == (compiler is None)
