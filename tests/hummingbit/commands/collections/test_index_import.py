@@ -14,7 +14,7 @@ from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
-WRITTEN = Path(__file__).parents[1] / "corpus" / "stores" / "written"
+WRITTEN = Path(__file__).parents[3] / "corpus" / "stores" / "written"
 TEXTS = ["apple jam", "pear jam", "plum cake", "apple cake", "a pear"]
 VECTORS = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
 CODES = [code_to_hex(one) for one in np.packbits(VECTORS > 0, axis=1)]
