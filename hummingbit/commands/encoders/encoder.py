@@ -10,7 +10,11 @@ from typing import Any
 
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
 from hummingbit.commands.data_folder_options import add_url, service_at
-from hummingbit.commands.encoder_export import configure_export, encoder_folder, encoder_folders
+from hummingbit.commands.encoders.encoder_export import (
+    configure_export,
+    encoder_folder,
+    encoder_folders,
+)
 from hummingbit.commands.options import add_data_dir
 from index.folder.names import check_name
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.disks import small_disk
 
 from index.slices import checkpoint
 from service.http.problems import ProblemError
@@ -20,6 +19,7 @@ from service.jobs.quota import Quota
 from service.jobs.records import JobRecord, NewJob
 from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
+from tests.support.faults.disks import small_disk
 
 SECONDS = 20.0
 
