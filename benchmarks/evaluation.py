@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from benchmarks.search_codes import clustered
+from benchmarks.harness.search_codes import clustered
 from encoder.codes import Codes, hamming_distance
 from evaluation.retrieval import evaluate_codes
 

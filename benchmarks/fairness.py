@@ -24,7 +24,7 @@ import httpx
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.service_corpus import Corpus, K, make_corpus
+from benchmarks.harness.service_corpus import Corpus, K, make_corpus
 from corpus.document import Document
 from index.data_folder import DataFolder
 from index.rankings.protocol import HAMMING
@@ -176,7 +176,14 @@ def measure(address: str, folder: Path, kind: Kind | None, seconds: float) -> di
 
 
 def _load(address: str, kind: Kind, bodies: Path, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.load", address, kind.method, PATH + kind.path]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.harness.load",
+        address,
+        kind.method,
+        PATH + kind.path,
+    ]
     command += [str(bodies), str(kind.clients), str(seconds)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 

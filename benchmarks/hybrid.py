@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness.search_codes import clustered
 from benchmarks.lexical import runs_of_words, zipfian_texts
-from benchmarks.search_codes import clustered
 from corpus.document import Document
 from encoder.codes import Codes, unpack_codes
 from index.collection import Collection

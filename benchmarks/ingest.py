@@ -32,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.search_codes import clustered
+from benchmarks.harness.search_codes import clustered
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.artifact import write_artifact

@@ -21,8 +21,8 @@ from pathlib import Path
 import faiss
 import numpy as np
 
+from benchmarks.harness.search_codes import KINDS
 from benchmarks.search import Timed, check, floor, interleaved
-from benchmarks.search_codes import KINDS
 from encoder.codes import Codes
 from index.engines.choice import Choice, build
 from index.engines.compiled import kernel

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.search_codes import clustered
+from benchmarks.harness.search_codes import clustered
 from corpus.document import Document
 from encoder.codes import Codes, code_to_hex
 from index.backend import CollectionBackend

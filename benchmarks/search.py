@@ -24,8 +24,8 @@ import faiss
 import matplotlib as mpl
 import numpy as np
 
-from benchmarks.search_codes import KINDS
-from benchmarks.search_peers import CONTESTANTS, Contestant, Search, milvus
+from benchmarks.harness.search_codes import KINDS
+from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search, milvus
 from encoder.codes import Codes, hamming_distance
 from index.engines.brute_force import BruteForceIndex
 from index.engines.choice import Choice, build

@@ -23,7 +23,7 @@ from typing import Any
 import uvloop
 from starlette.types import ASGIApp, Message
 
-from benchmarks.service_corpus import Corpus, make_corpus
+from benchmarks.harness.service_corpus import Corpus, make_corpus
 from corpus.document import Document
 from index.data_folder import DataFolder
 from index.rankings.protocol import HAMMING

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.service_corpus import Corpus, K, make_corpus
-from benchmarks.service_peers import System, milvus, txtai
+from benchmarks.harness.service_corpus import Corpus, K, make_corpus
+from benchmarks.harness.service_peers import System, milvus, txtai
 from corpus.document import Document
 from encoder.codes import hamming_distance
 from hummingbit import Client
@@ -68,7 +68,7 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
                     found = client.search("bench", corpus.queries[place], limit=K)
                     return [int(hit["id"]) for hit in found["hits"]]
 
-                load = ["benchmarks.load", address, "POST", path, str(bodies)]
+                load = ["benchmarks.harness.load", address, "POST", path, str(bodies)]
                 yield System("hummingbit", load, search, process.pid)
         finally:
             process.terminate()

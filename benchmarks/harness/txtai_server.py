@@ -1,8 +1,8 @@
 """txtai's API over a binary FAISS index; runs in an environment of its own.
 
-Run as ``python -m benchmarks.txtai_server PORT`` with the folder of the corpus in ``BENCH_FOLDER``.
-txtai keeps the sign of every number of a vector where it is told to keep one bit, so codes go in as
-vectors of ±1 and come out as they were.
+Run as ``python -m benchmarks.harness.txtai_server PORT`` with the folder of the corpus in
+``BENCH_FOLDER``. Told to keep one bit of a number, txtai keeps its sign, so codes go in as vectors of
+±1 and come out unchanged.
 """
 
 # mypy: ignore-errors
@@ -24,7 +24,7 @@ path: {index}
 writable: false
 embeddings:
   method: external
-  transform: benchmarks.txtai_server.transform
+  transform: benchmarks.harness.txtai_server.transform
   quantize: 1
   faiss:
     components: BFlat
@@ -59,7 +59,7 @@ def main() -> None:
     vectors = signs(np.load(FOLDER / "codes.npy"))
     embeddings.index((i, vector, None) for i, vector in enumerate(vectors))
     with tempfile.TemporaryDirectory() as scratch:
-        embeddings.config["transform"] = "benchmarks.txtai_server.transform"
+        embeddings.config["transform"] = "benchmarks.harness.txtai_server.transform"
         embeddings.save(f"{scratch}/index")
         file = Path(scratch) / "config.yml"
         file.write_text(CONFIG.format(index=f"{scratch}/index"))

@@ -1,9 +1,9 @@
 """Load on an HTTP service from one process: so many clients, each with one request at a time.
 
-Run as ``python -m benchmarks.load ADDRESS METHOD PATH BODIES CLIENTS SECONDS``, BODIES being a file
-of JSON lines, sent over and over, each client beginning at another; with GET, its lines are what
-is asked for instead of PATH. It prints what it measured as
-JSON. A client is a socket and a few lines of parsing, so that what is measured is the service.
+Run as ``python -m benchmarks.harness.load ADDRESS METHOD PATH BODIES CLIENTS SECONDS``. BODIES is a
+file of JSON lines, which are sent over and over; each client begins at another line. With GET, the
+lines are the paths to ask for, instead of PATH. It prints what it measured as JSON. A client is a
+socket and a few lines of parsing, so that the service is measured and not the client.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.service_corpus import N_BITS, Corpus, K
+from benchmarks.harness.service_corpus import N_BITS, Corpus, K
 from encoder.codes import Codes
 from tests.support.milvus import milvus_server, why_not
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 START_SECONDS = 900.0
 
 
@@ -28,7 +28,7 @@ class System(NamedTuple):
     """A service: how it is loaded, and how it answers one query with the ids of documents.
 
     `load` is the module and the arguments of a command that takes the number of clients and the
-    seconds besides and prints what :func:`benchmarks.load.summarize` returns.
+    seconds besides and prints what :func:`benchmarks.harness.load.summarize` returns.
     """
 
     name: str
@@ -53,7 +53,7 @@ def milvus(corpus: Corpus) -> Iterator[list[System]]:
             found = search_milvus(client, corpus.query_codes[place].tobytes())
             return [int(hit["id"]) for hit in found[0]]
 
-        load = ["benchmarks.load_milvus", address, str(corpus.folder / "query_codes.npy")]
+        load = ["benchmarks.harness.load_milvus", address, str(corpus.folder / "query_codes.npy")]
         yield [System("milvus", load, search)]
 
 
@@ -93,7 +93,7 @@ def txtai(corpus: Corpus, python: Path) -> Iterator[list[System]]:
     np.save(corpus.folder / "codes.npy", corpus.codes)
     port = _free_port()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "BENCH_FOLDER": str(corpus.folder)}
-    command = [str(python), "-m", "benchmarks.txtai_server", str(port)]
+    command = [str(python), "-m", "benchmarks.harness.txtai_server", str(port)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             address = f"http://127.0.0.1:{port}"
@@ -108,7 +108,11 @@ def txtai(corpus: Corpus, python: Path) -> Iterator[list[System]]:
                 with urllib.request.urlopen(address + asked[place]) as answer:  # noqa: S310
                     return [int(one["id"]) for one in json.load(answer)]
 
-            yield [System("txtai", ["benchmarks.load", address, "GET", "-", str(paths)], search)]
+            yield [
+                System(
+                    "txtai", ["benchmarks.harness.load", address, "GET", "-", str(paths)], search
+                )
+            ]
         finally:
             process.terminate()
             process.wait()

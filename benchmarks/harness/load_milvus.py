@@ -1,7 +1,7 @@
 """Load on a Milvus server through pymilvus, a thread and a connection a client.
 
-Run as ``python -m benchmarks.load_milvus ADDRESS CODES CLIENTS SECONDS``, CODES being an ``.npy``
-file of query codes. It prints what :mod:`benchmarks.load` prints.
+Run as ``python -m benchmarks.harness.load_milvus ADDRESS CODES CLIENTS SECONDS``, CODES being an
+``.npy`` file of query codes. It prints what :mod:`benchmarks.harness.load` prints.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.load import summarize
-from benchmarks.service_peers import search_milvus
+from benchmarks.harness.load import summarize
+from benchmarks.harness.service_peers import search_milvus
 
 
 def main() -> None:

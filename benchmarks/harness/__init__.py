@@ -1,0 +1,1 @@
+"""What benchmarks share: codes and corpora, the systems beside ours, and clients that load them."""
