@@ -43,8 +43,8 @@ from index.bulk.encoding import available_cores
 from index.bulk.ingest import COMMIT_SIZE, ingest
 from index.collection import Collection
 from index.data_folder import DataFolder
+from index.encoded_inputs import batches
 from index.filter_parser import parse_filter
-from index.inputs import batches
 from index.records import Query
 from index.schema import Description
 from index.sqlite.store import Store

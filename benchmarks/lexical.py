@@ -24,7 +24,7 @@ import bm25s
 import numpy as np
 import tantivy
 
-from index.lexical.analyzers import ANALYZERS
+from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.index import LexicalIndex
 
 VOCABULARY = 400_000

@@ -19,7 +19,7 @@ import numpy as np
 
 from corpus.readers import read_documents
 from encoder.codes import Codes, pack_bits
-from index.bulk.duplicates import Likeness, near_codes, near_texts
+from index.bulk.near_duplicates import Likeness, near_codes, near_texts
 from index.engines.self_join import Integers
 from training.linear_codes import fit_itq
 from training.text_features import fit_text_features

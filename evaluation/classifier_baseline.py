@@ -17,7 +17,7 @@ from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, check_labels
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.retrieval import evaluate_codes, query_labels
-from index.labels import labels_of
+from index.payload_labels import labels_of
 from index.records import StoredDocument
 
 INPUTS_AT_ONCE = 4096

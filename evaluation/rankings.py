@@ -17,7 +17,7 @@ from index.backend import CollectionBackend
 from index.engines.portable.weighted import weighted_distances
 from index.rankings.asymmetric import whole_weights
 from index.rankings.protocol import ASYMMETRIC, HAMMING
-from index.search.options import check_ranking
+from index.search.search_options import check_ranking
 
 QUERIES_AT_ONCE = 16
 DEPTH = 1000

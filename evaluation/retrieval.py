@@ -24,7 +24,7 @@ from evaluation.relevance import (
 )
 from evaluation.result import Evaluation, EvaluationError
 from index.backend import CollectionBackend
-from index.labels import labels_of
+from index.payload_labels import labels_of
 from index.records import EncodedQueries, Query, StoredDocument
 
 

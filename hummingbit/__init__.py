@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.clients.transport import ServiceError
     from hummingbit.embedded import Collection
-    from hummingbit.encoders import load_encoder
+    from hummingbit.encoder_loading import load_encoder
     from hummingbit.hasher import SemanticHasher
     from hummingbit.hits import Hits
     from index.records import Hit
@@ -28,7 +28,7 @@ MODULES = {
     "Hits": "hummingbit.hits",
     "SemanticHasher": "hummingbit.hasher",
     "ServiceError": "hummingbit.clients.transport",
-    "load_encoder": "hummingbit.encoders",
+    "load_encoder": "hummingbit.encoder_loading",
 }
 __all__ = [
     "AsyncClient",

@@ -17,7 +17,7 @@ from encoder.analyzers import is_spaceless
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.rankings import evaluate_rankings
 from index.backend import CollectionBackend
-from index.labels import labels_of
+from index.payload_labels import labels_of
 from index.records import Query
 
 DEPTH = 10

@@ -14,7 +14,7 @@ from evaluation.reports.collection_report import read_shown, run_job
 from evaluation.reports.report import Report
 from foundation.errors import InputError
 from hummingbit import inputs
-from hummingbit.encoders import install_encoder
+from hummingbit.encoder_loading import install_encoder
 from hummingbit.hits import Hits
 from hummingbit.sharing import NUMBERING, FolderKey, acquire, borrowed, release
 from index.backend import MAX_K, CollectionBackend

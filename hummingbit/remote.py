@@ -22,8 +22,8 @@ from evaluation.scores import evaluate_by_score
 from hummingbit.clients.client import Client
 from hummingbit.clients.responses import Ranking
 from hummingbit.clients.transport import ServiceError
-from hummingbit.transfer import all_pages
-from index.labels import labels_of
+from hummingbit.service_transfer import all_pages
+from index.payload_labels import labels_of
 
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 3600.0

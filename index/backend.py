@@ -31,7 +31,7 @@ from index.records import (
 )
 
 if TYPE_CHECKING:
-    from index.search.options import Wanted
+    from index.search.search_options import Wanted
 
 MAX_K = 10_000
 BATCH_SIZE = 1000

@@ -20,7 +20,7 @@ from index.filters import Filter, filter_to_json
 from index.rankings.protocol import HAMMING
 from index.records import EncodedQueries, Hybrid, Query, Rescore, SearchResult
 from index.schema import Description
-from index.search.options import Wanted
+from index.search.search_options import Wanted
 
 
 class CollectionBase(ABC):

@@ -3,7 +3,7 @@
 **Writes.** See :mod:`index.generations.writing`. A write that returned is durable, and every later
 search sees it.
 
-**Searches** are described at the head of :mod:`index.search.search`.
+**Searches** are described at the head of :mod:`index.search.search_steps`.
 
 **Readers.** A process that only reads works alike. Nothing keeps the writer's commits away from it;
 :meth:`Collection.follow`, called every so often, publishes what was committed since.
@@ -22,12 +22,12 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.annotations.annotations import Annotations
 from index.backend import BATCH_SIZE
+from index.encoded_inputs import batches, encode_documents, last_of_each_id
 from index.filters import Filter
+from index.generations.code_statistics import StatisticsCache, code_statistics
 from index.generations.publication import Publication
-from index.generations.statistics import StatisticsCache, code_statistics
 from index.generations.writing import Writer
-from index.inputs import batches, encode_documents, last_of_each_id
-from index.labels import labels_of
+from index.payload_labels import labels_of
 from index.rankings.protocol import BY_WORDS, HAMMING
 from index.records import (
     DeleteResult,
@@ -37,8 +37,8 @@ from index.records import (
     Verification,
 )
 from index.search.cursors import Position, read_cursor, write_cursor
-from index.search.options import check_ranking
-from index.search.search import IndexedCollection
+from index.search.search_options import check_ranking
+from index.search.search_steps import IndexedCollection
 from index.sqlite.blocks import Block
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store

@@ -24,16 +24,16 @@ from pathlib import Path
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.errors import CollectionExists, SnapshotError, UnknownCollection
-from index.folder.aliases import AliasAction, Aliases
-from index.folder.collections import Collections, Hidden
+from index.folder.alias_file import AliasAction, Aliases
 from index.folder.drafts import Draft
-from index.folder.encoders import EncoderFolder
 from index.folder.following import Follower
 from index.folder.local import LocalCollections
 from index.folder.lock import FolderLock
+from index.folder.named_collections import Collections, Hidden
+from index.folder.named_encoders import EncoderFolder
 from index.folder.names import check_name
 from index.schema import AUTO
-from index.snapshots.snapshots import Snapshot, Snapshots
+from index.snapshots.snapshot_files import Snapshot, Snapshots
 
 ALIASES_FILE = "aliases.json"
 
@@ -100,7 +100,7 @@ class DataFolder:
     def change_aliases(
         self, actions: Sequence[AliasAction], job: str | None = None
     ) -> Mapping[str, str]:
-        """Take all actions or none, see :meth:`index.folder.aliases.Aliases.apply`.
+        """Take all actions or none, see :meth:`index.folder.alias_file.Aliases.apply`.
 
         Raises:
             DataFolderError: also if it is not open for writing.

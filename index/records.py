@@ -98,7 +98,7 @@ class Rescore:
     """More candidates than are wanted, by a search's ranking, and another order of them."""
 
     by: str
-    """One of :data:`index.search.options.RESCORERS`."""
+    """One of :data:`index.search.search_options.RESCORERS`."""
     oversample: float = 4.0
     """How many times as many candidates are rescored as hits are wanted, offset included."""
 

@@ -31,10 +31,10 @@ from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
 from service.lanes import COMPUTING, FILTERS_AT_A_TIME, Lane
 from service.logs import log_problems
-from service.routes import batches, embeddings, encoders, search
+from service.routes import embeddings, encoders, query_batches, search
 from service.routes.collections import (
     aliases,
-    codes,
+    code_profiles,
     collections,
     documents,
     maintenance,
@@ -51,7 +51,7 @@ from service.write_gate import WriteGate
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
     search.router,  # its route is looked for most often
-    batches.router,
+    query_batches.router,
     health.router,
     access.router,
     encoders.router,
@@ -68,7 +68,7 @@ ROUTERS = (
     snapshots.router,
     maintenance.router,
     maps.router,
-    codes.router,
+    code_profiles.router,
     docs.router,
     console.router,
 )
@@ -156,7 +156,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         for _ in range(2)
     )
     app.state.write_gate = WriteGate()
-    app.state.profiles = codes.Profiles()
+    app.state.profiles = code_profiles.Profiles()
     app.state.places = PlacesCache()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.compute_turns = ComputeTurns(COMPUTING)

@@ -21,7 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.records import Query, SearchResult
-from index.search.options import Wanted
+from index.search.search_options import Wanted
 from service.http.monitoring import Metrics
 
 MAX_BATCH = 64

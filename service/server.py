@@ -20,7 +20,7 @@ from foundation.errors import HummingbitError
 from service.app import create_app
 from service.http.admission import Keyring, is_loopback
 from service.http.connections import Connections, accept_waiting
-from service.http.protocol import Connection
+from service.http.uvicorn_protocol import Connection
 from service.logs import configure_logs
 from service.settings import Settings
 

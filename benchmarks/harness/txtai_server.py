@@ -1,8 +1,8 @@
 """txtai's API over a binary FAISS index; runs in an environment of its own.
 
 Run as ``python -m benchmarks.harness.txtai_server PORT`` with the folder of the corpus in
-``BENCH_FOLDER``. Told to keep one bit of a number, txtai keeps its sign, so codes go in as vectors of
-±1 and come out unchanged.
+``BENCH_FOLDER``. Told to keep one bit of a number, txtai keeps its sign, so codes go in as
+vectors of ±1 and come out unchanged.
 """
 
 # mypy: ignore-errors

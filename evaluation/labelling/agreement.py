@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from index.annotations.records import DocumentLabel, Judgement
+from index.annotations.annotation_records import DocumentLabel, Judgement
 from index.slices import checkpoint
 
 MOST_PEOPLE = 50

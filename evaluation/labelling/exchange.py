@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from evaluation.trec import TrecError, parse_qrels
 from foundation.errors import InputError
-from index.annotations.records import (
+from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
     judgement_to_json,

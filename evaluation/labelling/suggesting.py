@@ -13,9 +13,9 @@ from evaluation.labelling.places import Places, PlacesCache
 from evaluation.labelling.pooling import POOLING_METHODS, Pooled, pool
 from evaluation.labelling.sampling import METHODS, Pool, suggest
 from foundation.errors import InputError
-from index.annotations.records import agreed_labels
+from index.annotations.annotation_records import agreed_labels
 from index.collection import Collection
-from index.labels import labels_of
+from index.payload_labels import labels_of
 from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query, StoredDocument
 
@@ -75,8 +75,9 @@ def labelled_pool(
 ) -> LabelledPool:
     """Return what to choose among. A document of several labels counts by its first.
 
-    `given` is what people agree on (:func:`index.annotations.records.agreed_labels`), by id.
-    Of more than 1,000 classes the most frequent count; documents of the others are passed over.
+    `given` has the labels that people agree on, by id, as
+    :func:`~index.annotations.annotation_records.agreed_labels` returns them. Of more than 1,000
+    classes, only the most frequent count; documents of other classes are passed over.
 
     Raises:
         InputError: as :func:`known_labels`.

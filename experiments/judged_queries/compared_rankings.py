@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
-from index.lexical.analyzers import ANALYZERS
+from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.index import LexicalIndex
 from training.linear_codes import itq_rotation
 
@@ -23,7 +23,7 @@ WORDS, STEMS = "words", "english"
 
 
 def bm25(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Scores:
-    """Return the scores of the lexical index (:mod:`index.lexical.bm25`), k₁ = 1.2 and b = 0.75."""
+    """Return the BM25 scores of the lexical index, with k₁ = 1.2 and b = 0.75."""
     index = LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents))
     rows = np.arange(len(documents))
     scores = [index.matches(index.weigh(query)).of(rows) for query in queries]

@@ -17,9 +17,9 @@ from haystack.errors import FilterError
 
 from foundation.errors import InputError
 from hummingbit.embedded import Collection
-from hummingbit.encoders import load_encoder
+from hummingbit.encoder_loading import load_encoder
+from index.document_pages import pages_of
 from index.filter_parser import parse_filter
-from index.paging import pages_of
 from index.records import StoredDocument
 
 Filters = Mapping[str, Any]

@@ -23,10 +23,10 @@ from encoder.codes import code_from_hex, unpack_codes
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from hummingbit.embedded import Collection
-from hummingbit.encoders import load_encoder
+from hummingbit.encoder_loading import load_encoder
 from hummingbit.hasher import SemanticHasher
 from hummingbit.hits import Hits
-from index.paging import pages_of
+from index.document_pages import pages_of
 from index.records import Hit
 
 PAGE_CONTENT = "page_content"

@@ -25,8 +25,8 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from foundation.errors import InputError
 from hummingbit.embedded import Collection
+from index.document_pages import pages_of
 from index.filter_parser import parse_filter
-from index.paging import pages_of
 from index.records import StoredDocument
 
 NODE = "node"

@@ -10,10 +10,10 @@ import numpy as np
 
 from encoder.codes import Codes
 from foundation.errors import InputError
-from index.annotations.records import DocumentLabel, Judgement
+from index.annotations.annotation_records import DocumentLabel, Judgement
 from index.generations.publication import Publication
 from index.records import StoredDocument
-from index.sqlite.annotations import (
+from index.sqlite.annotation_tables import (
     JUDGEMENTS,
     LABELS,
     Record,

@@ -1,6 +1,6 @@
 """What the codes of a collection look like, bit by bit and bucket by bucket: enough to plot.
 
-:mod:`index.generations.statistics` has the summary of it that every collection keeps at hand.
+:mod:`index.generations.code_statistics` has the summary of it that every collection keeps at hand.
 """
 
 from __future__ import annotations

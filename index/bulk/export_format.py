@@ -29,7 +29,7 @@ from corpus.lines import read_json_lines
 from corpus.rows import BadLine, ReadError, Row
 from encoder.codes import Codes, code_from_hex
 from foundation.errors import InputError
-from index.annotations.records import (
+from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
     judgement_to_json,

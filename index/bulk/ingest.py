@@ -19,7 +19,7 @@ from corpus.document import Document
 from encoder.codes import Codes
 from index.backend import CollectionBackend
 from index.bulk.encoding import EncodingPool
-from index.inputs import Contents, batches, last_of_each_id, read_contents
+from index.encoded_inputs import Contents, batches, last_of_each_id, read_contents
 
 COMMIT_SIZE = 10_000
 

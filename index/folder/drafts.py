@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from index.backend import CollectionBackend
-from index.folder.collections import Hidden
+from index.folder.named_collections import Hidden
 
 
 class Draft:

@@ -14,13 +14,13 @@ from index.backend import CollectionBackend
 from index.collection import Collection
 from index.engines.setting import check_engine
 from index.errors import CollectionUnavailable, StoreError, UnknownCollection
-from index.folder.collections import Collections, Hidden
-from index.folder.encoders import EncoderFolder
+from index.folder.named_collections import Collections, Hidden
+from index.folder.named_encoders import EncoderFolder
 from index.folder.partial import begin, remove, remove_partial, settle, settled
 from index.rankings.protocol import HYBRID
 from index.schema import AUTO, Description
 from index.snapshots.restoring import restore
-from index.sqlite.connections import store_error
+from index.sqlite.connection_pool import store_error
 from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from index.backend import CollectionBackend
-from index.folder.encoders import EncoderFolder
+from index.folder.named_encoders import EncoderFolder
 from index.schema import AUTO
 
 

@@ -27,7 +27,7 @@ from index.engines.segments import Generation
 from index.filters import Filter
 from index.generations.compaction import Compaction
 from index.generations.published import Published, Searched, TextChanges
-from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
 from index.slices import unbroken

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows, places_of
 from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
-from index.lexical.bm25 import UNIT, inverse_frequency
+from index.lexical.bm25_formula import UNIT, inverse_frequency
 from index.lexical.segment import Scores, Segment, build_segment, join_segments
 from index.slices import checkpoint
 
@@ -61,7 +61,7 @@ class WeighedQuery(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Documents and their scores, in units of :data:`index.lexical.bm25.UNIT`."""
+    """Documents and their scores, in units of :data:`index.lexical.bm25_formula.UNIT`."""
 
     rows: Rows
     scores: npt.NDArray[np.int64]

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from index.engines.protocol import Rows, places_of
-from index.lexical.bm25 import part_of_term, saturation
+from index.lexical.bm25_formula import part_of_term, saturation
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Scores = npt.NDArray[Any]
-"""Scores in units of :mod:`index.lexical.bm25`, ``int32[n]`` or ``int64[n]``, one a place."""
+"""Scores in units of :mod:`~index.lexical.bm25_formula`: ``int32[n]`` or ``int64[n]``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +91,7 @@ class Segment:
         return self._frequencies[term]
 
     def saturations(self, average_length: float) -> npt.NDArray[np.float64]:
-        """Return what :func:`index.lexical.bm25.saturation` gives each kind."""
+        """Return what :func:`index.lexical.bm25_formula.saturation` gives each kind."""
         return saturation(self.kinds.counts, self.kinds.lengths, average_length)
 
     def add_term(

@@ -26,11 +26,10 @@ from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.backend import BATCH_SIZE
+from index.encoded_inputs import batches, encode_documents, last_of_each_id
 from index.errors import StoreError
 from index.filters import Filter
-from index.generations.statistics import StatisticsCache
-from index.inputs import batches, encode_documents, last_of_each_id
-from index.labels import labels_of
+from index.generations.code_statistics import StatisticsCache
 from index.milvus.catalogue import Catalogue, Progress
 from index.milvus.cluster import Cluster
 from index.milvus.ranking import ENGINE, check_on_milvus, search_on_milvus
@@ -45,6 +44,7 @@ from index.milvus.schema import (
 )
 from index.milvus.store import MilvusStore
 from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
+from index.payload_labels import labels_of
 from index.records import (
     DeleteResult,
     ScrollPage,
@@ -55,8 +55,8 @@ from index.records import (
 )
 from index.schema import Description
 from index.search.cursors import Position, read_cursor, write_cursor
-from index.search.options import check_ranking
-from index.search.search import Search, SearchedCollection
+from index.search.search_options import check_ranking
+from index.search.search_steps import Search, SearchedCollection
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 # Statistics of the codes are those of so many documents at most, the first ones.

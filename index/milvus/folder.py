@@ -9,8 +9,8 @@ from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import CollectionUnavailable, SnapshotError, StoreError
-from index.folder.collections import Collections, Hidden
-from index.folder.encoders import EncoderFolder
+from index.folder.named_collections import Collections, Hidden
+from index.folder.named_encoders import EncoderFolder
 from index.folder.names import NAME
 from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus.cluster import Cluster

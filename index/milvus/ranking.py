@@ -10,13 +10,13 @@ from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.milvus.catalogue import Counters
+from index.milvus.exact_search import Band, ExactSearch, Found
 from index.milvus.schema import to_code, to_payload, to_text
-from index.milvus.search import Band, ExactSearch, Found
 from index.milvus.store import MilvusStore
 from index.rankings.hamming import shown_distances
 from index.rankings.protocol import HAMMING, Ranked
 from index.records import EncodedQueries, SearchResult, StoredRow
-from index.search.search import Search, rows_of
+from index.search.search_steps import Search, rows_of
 
 ENGINE = "milvus"
 # A search is repeated where a hit is replaced before its payload is read.

@@ -12,9 +12,9 @@ from encoder.codes import Codes
 from index.errors import StoreError, StoreUnavailable
 from index.filters import Filter
 from index.milvus.cluster import Cluster
+from index.milvus.exact_search import MAX_ANSWER, Band, Found
 from index.milvus.filters import Condition, expression, quoted
 from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_code, to_payload
-from index.milvus.search import MAX_ANSWER, Band, Found
 from index.schema import Description
 from index.sqlite.changes import storable
 
@@ -88,7 +88,7 @@ class MilvusStore:
                 width *= 2
 
     def nearest(self, codes: Sequence[bytes], limit: int, band: Band) -> list[list[Found]]:
-        """Ask for neighbours; see :data:`index.milvus.search.Ask`."""
+        """Ask for neighbours; see :data:`index.milvus.exact_search.Ask`."""
         # Milvus leaves out what is as far as `radius`, and keeps what is as far as `range_filter`.
         within = {"range_filter": band.nearest, "radius": band.farthest + 1}
         # A range that holds everything would be gathered whole before the nearest are taken.

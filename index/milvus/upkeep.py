@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from index.engines.segments import Generation
-from index.generations.statistics import code_statistics
+from index.generations.code_statistics import code_statistics
 from index.milvus.catalogue import Counters
 from index.milvus.schema import is_intact, to_codes
 from index.milvus.store import MilvusStore
@@ -37,7 +37,7 @@ def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
 def statistics_on_milvus(
     store: MilvusStore, now: Counters, n_bits: int, most: int
 ) -> dict[str, Any]:
-    """Return the statistics (:mod:`index.generations.statistics`) of the first `most` documents."""
+    """Return the statistics of the codes of the first `most` documents."""
     entities = store.by_row(["row", "code"], 1, now.last_row)
     found = list(itertools.islice(entities, most))
     rows = np.array([entity["row"] for entity in found], dtype=np.int64)

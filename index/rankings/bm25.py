@@ -8,7 +8,7 @@ import numpy as np
 
 from foundation.errors import InputError
 from index.engines.protocol import Rows
-from index.lexical.bm25 import UNIT
+from index.lexical.bm25_formula import UNIT
 from index.lexical.index import LexicalIndex, Matches, WeighedQuery
 from index.rankings.protocol import BM25, Ranked, Scores
 from index.records import EncodedQueries
@@ -17,7 +17,7 @@ from index.records import EncodedQueries
 class Bm25Ranking:
     """A :class:`~index.rankings.protocol.Ranking` of the documents that have a term of the query.
 
-    Others are not found. The score is that of :mod:`index.lexical.bm25`, in its units.
+    Others are not found. The score is that of :mod:`index.lexical.bm25_formula`, in its units.
     """
 
     name = BM25

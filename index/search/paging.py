@@ -9,7 +9,7 @@ from index.filters import filter_to_json
 from index.rankings.protocol import Ranked, Ranking
 from index.records import EncodedQueries
 from index.search.cursors import Position, write_cursor
-from index.search.options import Wanted
+from index.search.search_options import Wanted
 
 
 class Page(NamedTuple):

@@ -12,12 +12,12 @@ from encoder.artifact import ArtifactError, load_encoder
 from foundation.errors import InputError
 from index.engines.setting import check_engine
 from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
-from index.folder.encoders import EncoderFolder
+from index.folder.named_encoders import EncoderFolder
 from index.schema import SCHEMA, Description
 from index.snapshots.contents import Contents
 from index.snapshots.unpacking import unpack
-from index.sqlite.annotations import make_tables
-from index.sqlite.connections import store_error
+from index.sqlite.annotation_tables import make_tables
+from index.sqlite.connection_pool import store_error
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
 

@@ -23,7 +23,7 @@ from index.schema import (
     number_in_meta,
     payload_to_json,
 )
-from index.sqlite.annotations import (
+from index.sqlite.annotation_tables import (
     Record,
     Table,
     delete_of_documents,
@@ -31,7 +31,7 @@ from index.sqlite.annotations import (
     write_records,
 )
 from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
-from index.sqlite.connections import in_chunks
+from index.sqlite.connection_pool import in_chunks
 from index.sqlite.filter_sql import matching_rows
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -73,15 +73,15 @@ class Changes:
         return rows
 
     def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
-        """See :func:`index.sqlite.annotations.write_records`."""
+        """See :func:`index.sqlite.annotation_tables.write_records`."""
         return write_records(self._connection, table, records)
 
     def delete_records(self, table: Table[Any], keys: Iterable[Sequence[str]]) -> int:
-        """See :func:`index.sqlite.annotations.delete_records`."""
+        """See :func:`index.sqlite.annotation_tables.delete_records`."""
         return delete_records(self._connection, table, keys)
 
     def delete_annotations(self, ids: Sequence[str] | None) -> None:
-        """See :func:`index.sqlite.annotations.delete_of_documents`."""
+        """See :func:`index.sqlite.annotation_tables.delete_of_documents`."""
         delete_of_documents(self._connection, None if ids is None else storable(ids))
 
     def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:

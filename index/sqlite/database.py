@@ -24,7 +24,7 @@ from index.schema import (
     read_description,
 )
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
-from index.sqlite.connections import BUSY_SECONDS, Connections, errors_of, store_error
+from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of, store_error
 from index.sqlite.open_files import OpenFiles
 
 # What a large ingest leaves of the write-ahead log once it has been moved into the file, and how
@@ -103,7 +103,7 @@ class Database:
             self._acknowledged = None
 
     def reading(self, *, one_moment: bool = False) -> AbstractContextManager[sqlite3.Connection]:
-        """Lend a connection; see :meth:`index.sqlite.connections.Connections.reading`."""
+        """Lend a connection; see :meth:`index.sqlite.connection_pool.Connections.reading`."""
         return self.connections.reading(one_moment=one_moment)
 
     @contextmanager

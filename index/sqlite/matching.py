@@ -21,7 +21,7 @@ import numpy as np
 from index.engines.protocol import Rows
 from index.filters import Filter, filter_to_json
 from index.slices import checkpoint, stepping_aside
-from index.sqlite.documents import ROWS_OF_A_SLICE
+from index.sqlite.document_reader import ROWS_OF_A_SLICE
 from index.sqlite.store import Matching, Store
 
 MAX_BYTES = 128 << 20

@@ -27,7 +27,7 @@ from index.schema import BOOKMARK, Description, last_row, number_in_meta
 from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts
 from index.sqlite.database import Database
-from index.sqlite.documents import DocumentReader
+from index.sqlite.document_reader import DocumentReader
 from index.sqlite.filter_sql import matching_between, matching_rows
 
 TEXTS_AT_ONCE = 1000

@@ -13,7 +13,7 @@ from encoder.codes import Codes
 from index.records import Verification
 from index.schema import checksum, last_row, number_in_meta
 from index.slices import checkpoint
-from index.sqlite.annotations import damaged_records
+from index.sqlite.annotation_tables import damaged_records
 from index.sqlite.blocks import Block, BlockError, damaged_blocks, read_blocks
 
 MAX_PROBLEMS = 100

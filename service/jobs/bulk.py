@@ -17,8 +17,8 @@ from corpus.document import Document, parse_document
 from encoder.codes import Codes
 from foundation.files import replace_file
 from index.backend import CollectionBackend
+from index.encoded_inputs import batches, encode_documents, read_contents
 from index.folder.protocol import Folder
-from index.inputs import batches, encode_documents, read_contents
 from service.http.bodies.json_parser import parse_json
 from service.http.problems import ProblemError
 from service.jobs.work import Progress

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.files import replacing
-from index.bulk.duplicates import Likeness, find_duplicates
+from index.bulk.near_duplicates import Likeness, find_duplicates
 from index.data_folder import DataFolder
 from service.jobs.work import Progress
 

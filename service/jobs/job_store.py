@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from index.errors import StoreError
-from service.jobs.records import JobRecord, NewJob, Outcome, State, now
+from service.jobs.job_records import JobRecord, NewJob, Outcome, State, now
 
 FORMAT_VERSION = 2
 

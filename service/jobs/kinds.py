@@ -16,8 +16,8 @@ from index.errors import (
     SnapshotError,
     UnknownSnapshot,
 )
-from index.snapshots.snapshots import Snapshot
-from service.http.errors import status_and_code
+from index.snapshots.snapshot_files import Snapshot
+from service.http.error_table import status_and_code
 from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from service.jobs.duplicates import CLUSTERS_FILE, list_duplicates

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 from index.backend import CollectionBackend
-from index.bulk.reindex import carry_annotations, copy_following, delete_missing
+from index.bulk.reindexing import carry_annotations, copy_following, delete_missing
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from index.folder.drafts import Draft
 from service.http.problems import ProblemError
 from service.jobs.work import Progress

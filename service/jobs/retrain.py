@@ -25,7 +25,7 @@ from evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
 from evaluation.relevance import Labelled
 from foundation.errors import InputError
 from foundation.files import replace_file
-from index.annotations.records import agreed_labels
+from index.annotations.annotation_records import agreed_labels
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.records import StoredDocument

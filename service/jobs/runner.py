@@ -20,11 +20,11 @@ from pathlib import Path
 
 from index.slices import ComputeTurns
 from service.http.problems import ProblemError
-from service.jobs.files import JobFiles, bytes_of
+from service.jobs.job_files import JobFiles, bytes_of
+from service.jobs.job_records import FINISHED, JobRecord, NewJob, Outcome, State
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import LANES, JobQueue, Lane
 from service.jobs.quota import Quota
-from service.jobs.records import FINISHED, JobRecord, NewJob, Outcome, State
 from service.jobs.work import Explain, Kind, Progress, outcome_of
 
 SECONDS_BETWEEN_ATTEMPTS = 2.0

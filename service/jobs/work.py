@@ -12,9 +12,9 @@ from typing import Any
 
 from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
+from service.jobs.job_records import JobRecord, Outcome
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.queue import Lane
-from service.jobs.records import JobRecord, Outcome
 
 SECONDS_BETWEEN_RECORDS = 1.0
 

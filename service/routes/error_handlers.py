@@ -14,7 +14,7 @@ from foundation.errors import HummingbitError
 from index.errors import StoreClosed
 from index.slices import Cancelled
 from service.http.bodies.field_errors import field_errors
-from service.http.errors import problem_of
+from service.http.error_table import problem_of
 from service.http.problems import ProblemError, invalid_fields, problem_response
 from service.routes.dependencies import names_in_use
 

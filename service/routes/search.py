@@ -20,7 +20,7 @@ from corpus.document import parse_vector
 from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.records import Query
-from index.search.options import Wanted
+from index.search.search_options import Wanted
 from service.batching import Found
 from service.http.admission import Turns
 from service.http.bodies.field_errors import show

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from index.rankings.protocol import MAX_WEIGHT, MIN_WEIGHT, RANKINGS
-from index.search.options import MAX_OVERSAMPLE, MAX_RRF, RESCORERS
+from index.search.search_options import MAX_OVERSAMPLE, MAX_RRF, RESCORERS
 from service.schemas.common import (
     Code,
     Cursor,

@@ -17,7 +17,7 @@ from corpus.readers import read_documents
 from encoder.artifact import load_encoder
 from encoder.codes import code_to_hex
 from hummingbit.cli import main
-from index.annotations.records import DocumentLabel
+from index.annotations.annotation_records import DocumentLabel
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.records import Query

@@ -10,7 +10,7 @@ from corpus.document import DocumentError
 from foundation.errors import HummingbitError, InputError
 from hummingbit import PACKAGES
 from index.errors import StoreReplaced
-from service.http.errors import PROBLEMS
+from service.http.error_table import PROBLEMS
 from service.http.problems import TITLES
 
 ROOT = Path(__file__).parents[2]

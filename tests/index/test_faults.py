@@ -17,7 +17,7 @@ from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.records import Query
-from index.sqlite import connections
+from index.sqlite import connection_pool
 from tests.support.faults.disks import fill, small_disk
 from tests.support.faults.endless_writes import KINDS, N_BITS, NAME, code_of, document_of
 
@@ -201,7 +201,7 @@ def test_an_error_of_the_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> N
 def test_a_second_writer_is_refused_and_reads_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(connection_pool, "BUSY_SECONDS", 0.2)
     with DataFolder(tmp_path, writable=True) as data:
         collection = data.create_collection(NAME, n_bits=N_BITS)
         collection.upsert([document_of("a", 1)])

@@ -11,7 +11,7 @@ from encoder.codes import code_to_hex
 from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import Query
-from index.search.options import Wanted
+from index.search.search_options import Wanted
 from service.batching import MAX_BATCH, QUICK_LIMIT, Batcher, Found
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes

@@ -26,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from index.data_folder import DataFolder
 from index.errors import StoreError
-from index.folder.encoders import EncoderFolder
+from index.folder.named_encoders import EncoderFolder
 from service.http.tracing import Trace, provider_of
 from service.logs import JSONFormatter, request_name
 from service.settings import Settings

@@ -22,7 +22,7 @@ import uvicorn
 from encoder.artifact import write_artifact
 from index.data_folder import DataFolder
 from service.app import DEFAULT_SETTINGS, create_app
-from service.jobs.files import JobFiles
+from service.jobs.job_files import JobFiles
 from service.server import server_config
 from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder

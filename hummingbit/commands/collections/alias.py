@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
-from index.folder.aliases import AddAlias, AliasAction, RemoveAlias
+from index.folder.alias_file import AddAlias, AliasAction, RemoveAlias
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 
 from hummingbit.commands.data_folder_options import Actions, add_action, open_folder
-from index.bulk.duplicates import Likeness, find_duplicates
+from index.bulk.near_duplicates import Likeness, find_duplicates
 
 
 def configure(actions: Actions) -> None:

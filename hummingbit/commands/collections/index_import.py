@@ -83,7 +83,7 @@ def run_import_points(args: argparse.Namespace) -> int:
 
 def _import_remotely(args: argparse.Namespace) -> int:
     from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
-    from hummingbit.transfer import record_of, summary_of  # noqa: PLC0415
+    from hummingbit.service_transfer import record_of, summary_of  # noqa: PLC0415
 
     with service_at(args) as client:
         made = False

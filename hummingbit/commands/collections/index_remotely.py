@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hummingbit.commands.collections.sending import BATCH, send_sources
 from hummingbit.commands.data_folder_options import service_at
 from hummingbit.commands.options import OptionError
+from index.encoded_inputs import batches
 from index.errors import UnknownDocument
-from index.inputs import batches
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client

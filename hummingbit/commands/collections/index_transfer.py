@@ -27,8 +27,8 @@ from hummingbit.commands.data_folder_options import (
     service_at,
 )
 from hummingbit.commands.options import OptionError, naming
+from index.bulk.collection_transfer import collection_for, export_collection, import_documents
 from index.bulk.export_format import Export, write_export
-from index.bulk.transfer import collection_for, export_collection, import_documents
 
 STANDARD = "-"
 
@@ -103,7 +103,7 @@ def _check_no_store_options(args: argparse.Namespace) -> None:
 
 def _export_remotely(args: argparse.Namespace) -> int:
     # Only a service needs these.
-    from hummingbit.transfer import annotations_of, header_of, pages_of  # noqa: PLC0415
+    from hummingbit.service_transfer import annotations_of, header_of, pages_of  # noqa: PLC0415
 
     with service_at(args) as client:
         header = header_of(client, args.collection)
@@ -113,7 +113,7 @@ def _export_remotely(args: argparse.Namespace) -> int:
 
 
 def _import_remotely(args: argparse.Namespace, export: Export) -> int:
-    from hummingbit.transfer import (  # noqa: PLC0415
+    from hummingbit.service_transfer import (  # noqa: PLC0415
         exported_record,
         make_collection_for,
         send_annotations,

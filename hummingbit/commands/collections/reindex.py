@@ -7,10 +7,10 @@ import argparse
 from tqdm import tqdm
 
 from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
-from index.bulk.reindex import carry_annotations, copy_following
+from index.bulk.reindexing import carry_annotations, copy_following
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from index.folder.names import check_name
 
 

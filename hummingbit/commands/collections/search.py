@@ -23,7 +23,7 @@ from hummingbit.commands.data_folder_options import (
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import Hit, Hybrid, Query, Rescore, SearchResult
-from index.search.options import RESCORERS
+from index.search.search_options import RESCORERS
 from service.schemas.results import add_codes, search_answer
 
 # Under the id of a hit.

@@ -15,7 +15,7 @@ from corpus.readers import count_documents
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.options import read
 from index.bulk.ingest import IngestReport
-from index.inputs import batches
+from index.encoded_inputs import batches
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
@@ -27,7 +27,7 @@ BATCH_BYTES = 4 << 20
 
 def send_sources(client: Client, args: argparse.Namespace) -> int:
     """Send the documents of ``args.sources``; see :func:`send`."""
-    from hummingbit.transfer import record_of  # noqa: PLC0415 - only a service needs it
+    from hummingbit.service_transfer import record_of  # noqa: PLC0415 - only a service needs it
 
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
@@ -44,7 +44,7 @@ def send(
     encoder_fingerprint: str | None = None,
 ) -> int:
     """Upsert documents, but for those that are there just so; return 1 if some were refused."""
-    from hummingbit.transfer import summary_of  # noqa: PLC0415 - only a service needs it
+    from hummingbit.service_transfer import summary_of  # noqa: PLC0415 - only a service needs it
 
     began = time.perf_counter()
     read_, unchanged, failed = 0, 0, 0

@@ -18,7 +18,7 @@ from hummingbit.commands.data_folder_options import (
 )
 from hummingbit.commands.options import OptionError, naming
 from index.data_folder import DataFolder
-from index.snapshots.snapshots import Snapshot
+from index.snapshots.snapshot_files import Snapshot
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evaluation.labelling.exchange import import_records, read_lines
+from evaluation.labelling.label_statistics import label_statistics
 from evaluation.labelling.places import PlacesCache
-from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from foundation.errors import InputError
 from hummingbit.commands.data_folder_options import open_folder, service_at
-from index.annotations.records import (
+from index.annotations.annotation_records import (
     ANONYMOUS,
     DocumentLabel,
     Judgement,
@@ -120,7 +120,7 @@ class _Remote:
         return dict(self._client.label_stats(self._name, label_field))
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        from hummingbit.transfer import annotations_of  # noqa: PLC0415 - only a service needs it
+        from hummingbit.service_transfer import annotations_of  # noqa: PLC0415 - only a service needs it
 
         records = list(annotations_of(self._client, self._name))
         labels = [one for one in records if isinstance(one, DocumentLabel)]

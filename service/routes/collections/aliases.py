@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from foundation.errors import InputError
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias, RemoveAlias
+from index.folder.alias_file import AddAlias, RemoveAlias
 from index.folder.names import check_name
 from service.http.problems import invalid_field
 from service.http.roles import ADMIN, READ

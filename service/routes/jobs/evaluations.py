@@ -22,7 +22,7 @@ from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, parse_evaluation
-from service.jobs.records import JobRecord
+from service.jobs.job_records import JobRecord
 from service.jobs.runner import Jobs
 from service.routes.dependencies import (
     LONG_READ,

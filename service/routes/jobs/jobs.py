@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from service.http.admission import given_key
 from service.http.roles import READ, WRITE
 from service.http.routing import JSONRoute
-from service.jobs.records import JobRecord, NewJob, State
+from service.jobs.job_records import JobRecord, NewJob, State
 from service.jobs.runner import Jobs
 from service.routes.dependencies import render
 from service.schemas.jobs.jobs import JobInfo, JobList

@@ -8,13 +8,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from index.bulk.duplicates import Likeness
+from index.bulk.near_duplicates import Likeness
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.jobs.duplicates import read_clusters
+from service.jobs.job_records import JobRecord
 from service.jobs.map import MAP_FILE, POINTS_FILE
-from service.jobs.records import JobRecord
 from service.jobs.runner import Jobs
 from service.routes.dependencies import CollectionOf, render
 from service.routes.jobs.jobs import (

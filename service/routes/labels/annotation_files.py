@@ -28,7 +28,7 @@ from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits, render, writing
-from service.routes.labels.annotations import LocalCollection, WhoAsks, keeping_labels
+from service.routes.labels.annotation_requests import LocalCollection, WhoAsks, keeping_labels
 from service.schemas.labels.labels import Imported
 from service.schemas.results import answer_too_large
 

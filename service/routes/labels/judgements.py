@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Response
 
 from evaluation.labelling.pooling import AP_PRIOR
 from evaluation.labelling.suggesting import pool_answers
-from index.annotations.records import Judgement, judgement_to_json, now
+from index.annotations.annotation_records import Judgement, judgement_to_json, now
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, WRITE, Limits
-from service.routes.labels.annotations import (
+from service.routes.labels.annotation_requests import (
     Cursor,
     LocalCollection,
     PageSize,

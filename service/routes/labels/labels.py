@@ -6,16 +6,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from evaluation.labelling.label_statistics import label_statistics
 from evaluation.labelling.sampling import DEFAULT_METHOD
-from evaluation.labelling.statistics import label_statistics
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from foundation.errors import InputError
-from index.annotations.records import DocumentLabel, label_to_json, now
+from index.annotations.annotation_records import DocumentLabel, label_to_json, now
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, WRITE, Limits
-from service.routes.labels.annotations import (
+from service.routes.labels.annotation_requests import (
     Cursor,
     LocalCollection,
     PageSize,

@@ -10,13 +10,13 @@ from encoder.codes import check_n_bits
 from foundation.errors import InputError
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from index.folder.names import check_name
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
+from service.jobs.job_records import JobRecord
 from service.jobs.kinds import local
-from service.jobs.records import JobRecord
 from service.jobs.retrain import check_retrainable
 from service.jobs.training_process import can_train
 from service.routes.collections.aliases import check_target

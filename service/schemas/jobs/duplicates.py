@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from index.bulk.duplicates import MAX_SHINGLE
+from index.bulk.near_duplicates import MAX_SHINGLE
 from service.schemas.common import RequestModel, ResponseModel
 
 

@@ -13,7 +13,7 @@ from evaluation.labelling.agreement import (
     agreement_on_labels,
     cohen_kappa,
 )
-from index.annotations.records import DocumentLabel, Judgement
+from index.annotations.annotation_records import DocumentLabel, Judgement
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))

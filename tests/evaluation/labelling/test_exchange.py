@@ -18,7 +18,7 @@ from evaluation.labelling.exchange import (
 )
 from evaluation.trec import parse_qrels
 from foundation.errors import InputError
-from index.annotations.records import DocumentLabel, Judgement
+from index.annotations.annotation_records import DocumentLabel, Judgement
 from tests.support.collections import code_collection, code_documents
 
 WHEN = "2026-01-01T00:00:00.000+00:00"

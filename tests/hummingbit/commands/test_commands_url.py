@@ -16,7 +16,7 @@ from encoder.artifact import write_artifact
 from hummingbit import Client
 from hummingbit.cli import main
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import make_data_folder, served

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corpus.document import Document
 from foundation.errors import InputError
-from index.annotations.records import (
+from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
     agreed_labels,
@@ -21,7 +21,7 @@ from index.annotations.records import (
     parse_judgement,
     parse_label,
 )
-from index.bulk.reindex import carry_annotations
+from index.bulk.reindexing import carry_annotations
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import StoreError

@@ -22,7 +22,7 @@ from index.engines import segments
 from index.errors import UnknownCollection
 from index.filter_parser import parse_filter
 from index.folder import following
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from index.generations.published import Published
 from index.records import Query
 from index.sqlite import blocks, database

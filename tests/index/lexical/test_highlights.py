@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.lexical.analyzers import ANALYZERS
+from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.highlights import PASSAGE, highlight
 
 ENGLISH = ANALYZERS["english"]

@@ -13,7 +13,7 @@ import pytest
 from corpus.document import Document
 from index.collection import Collection
 from index.lexical import index as lexical_index
-from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
 from index.sqlite.store import Store

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.lexical import index as lexical_index
-from index.lexical.analyzers import ANALYZERS
-from index.lexical.bm25 import UNIT
+from index.lexical.analyzer_names import ANALYZERS
+from index.lexical.bm25_formula import UNIT
 from index.lexical.index import LexicalIndex, best
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 

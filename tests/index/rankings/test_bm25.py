@@ -13,8 +13,8 @@ from foundation.errors import InputError
 from index.collection import Collection
 from index.filter_parser import parse_filter
 from index.filters import Filter
-from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
-from index.lexical.bm25 import UNIT
+from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.bm25_formula import UNIT
 from index.records import Hit, Query
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts

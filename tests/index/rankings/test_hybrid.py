@@ -16,7 +16,7 @@ from index.collection import Collection
 from index.engines.segments import Generation
 from index.filter_parser import parse_filter
 from index.filters import Filter
-from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.asymmetric import whole_weights
 from index.rankings.hybrid import HybridRanking

@@ -16,7 +16,7 @@ from index.data_folder import DataFolder
 from index.filter_parser import parse_filter
 from index.records import Query
 from index.search.cursors import Position, read_cursor, write_cursor
-from index.search.options import MAX_OFFSET
+from index.search.search_options import MAX_OFFSET
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from service.http.problems import ProblemError
 from service.jobs.bulk import BulkOptions, BulkWriter
 from service.settings import Settings

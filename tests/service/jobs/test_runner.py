@@ -14,9 +14,9 @@ import pytest
 from index.slices import checkpoint
 from service.http.problems import ProblemError
 from service.jobs import runner
+from service.jobs.job_records import JobRecord, NewJob
 from service.jobs.job_store import JobStore, JobStoreError
 from service.jobs.quota import Quota
-from service.jobs.records import JobRecord, NewJob
 from service.jobs.runner import Jobs
 from service.jobs.work import Kind, Progress
 from tests.support.faults.disks import small_disk

@@ -18,7 +18,7 @@ from typing import Any
 
 from corpus.document import Document
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias, RemoveAlias
+from index.folder.alias_file import AddAlias, RemoveAlias
 
 N_BITS = 16
 NAMES = ["one", "two", "three", "four"]

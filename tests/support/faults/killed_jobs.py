@@ -27,19 +27,19 @@ from typing import Any, NoReturn
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import Codes
+from index.annotations.annotation_records import DocumentLabel
 from index.annotations.annotations import Annotations
-from index.annotations.records import DocumentLabel
-from index.bulk.layout import Method, Places, lay_out
+from index.bulk.code_layout import Method, Places, lay_out
 from index.collection import Collection
 from index.data_folder import DataFolder
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from service.jobs import map as map_job
 from service.jobs.bulk import BATCH_LINES, INPUT
 from service.jobs.evaluation import REQUEST_FILE, RUN_FILE
+from service.jobs.job_records import FINISHED, NewJob
 from service.jobs.kinds import UPLOAD, explain, kinds_of_jobs
 from service.jobs.map import MapOptions
 from service.jobs.queue import LANES
-from service.jobs.records import FINISHED, NewJob
 from service.jobs.runner import Jobs
 from service.jobs.training_process import LOCK_FILE
 from service.jobs.work import Progress

@@ -9,7 +9,7 @@ import numpy as np
 
 from encoder.analyzers import Analyzer
 from index.engines.protocol import Rows
-from index.lexical.bm25 import inverse_frequency, part_of_term, saturation
+from index.lexical.bm25_formula import inverse_frequency, part_of_term, saturation
 
 
 class BruteForceBm25:

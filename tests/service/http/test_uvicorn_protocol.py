@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from service.http.connections import Connections
-from service.http.protocol import MAX_HEADERS, MAX_REQUEST_LINE, Connection
+from service.http.uvicorn_protocol import MAX_HEADERS, MAX_REQUEST_LINE, Connection
 
 SECONDS = 20.0
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"

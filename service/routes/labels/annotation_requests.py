@@ -13,8 +13,8 @@ from fastapi import Depends, Query, Request, Response
 
 from evaluation.labelling.places import PlacesCache
 from foundation.errors import InputError
+from index.annotations.annotation_records import ANONYMOUS, DocumentLabel, Judgement, is_storable
 from index.annotations.annotations import Written
-from index.annotations.records import ANONYMOUS, DocumentLabel, Judgement, is_storable
 from index.backend import CollectionBackend
 from index.collection import Collection
 from service.http.admission import given_key

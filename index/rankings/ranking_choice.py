@@ -17,7 +17,7 @@ from index.rankings.rescored import RescoredRanking, Scorer
 from index.records import EncodedQueries
 
 if TYPE_CHECKING:
-    from index.search.search import Search
+    from index.search.search_steps import Search
 
 
 def ranking_of(search: Search, published: Published) -> Ranking:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
 from index.engines.segments import Generation
-from index.generations import statistics
-from index.generations.statistics import code_statistics
+from index.generations.code_statistics import code_statistics
 from tests.support.codes import clustered_codes, random_codes
 
 
@@ -81,7 +80,7 @@ def test_a_sample_tells_the_correlation_of_many_codes(monkeypatch: pytest.Monkey
     codes[:, 3] = codes[:, 0]
     generation = Generation.build(0, codes, np.arange(20_000))
     whole = code_statistics(generation)["bit_correlation"]
-    monkeypatch.setattr(statistics, "CODES_CORRELATED", 5000)
+    monkeypatch.setattr("index.generations.code_statistics.CODES_CORRELATED", 5000)
     sample = code_statistics(generation)["bit_correlation"]
     assert whole["most"] == pytest.approx(1)
     assert sample == pytest.approx(whole, abs=0.02)

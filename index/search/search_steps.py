@@ -1,15 +1,14 @@
 """A search: encode, rank, read, answer.
 
-A search takes the published generation, which never changes, finds rows in it and then asks the
-store for their ids. The store may be ahead by then, but a row means one document for ever, so a row
-that is still there has the right id, and if all are there the answer is that of the generation
-taken. If one is gone, a writer has replaced or deleted it since; the search is repeated while
-holding the publishing lock, within one transaction: it sees one moment of the store, and the
-generation published is brought up to that moment, so the rows are there. A search waits for at most
-one commit and no search waits for an encoder or for another search's first attempt.
+A search takes the published generation, which never changes, finds rows in it, and asks the store
+for the documents of these rows. The store may be newer by then. A row number is never given to a
+second document, so a row that is still there has the right id. If all rows are there, the response
+reflects the generation taken. If one is gone, a writer has replaced or deleted its document. The
+search is then repeated in one transaction while it holds the publishing lock, and the generation is
+brought up to that transaction first, so all rows are there. A search waits for at most one commit,
+and never for an encoder or for another search's first attempt.
 
-What every search does is in this module, what some ask for besides in :mod:`index.search.options`,
-:mod:`index.search.paging` and :mod:`index.search.hits`.
+What only some searches ask for is in ``search_options``, ``paging`` and ``hit_details``.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from corpus.document import MAX_TEXT_LENGTH
 from encoder.codes import Codes, pack_rows
 from index.backend import MAX_K
 from index.base import CollectionBase
+from index.encoded_inputs import encode_queries
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.generations.publication import Publication
 from index.generations.published import Published
-from index.inputs import encode_queries
 from index.lexical.index import LexicalIndex
-from index.rankings.choice import ranking_of
 from index.rankings.hamming import HammingRanking
 from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
+from index.rankings.ranking_choice import ranking_of
 from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
-from index.search.hits import highlighted, hits_with_codes
-from index.search.options import Wanted, check_suits, default_ranking
+from index.search.hit_details import highlighted, hits_with_codes
 from index.search.paging import Page, cursor_after, hits_after, identity_of
+from index.search.search_options import Wanted, check_suits, default_ranking
 from index.slices import checkpoint
 from index.sqlite.store import Store
 

@@ -29,7 +29,7 @@ from index.errors import (
     UnknownCollection,
     UnknownSnapshot,
 )
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from index.records import Query
 from index.snapshots.contents import RECORD, STORE, TAR
 from tests.support.encoders import random_texts, text_encoder

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from encoder.codes import hamming_distance
-from index.bulk.layout import best_method, lay_out, principal_plane
+from index.bulk.code_layout import best_method, lay_out, principal_plane
 
 
 def clusters(n: int, n_bits: int = 64, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

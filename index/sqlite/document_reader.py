@@ -17,7 +17,7 @@ from index.records import StoredDocument
 from index.schema import checksum, last_row
 from index.slices import checkpoint
 from index.sqlite.changes import storable
-from index.sqlite.connections import RowReader, in_chunks
+from index.sqlite.connection_pool import RowReader, in_chunks
 from index.sqlite.database import Database
 from index.sqlite.filter_sql import where
 

@@ -10,7 +10,7 @@ from evaluation.labelling.agreement import agreement_on_judgements, agreement_on
 from evaluation.labelling.gain import expected_gain
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.suggesting import labelled_pool
-from index.annotations.records import agreed_labels
+from index.annotations.annotation_records import agreed_labels
 from index.collection import Collection
 
 

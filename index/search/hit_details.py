@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, hamming_distance, unpack_codes
-from index.lexical.analyzers import ANALYZERS, DEFAULT_ANALYZER
+from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.highlights import highlight
 from index.lexical.index import LexicalIndex
 from index.records import EncodedQueries, Hit, StoredRow
-from index.search.options import Wanted
+from index.search.search_options import Wanted
 
 
 def hits_with_codes(

@@ -12,7 +12,7 @@ from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
 from foundation.errors import InputError
-from index.bulk.reindex import copy_following, delete_missing
+from index.bulk.reindexing import copy_following, delete_missing
 from index.collection import Collection
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder, vector_encoder

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import InputError
-from index.labels import labels_of
+from index.payload_labels import labels_of
 
 
 @pytest.mark.parametrize(

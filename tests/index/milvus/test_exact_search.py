@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from encoder.codes import Codes, hamming_distance
 from index.engines.brute_force import BruteForceIndex
 from index.engines.protocol import Neighbours, Rows
-from index.milvus.search import Band, ExactSearch, Found
+from index.milvus.exact_search import Band, ExactSearch, Found
 from tests.support.codes import assert_same, clustered_codes, random_rows
 
 

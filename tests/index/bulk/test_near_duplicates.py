@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from corpus.document import Document
 from encoder.artifact import write_artifact
 from foundation.errors import InputError
-from index.bulk.duplicates import Likeness, find_duplicates, near_codes, near_texts, shingles_of
+from index.bulk.near_duplicates import (
+    Likeness,
+    find_duplicates,
+    near_codes,
+    near_texts,
+    shingles_of,
+)
 from index.data_folder import DataFolder
 from tests.support.encoders import random_texts, text_encoder
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foundation.errors import InputError
 from index.data_folder import DataFolder
 from index.errors import CollectionExists, DataFolderError, UnknownCollection
-from index.folder.aliases import AddAlias, Aliases, RemoveAlias
+from index.folder.alias_file import AddAlias, Aliases, RemoveAlias
 
 NAMES = ("blue", "green")
 

@@ -15,7 +15,7 @@ from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, CollectionOf, render
 from service.schemas.checks import pointing_at
-from service.schemas.collections.codes import BucketPurity, CodeBucket, CodesInfo
+from service.schemas.collections.code_profiles import BucketPurity, CodeBucket, CodesInfo
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 

@@ -1,4 +1,7 @@
-"""Exports of a service's collections, and imports into them; see :mod:`index.bulk.transfer`."""
+"""Exports of a service's collections, and imports into them, as in a data folder.
+
+:mod:`index.bulk.collection_transfer` does the same for collections in this process.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from hummingbit.clients import responses
 from hummingbit.clients.labels.label_responses import JudgementPage, LabelPage
 from hummingbit.clients.responses import DocumentPage, Ranking
 from hummingbit.clients.transport import ServiceError
-from index.annotations.records import (
+from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
     judgement_to_json,
@@ -24,8 +27,8 @@ from index.annotations.records import (
     parse_judgement,
     parse_label,
 )
+from index.bulk.collection_transfer import check_same_encoder, encoder_of_export
 from index.bulk.export_format import Export, Header
-from index.bulk.transfer import check_same_encoder, encoder_of_export
 from index.rankings.protocol import HAMMING
 from index.records import StoredDocument
 

@@ -10,11 +10,11 @@ import pytest
 from corpus.document import Document
 from corpus.rows import ReadError
 from encoder.artifact import write_artifact
+from index.bulk.collection_transfer import collection_for, export_collection, import_documents
 from index.bulk.export_format import Export
-from index.bulk.transfer import collection_for, export_collection, import_documents
 from index.data_folder import DataFolder
 from index.errors import EncoderMismatch
-from index.folder.aliases import AddAlias
+from index.folder.alias_file import AddAlias
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
 

@@ -10,15 +10,15 @@ from typing import BinaryIO
 import numpy as np
 
 from foundation.errors import InputError
-from index.annotations.records import DocumentLabel, Judgement
+from index.annotations.annotation_records import DocumentLabel, Judgement
 from index.backend import CollectionBackend
 from index.bulk.export_format import Export, Header, write_export
 from index.bulk.ingest import COMMIT_SIZE, IngestReport
 from index.collection import Collection
+from index.document_pages import pages_of
+from index.encoded_inputs import batches
 from index.errors import EncoderMismatch, UnknownCollection
 from index.folder.protocol import Folder
-from index.inputs import batches
-from index.paging import pages_of
 from index.schema import AUTO
 
 

@@ -21,7 +21,7 @@ from index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
-from index.folder.encoders import EncoderFolder
+from index.folder.named_encoders import EncoderFolder
 from index.folder.names import check_name
 from index.schema import Description
 
