@@ -15,6 +15,7 @@ from hummingbit.commands.encoders.encoder_export import (
     encoder_folder,
     encoder_folders,
 )
+from hummingbit.commands.encoders.encoder_sharing import configure_sharing
 from hummingbit.commands.options import add_data_dir
 from index.folder.names import check_name
 
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.set_defaults(run=run_show)
     export = "write an encoder as an ONNX file, for runtimes without Python"
     configure_export(actions.add_parser("export", help=export))
+    configure_sharing(actions)
     for action in (install, listing, show):
         add_data_dir(action)
     for action in (listing, show):

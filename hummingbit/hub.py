@@ -1,0 +1,184 @@
+"""Encoders as repositories of the Hugging Face Hub.
+
+A repository holds the files of the encoder's folder as they are, and a model card, ``README.md``,
+which is made of what the encoder says of itself. What is pulled is checked as every encoder is
+before it is installed: hashes, shapes and golden inputs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from encoder.artifact import install_artifact, load_encoder, read_figures
+from encoder.encoder import Encoder
+from foundation.errors import HummingbitError
+from foundation.files import replace_folder
+
+CARD = "README.md"
+LIBRARY = "hummingbit"
+_TASK = "feature-extraction"
+_TRANSPORTS = {"httpx", "httpx2", "requests"}
+
+
+class HubError(HummingbitError, RuntimeError):
+    """The Hub refuses, cannot be reached, or the library for it is missing."""
+
+
+def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
+    """Upload the encoder in `folder` with its `card`; return the address of the commit.
+
+    The repository ``NAMESPACE/NAME`` is made if it is missing. The token is the one that
+    huggingface_hub knows (``hf auth login`` or ``HF_TOKEN``).
+
+    Raises:
+        HubError: if the Hub refuses or cannot be reached.
+        ArtifactError: if `folder` is not an intact encoder.
+    """
+    hub = _library()
+    with TemporaryDirectory(prefix="hummingbit-push-") as parent, _reported():
+        place = Path(parent) / "encoder"
+        fingerprint = install_artifact(folder, place).fingerprint
+        (place / CARD).write_text(card, encoding="utf-8")
+        api = hub.HfApi()
+        api.create_repo(repository, private=private or None, exist_ok=True)
+        message = f"hummingbit encoder {fingerprint[:12]}"
+        done = api.upload_folder(repo_id=repository, folder_path=place, commit_message=message)
+    return str(done.commit_url)
+
+
+def push_to_folder(folder: Path, target: Path, card: str) -> None:
+    """Write the files of the repository of the encoder in `folder` to `target`, which is made.
+
+    Raises:
+        ArtifactError: if `folder` is not an intact encoder, or `target` exists.
+        OSError: if it cannot be written.
+    """
+    with TemporaryDirectory(prefix="hummingbit-push-") as parent:
+        place = Path(parent) / "encoder"
+        install_artifact(folder, place)
+        contents = {path.name: path.read_bytes() for path in place.iterdir()}
+    replace_folder(target, {**contents, CARD: card.encode()})
+
+
+def pull(repository: str, target: Path, *, revision: str | None = None) -> Encoder:
+    """Install the encoder of a repository, or of a local folder, to `target`, which is made.
+
+    Raises:
+        HubError: if the Hub refuses or cannot be reached.
+        ArtifactError: if it is no intact encoder, or `target` exists.
+    """
+    if Path(repository).is_dir():
+        return install_artifact(Path(repository), target)
+    hub = _library()
+    with TemporaryDirectory(prefix="hummingbit-pull-") as place, _reported():
+        hub.snapshot_download(repository, revision=revision, local_dir=place)
+        return install_artifact(Path(place), target)
+
+
+def model_card(folder: Path, name: str, *, license_name: str | None, language: str | None) -> str:
+    """Return the model card of the encoder in `folder`: YAML for the Hub, and a page for people.
+
+    Raises:
+        ArtifactError: if `folder` is not an intact encoder.
+        HubError: if the library huggingface_hub is missing.
+    """
+    hub = _library()
+    encoder = load_encoder(folder)
+    figures = read_figures(folder, encoder).get("validation") or {}
+    data = hub.ModelCardData(
+        model_name=name,
+        library_name=LIBRARY,
+        license=license_name,
+        language=language,
+        tags=["semantic-hashing", "binary-codes", f"{encoder.n_bits}-bit"],
+        pipeline_tag=_TASK,
+        eval_results=_results(hub, figures) or None,
+    )
+    return f"---\n{data.to_yaml()}\n---\n\n{_page(encoder, name, figures)}"
+
+
+def _results(hub: Any, figures: Mapping[str, Any]) -> list[Any]:
+    """Return the figures on the documents held out, as the Hub lists them."""
+    return [
+        hub.EvalResult(
+            task_type="retrieval",
+            dataset_type="held-out-documents",
+            dataset_name="documents held out of the training data",
+            metric_type=metric,
+            metric_name=f"{metric}, tie-averaged",
+            metric_value=round(value, 4),
+        )
+        for metric, value in (figures.get("expected") or {}).items()
+    ]
+
+
+def _page(encoder: Encoder, name: str, figures: Mapping[str, Any]) -> str:
+    made_of = "texts" if encoder.kind == "text" else f"vectors of {encoder.dimension} numbers"
+    method = encoder.metadata.get("method", "unknown")
+    example = "interest rates" if encoder.kind == "text" else None
+    lines = [
+        f"# {name}",
+        "",
+        f"An encoder of {made_of} to binary codes of {encoder.n_bits} bits"
+        f" ({encoder.code_size} bytes), made by [hummingbit](https://pypi.org/project/hummingbit/).",
+        "",
+        f"- method: `{method}`",
+        f"- fingerprint: `{encoder.fingerprint}`",
+        "",
+        "## Use",
+        "",
+        f"    hummingbit encoder pull NAMESPACE/{name}",
+        f"    hummingbit index build documents documents.jsonl --encoder {name}",
+    ]
+    if example:
+        lines += [f'    hummingbit search documents "{example}"']
+    return "\n".join([*lines, "", "## Figures", "", *_table(figures), ""])
+
+
+def _table(figures: Mapping[str, Any]) -> Iterator[str]:
+    if not figures.get("queries"):
+        yield "No labelled documents were held out, so there are none."
+        return
+    yield f"{figures['queries']:,} documents were held out and searched for by their labels."
+    yield ""
+    yield "| metric | as served | tie-averaged | classifier baseline, tie-averaged |"
+    yield "|---|---|---|---|"
+    baseline = figures.get("classifier_baseline") or figures.get("class_code") or {}
+    for metric, served in figures["metrics"].items():
+        cells = [served, figures["expected"][metric], (baseline.get("expected") or {}).get(metric)]
+        shown = " | ".join("–" if one is None else f"{one:.3f}" for one in cells)
+        yield f"| {metric} | {shown} |"
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Say in one sentence what the Hub, or the way to it, refuses."""
+    errors = importlib.import_module("huggingface_hub.errors")
+    refusals = (errors.HfHubHTTPError, errors.HFValidationError, errors.LocalTokenNotFoundError)
+    try:
+        yield
+    except refusals as error:
+        raise HubError(f"the Hugging Face Hub: {_first_line(error)}") from error
+    except Exception as error:
+        # The library lets errors of its own HTTP client through, whose name depends on its version.
+        is_transport = type(error).__module__.partition(".")[0] in _TRANSPORTS
+        if not isinstance(error, errors.LocalEntryNotFoundError | OSError) and not is_transport:
+            raise
+        raise HubError(f"the Hugging Face Hub cannot be reached: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("huggingface_hub")
+    except ImportError:
+        cure = "install it with: pip install 'hummingbit[hub]'"
+        raise HubError(f"repositories need huggingface_hub; {cure}") from None
