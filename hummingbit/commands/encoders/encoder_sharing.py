@@ -8,7 +8,7 @@ from pathlib import Path
 from hummingbit.commands.data_folder_options import Actions
 from hummingbit.commands.encoders.encoder_export import encoder_folder
 from hummingbit.commands.options import OptionError, add_data_dir, naming
-from hummingbit.hub import model_card, pull, push, push_to_folder
+from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
 from index.folder.names import check_name
 
 
