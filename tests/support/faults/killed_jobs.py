@@ -66,7 +66,7 @@ KINDS = (
 )
 DOCUMENTS = 40
 LINES = 2 * BATCH_LINES + 10
-SECONDS = 30.0
+SECONDS = 180.0
 # How long others may take to write while a job is held; where it keeps them out, they cannot.
 SECONDS_FOR_OTHERS = 0.1
 N_BITS = 32
