@@ -28,6 +28,7 @@ import Stemmer
 
 from encoder.characters import SPACED, SPACELESS, character_class
 from foundation.errors import HummingbitError
+from foundation.slices import checkpoint
 
 # Words of two characters or more, digits and underscores included, as scikit-learn splits them.
 _WORD = re.compile(r"\b\w\w+\b")
@@ -162,6 +163,7 @@ class Analyzer:
         while start < len(seen):
             cut = separator.search(seen, start + PIECE)
             piece = seen[start : cut.start() if cut else len(seen)]
+            checkpoint()
             yield _WORD.findall(piece) if is_plain else _words_of_any_script(piece)
             start += len(piece)
 
@@ -193,9 +195,25 @@ def with_runs_of_words(words: list[str], max_words: int) -> list[str]:
         return words
     terms = list(words)
     for length in range(2, max_words + 1):
-        runs = zip(*(words[start:] for start in range(length)), strict=False)
-        terms.extend(map(" ".join, runs))
+        terms.extend(_runs_of_words(words, length))
     return terms
+
+
+def lists_with_runs(words: list[str], max_words: int) -> Iterator[list[str]]:
+    """Yield what :func:`with_runs_of_words` returns, in lists of a thousand or so.
+
+    A million runs of words take half a second to make, during which no other thread would run.
+    """
+    for length in range(1, max_words + 1):
+        for start in range(0, len(words) - length + 1, WORDS_AT_ONCE):
+            checkpoint()
+            some = words[start : start + WORDS_AT_ONCE + length - 1]
+            yield some if length == 1 else [*_runs_of_words(some, length)]
+
+
+def _runs_of_words(words: list[str], length: int) -> Iterable[str]:
+    """Return the runs of `length` words, with spaces in between."""
+    return map(" ".join, zip(*(words[start:] for start in range(length)), strict=False))
 
 
 def is_spaceless(text: str) -> bool:

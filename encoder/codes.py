@@ -90,6 +90,15 @@ def unpack_codes(codes: Codes) -> Bits:
     return np.unpackbits(codes, axis=1)
 
 
+def whole_codes(codes: Codes) -> npt.NDArray[np.void]:
+    """Return each of `codes`, ``uint8[N, code_size]``, as one opaque value.
+
+    Those sort far faster than rows of bytes, into the same order, and without the interpreter lock.
+    """
+    found: npt.NDArray[np.void] = np.ascontiguousarray(codes).view(f"V{codes.shape[1]}")[:, 0]
+    return found
+
+
 def hamming_distance(a: Codes, b: Codes) -> npt.NDArray[np.int64]:
     """Count the bits in which codes differ, over the last axis; leading axes broadcast."""
     differing: npt.NDArray[np.uint8] = np.bitwise_count(np.bitwise_xor(a, b))

@@ -16,6 +16,7 @@ from encoder.codes import Codes, pack_bits
 from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures, VectorFeatures
 from encoder.spd_features import SpdFeatures
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 
 # Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
 _BATCH = 512
@@ -96,6 +97,11 @@ class Encoder:
     def dimension(self) -> int | None:
         """Length of the vectors it takes; None for text."""
         return None if isinstance(self.features, TextFeatures) else self.features.dimension
+
+    def prepare(self) -> None:
+        """Make what the first query with an unknown word would wait for."""
+        if isinstance(self.features, TextFeatures):
+            self.features.prepare()
 
     def check_vector(self, vector: Floats) -> None:
         """Check that the encoder, which takes vectors, takes this one of finite numbers.
@@ -212,4 +218,5 @@ def forward(layers: Sequence[Layer], x: Floats | SparseRows) -> Floats:
 
 def _batches(inputs: Inputs) -> Iterator[Inputs]:
     for start in range(0, len(inputs), _BATCH):
+        checkpoint()
         yield inputs[start : start + _BATCH]

@@ -24,6 +24,7 @@ from evaluation.retrieval import (
     stored_of,
 )
 from evaluation.trec import format_run
+from foundation.arrays import sorted_distinct
 from index.backend import CollectionBackend
 from index.engines.choice import build
 
@@ -160,9 +161,8 @@ class Hits:
         The score is minus the distance.
         """
         query_ids, found_rows, found_distances = self._data.query_ids, self._rows, self._distances
-        ids = {
-            int(row): self._data.documents[row].id for row in np.unique(np.concatenate(found_rows))
-        }
+        found = sorted_distinct(np.concatenate(found_rows)).tolist()
+        ids = {row: self._data.documents[row].id for row in found}
 
         def write() -> str:
             results = {

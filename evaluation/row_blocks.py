@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from index.slices import checkpoint
+from foundation.slices import checkpoint
 
 BLOCK_ENTRIES = 2_000_000
 """Entries of a table that are worked on at once; a few arrays of that size are alive together."""

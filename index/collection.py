@@ -79,11 +79,15 @@ class Collection(IndexedCollection):
             self.build_index()
 
     def build_index(self) -> None:
-        """Build the index, unless it is there, so that no search has to.
+        """Build the index, and what the encoder looks up in, so that no search has to.
+
+        What is there stays.
 
         Raises:
             StoreError: if the store cannot be read, or is damaged.
         """
+        if self.encoder is not None:
+            self.encoder.prepare()
         if self.ranking in BY_WORDS:
             self._publication.with_lexical()
         else:

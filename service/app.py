@@ -18,8 +18,8 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from evaluation.labelling.places import PlacesCache
+from foundation.slices import ComputeTurns
 from index.data_folder import DataFolder
-from index.slices import ComputeTurns
 from service.batching import Batcher
 from service.http.admission import Admission, Keyring, Turns
 from service.http.bodies.body import HeldBytes

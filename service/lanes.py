@@ -2,9 +2,9 @@
 
 What is expensive, such as a search for thousands of documents, a filter that was never asked for
 before, an evaluation, gives back the place among the requests that are worked on, and waits in a
-lane of its own. Those that run there compute in turns, a slice each (:mod:`index.slices`), so that
-a short one overtakes a long one, and the event loop never competes with more than a few threads.
-One whose request has timed out ends at its next slice.
+lane of its own. Those that run there compute in turns, a slice each (:mod:`foundation.slices`), so
+that a short one overtakes a long one, and the event loop never competes with more than a few
+threads. One whose request has timed out ends at its next slice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from index.slices import ComputeTurns, Slices, in_slices
+from foundation.slices import ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
 
 # One processor is left to the event loop and to cheap requests.

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from foundation.slices import checkpoint
 from index.annotations.annotation_records import DocumentLabel, Judgement
-from index.slices import checkpoint
 
 MOST_PEOPLE = 50
 """Of more, those are compared who said most."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import Pool
-from index.slices import checkpoint
+from foundation.slices import checkpoint
 
 FOLDS = 5
 SHARES = (0.25, 0.5, 0.75, 1.0)

@@ -17,13 +17,13 @@ from zlib import crc32
 
 import numpy as np
 
-from encoder.codes import code_from_hex, unpack_codes
+from encoder.codes import code_from_hex, unpack_codes, whole_codes
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from evaluation.labelling.classes import Classes
+from foundation.slices import checkpoint, stepping_aside, unbroken
 from index.collection import Collection
 from index.records import StoredDocument
-from index.slices import checkpoint, stepping_aside, unbroken
 
 MOST_PLACED = 20_000
 DIRECTIONS = 128
@@ -88,7 +88,7 @@ def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Place
         nothing = np.empty(0, dtype=np.int64)
         return Places([], np.empty((0, 1), dtype=np.float32), nothing)
     codes = np.stack([code_from_hex(one.code, 4 * len(one.code)) for one in documents])
-    _, buckets = np.unique(codes, axis=0, return_inverse=True)
+    _, buckets = np.unique(whole_codes(codes), return_inverse=True)
     found = _features(documents, encoder)
     checkpoint()
     if found is None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from encoder.codes import whole_codes
 from encoder.features import Floats
 from evaluation.labelling.classes import (
     Classes,
@@ -23,7 +24,7 @@ from evaluation.labelling.classes import (
     class_probabilities,
     class_scores,
 )
-from index.slices import checkpoint
+from foundation.slices import checkpoint
 
 Rows = npt.NDArray[np.int64]
 
@@ -60,7 +61,7 @@ class Pool:
     def free(self) -> Rows:
         """The rows to choose from, ascending."""
         taken = np.concatenate([self.labelled, self.passed])
-        return np.setdiff1d(np.arange(len(self.places)), taken)
+        return np.delete(np.arange(len(self.places)), taken)
 
     def probabilities(self) -> Probabilities | None:
         """Return what a classifier of the labels says, ``float64[N, C]``; None without any."""
@@ -148,8 +149,9 @@ def _typical(pool: Pool, n: int, seed: int) -> Rows:
 
     places = pool.places
     # There are no more clusters than places; rounding does not tell two apart.
-    distinct = len(np.unique(np.round(places, 5), axis=0))
-    k = max(1, min(len(pool.labelled) + n, MOST_CLUSTERS, distinct))
+    rounded = np.round(places, 5) + 0.0  # no zero is negative
+    _, alike = np.unique(whole_codes(rounded.view(np.uint8)), return_counts=True)
+    k = max(1, min(len(pool.labelled) + n, MOST_CLUSTERS, len(alike)))
     kind = KMeans if k <= 50 else MiniBatchKMeans
     cluster = kind(k, random_state=seed, n_init=1).fit(places).labels_
     sizes = np.bincount(cluster, minlength=k).tolist()
@@ -231,7 +233,7 @@ def _badge(pool: Pool, n: int, seed: int) -> Rows:
         distances[chosen] = 0
         total = distances.sum()
         if total <= 0:
-            others = np.setdiff1d(np.arange(len(free)), chosen)
+            others = np.delete(np.arange(len(free)), chosen)
             chosen += others[: n - len(chosen)].tolist()
             break
         chosen.append(int(rng.choice(len(free), p=distances / total)))
@@ -257,7 +259,7 @@ def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
     by_cluster = np.lexsort((away, model.labels_))
     _, first = np.unique(model.labels_[by_cluster], return_index=True)
     central = np.sort(by_cluster[first])
-    others = np.setdiff1d(np.arange(len(candidates)), central)
+    others = np.delete(np.arange(len(candidates)), central)
     chosen: Rows = candidates[np.concatenate([central, others])[:n]]
     return chosen
 

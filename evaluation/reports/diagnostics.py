@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from encoder.codes import Codes, unpack_codes
+from encoder.codes import Codes, unpack_codes, whole_codes
 from evaluation.relevance import Ids, LabelSet, Relevance
 from evaluation.reports.report import Bucket, ClassFigures
 from evaluation.result import PerQuery
@@ -40,7 +40,7 @@ def bucket_occupancy(codes: Codes) -> list[Bucket]:
 
     Groups without a code are left out.
     """
-    _, sizes = np.unique(codes, axis=0, return_counts=True)
+    _, sizes = np.unique(whole_codes(codes), return_counts=True)
     group = np.floor(np.log2(sizes)).astype(np.int64)
     return [
         Bucket(

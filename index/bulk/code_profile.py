@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, unpack_codes
+from foundation.slices import checkpoint
 from index.bulk.code_table import CodeTable
-from index.slices import checkpoint
 
 Numbers = npt.NDArray[np.float64]
 

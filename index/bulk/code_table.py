@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import Codes
+from encoder.codes import Codes, whole_codes
+from foundation.slices import checkpoint
 from index.backend import CollectionBackend
-from index.slices import checkpoint
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
@@ -65,8 +65,7 @@ def table_of(codes: Codes, labels: Sequence[Sequence[str]], generation: int = 0)
         nothing = np.empty(0, dtype=np.int64)
         none = np.empty(0)
         return CodeTable(generation, codes, nothing, none, (), nothing, nothing, none, nothing)
-    whole = np.ascontiguousarray(codes).view(np.dtype((np.void, code_size))).ravel()
-    distinct, code_of = np.unique(whole, return_inverse=True)
+    distinct, code_of = np.unique(whole_codes(codes), return_inverse=True)
     checkpoint()
     documents = np.bincount(code_of, minlength=len(distinct)).astype(np.int64)
     age = np.bincount(code_of, np.arange(n) / max(n - 1, 1), len(distinct)) / documents

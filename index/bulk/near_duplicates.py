@@ -19,10 +19,10 @@ from scipy.sparse.csgraph import connected_components
 from encoder.analyzers import UNICODE
 from encoder.codes import Codes, hamming_distance
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.engines.portable.postings import distinct_codes
 from index.engines.self_join import Integers, pairs_within
-from index.slices import checkpoint
 
 MAX_SHINGLE = 100
 # Bounds the memory of the edges that are brought together at once.

@@ -3,9 +3,9 @@
 Cut into r + s parts, codes that differ in at most r bits agree in at least s of the parts. So the
 codes are sorted by each choice of s parts in turn, and those that agree in all of them are
 compared with each other: few, where s parts have enough bits. It is work in slices, however few
-pairs there are; see :mod:`index.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact search in
-Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and Das Sarma, "Detecting
-near-duplicates for web crawling" (2007), section 3, for several.
+pairs there are; see :mod:`foundation.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact
+search in Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and Das Sarma,
+"Detecting near-duplicates for web crawling" (2007), section 3, for several.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from foundation.slices import checkpoint
 from index.engines.compiled import kernel
-from index.slices import checkpoint
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from encoder.codes import Codes
+from foundation.slices import unbroken
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filters import Filter
@@ -30,7 +31,6 @@ from index.generations.published import Published, Searched, TextChanges
 from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
-from index.slices import unbroken
 from index.sqlite.changes import Changes
 from index.sqlite.matching import MatchingRows
 from index.sqlite.store import Store
@@ -275,7 +275,7 @@ class Publication:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
         published = self._up_to_date()
         generation = published.generation
-        removed = np.setdiff1d(lexical.rows(), generation.codes()[1])
+        removed = np.setdiff1d(lexical.rows(), generation.codes()[1], assume_unique=True)
         documents = list(self._store.texts(last_row))
         self.published = published = published._replace(
             lexical=lexical.with_changes(generation.number, documents, removed),

@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.analyzers import Analyzer
+from foundation.slices import checkpoint
 from index.engines.protocol import Rows, places_of
 from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from index.lexical.bm25_formula import UNIT, inverse_frequency
 from index.lexical.segment import Scores, Segment, build_segment, join_segments
-from index.slices import checkpoint
 
 # A build takes in so many documents at a time, which bounds its memory.
 DOCUMENTS_AT_ONCE = 100_000

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from foundation.arrays import sorted_distinct
 from index.engines.protocol import Rows, places_of
 from index.lexical.bm25_formula import part_of_term, saturation
 
@@ -152,7 +153,7 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
     parts = [_without_dead(segment) for segment in segments]
     if len(parts) == 1:
         return parts[0]
-    terms = np.unique(np.concatenate([part.terms for part in parts]))
+    terms = sorted_distinct(np.concatenate([part.terms for part in parts]))
     spots = [np.searchsorted(terms, part.terms) for part in parts]
     sizes = np.zeros((len(parts), len(terms)), dtype=np.int64)
     for number, (part, at) in enumerate(zip(parts, spots, strict=True)):

@@ -39,7 +39,7 @@ class ReciprocalRanking:
 
     def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        kept = slice(None) if allowed is None else np.isin(self._rows, allowed)
+        kept = slice(None) if allowed is None else np.isin(self._rows, allowed, assume_unique=True)
         rows = self._rows[kept]
         ranked = []
         for scores in self._scores(queries):

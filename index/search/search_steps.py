@@ -20,6 +20,7 @@ import numpy as np
 
 from corpus.document import MAX_TEXT_LENGTH
 from encoder.codes import Codes, pack_rows
+from foundation.slices import checkpoint
 from index.backend import MAX_K
 from index.base import CollectionBase
 from index.encoded_inputs import encode_queries
@@ -36,7 +37,6 @@ from index.search.cursors import Position, read_cursor
 from index.search.hit_details import highlighted, hits_with_codes
 from index.search.paging import Page, cursor_after, hits_after, identity_of
 from index.search.search_options import Wanted, check_suits, default_ranking
-from index.slices import checkpoint
 from index.sqlite.store import Store
 
 # What most searches say of radius, cursor, hybrid, rescore and offset. They are neither checked nor

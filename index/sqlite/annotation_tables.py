@@ -14,9 +14,9 @@ from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 from index.annotations.annotation_records import DocumentLabel, Judgement
 from index.errors import StoreError
-from index.slices import checkpoint
 from index.sqlite.connection_pool import in_chunks
 
 Record = TypeVar("Record", DocumentLabel, Judgement)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 from index.errors import StoreClosed, StoreError, StoreFull
 from index.records import StoredRow
-from index.slices import checkpoint
 from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from encoder.codes import Codes, code_to_hex
+from foundation.slices import checkpoint
 from index.errors import StoreError
 from index.filters import Filter
 from index.records import StoredDocument
 from index.schema import checksum, last_row
-from index.slices import checkpoint
 from index.sqlite.changes import storable
 from index.sqlite.connection_pool import RowReader, in_chunks
 from index.sqlite.database import Database

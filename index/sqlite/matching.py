@@ -18,9 +18,9 @@ from collections import OrderedDict
 
 import numpy as np
 
+from foundation.slices import checkpoint, stepping_aside
 from index.engines.protocol import Rows
 from index.filters import Filter, filter_to_json
-from index.slices import checkpoint, stepping_aside
 from index.sqlite.document_reader import ROWS_OF_A_SLICE
 from index.sqlite.store import Matching, Store
 

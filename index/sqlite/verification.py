@@ -10,9 +10,9 @@ from itertools import islice
 import numpy as np
 
 from encoder.codes import Codes
+from foundation.slices import checkpoint
 from index.records import Verification
 from index.schema import checksum, last_row, number_in_meta
-from index.slices import checkpoint
 from index.sqlite.annotation_tables import damaged_records
 from index.sqlite.blocks import Block, BlockError, damaged_blocks, read_blocks
 

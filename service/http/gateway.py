@@ -103,8 +103,8 @@ class Exchange:
     """One request and its response.
 
     At the deadline it answers in place of the application. Work in slices ends with the slice that
-    it is at (:mod:`index.slices`). Other work goes on and keeps its turn, for a thread cannot be
-    stopped; what it would answer is thrown away.
+    it is at (:mod:`foundation.slices`). Other work goes on and keeps its turn, for a thread cannot
+    be stopped; what it would answer is thrown away.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, name: bytes, limit: int) -> None:

@@ -17,12 +17,12 @@ import numpy as np
 
 from foundation.errors import InputError
 from foundation.files import replace_file
+from foundation.slices import stepping_aside
 from index.backend import CollectionBackend
 from index.bulk.code_layout import Method, Places, best_method, lay_out
 from index.bulk.code_table import CodeTable, code_table
 from index.bulk.encoding import available_cores
 from index.data_folder import DataFolder
-from index.slices import stepping_aside
 from service.jobs.work import Progress
 
 MAP_FILE = "map.json"

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from index.slices import ComputeTurns
+from foundation.slices import ComputeTurns
 from service.http.problems import ProblemError
 from service.jobs.job_files import JobFiles, bytes_of
 from service.jobs.job_records import FINISHED, JobRecord, NewJob, Outcome, State

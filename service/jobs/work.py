@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from index.slices import Cancelled, ComputeTurns, Slices, in_slices
+from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
 from service.http.problems import ProblemError
 from service.jobs.job_records import JobRecord, Outcome
 from service.jobs.job_store import JobStore, JobStoreError

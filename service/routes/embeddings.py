@@ -17,8 +17,8 @@ from corpus.document import parse_text
 from encoder.codes import pack_bits
 from encoder.encoder import Encoder
 from encoder.features import Floats
+from foundation.slices import checkpoint
 from index.data_folder import DataFolder
-from index.slices import checkpoint
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute

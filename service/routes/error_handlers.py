@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from foundation.errors import HummingbitError
+from foundation.slices import Cancelled
 from index.errors import StoreClosed
-from index.slices import Cancelled
 from service.http.bodies.field_errors import field_errors
 from service.http.error_table import problem_of
 from service.http.problems import ProblemError, invalid_fields, problem_response

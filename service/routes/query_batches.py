@@ -12,10 +12,10 @@ from fastapi import APIRouter, Response
 from corpus.document import parse_vector
 from encoder.codes import Codes, code_to_hex
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING
 from index.records import Query
-from index.slices import checkpoint
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute

@@ -12,9 +12,9 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from encoder.codes import code_from_hex, code_to_hex, unpack_codes
+from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.records import Hit, SearchResult, StoredDocument
-from index.slices import checkpoint
 from service.http.problems import ProblemError
 
 LONG_LISTS = ("hits", "documents", "results", "data")

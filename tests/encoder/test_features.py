@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
@@ -11,10 +12,11 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from encoder import analyzers
 from encoder import features as features_module
-from encoder.analyzers import Analyzer
+from encoder.analyzers import PIECE, Analyzer
 from encoder.features import TermWeighting, TextFeatures, VectorFeatures
 from foundation.errors import InputError
-from tests.support.encoders import WORDS, random_texts
+from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
+from tests.support.encoders import WORDS, random_texts, text_encoder
 
 texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)
 
@@ -183,3 +185,32 @@ def test_a_query_read_alone_has_the_features_of_a_batch_bit_for_bit(
 def test_a_query_that_is_no_text_is_refused() -> None:
     with pytest.raises(InputError, match="sequence of strings"):
         TextFeatures(WORDS).read_query(7)  # type: ignore[arg-type]
+
+
+def test_encoding_a_long_text_or_many_ends_once_nobody_waits() -> None:
+    encoder = text_encoder()
+    looks: list[int] = []
+
+    def is_cancelled() -> bool:
+        looks.append(1)
+        return len(looks) > 3
+
+    long = "butter and jam " * 10_000
+    for texts, encode in [
+        ([long], encoder.read_queries),
+        ([long], encoder.logits),
+        (["butter"] * 5_000, encoder.read_queries),
+        (["butter"] * 5_000, encoder.logits),
+    ]:
+        looks.clear()
+        work = in_slices(Slices(ComputeTurns(1), is_cancelled))
+        with work, pytest.raises(Cancelled):
+            encode(texts)
+
+
+def test_runs_of_words_across_the_lists_of_a_long_text_are_counted() -> None:
+    words = [f"w{number}" for number in range(3_000)]
+    features = TextFeatures([f"{one} {next_}" for one, next_ in pairwise(words)], max_words=2)
+    counts = features.count_terms([" ".join(words)])
+    assert len(" ".join(words)) > PIECE
+    assert counts.toarray().tolist() == [[1.0] * 2_999]

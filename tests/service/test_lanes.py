@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from index.slices import Cancelled, ComputeTurns, checkpoint
+from foundation.slices import Cancelled, ComputeTurns, checkpoint
 from index.sqlite.store import Store
 from service.http.problems import ProblemError
 from service.lanes import Lane

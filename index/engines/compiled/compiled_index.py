@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from foundation.arrays import sorted_distinct
 from index.engines.compiled import kernel
 from index.engines.compiled.kernel import Bitmap
 from index.engines.protocol import (
@@ -95,7 +96,7 @@ class CompiledIndex(ABC):
 
     def without(self, rows: Rows) -> Self:
         """Return the index without those of `rows` that it holds; the others are ignored."""
-        places = np.unique(places_of(self._rows, rows))
+        places = sorted_distinct(places_of(self._rows, rows))
         places = places[kernel.are_set(self._live, places)]
         if not len(places):
             return self

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes, pack_bits
+from foundation.arrays import sorted_distinct
 from index.engines.portable.flat import FEW, FlatIndex, pad
 from index.engines.portable.weighted import weighted_distances, within_distance
 from index.engines.protocol import (
@@ -89,7 +90,7 @@ class PostingIndex(ABC):
 
     def without(self, rows: Rows) -> Self:
         """Return the index without those of `rows` that it holds; the others are ignored."""
-        places = np.unique(places_of(self._rows, rows))
+        places = sorted_distinct(places_of(self._rows, rows))
         places = places[self._live[places]]
         if not len(places):
             return self
@@ -166,7 +167,7 @@ class PostingIndex(ABC):
     def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
         """Find every distinct code as near as the k-th row by weighted distance."""
         query = pack_bits(weights[None] > 0)
-        seeds = np.unique(joined(self._candidates(query, k, self.n_bits)).codes)
+        seeds = sorted_distinct(joined(self._candidates(query, k, self.n_bits)).codes)
         limit = self._limit(seeds, weighted_distances(self._codes_of(seeds), weights), k)
         codes, distances = within_distance(self._distinct_codes(), weights, limit)
         held = np.flatnonzero(self._live_counts[codes])

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.codes import Codes
+from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
 from index.engines import self_join
 from index.engines.self_join import pairs_within
-from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 
 
 def brute_force(codes: Codes, radius: int) -> list[tuple[int, int, int]]:

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corpus.document import Document
+from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
 from index.collection import Collection
 from index.filter_parser import parse_filter
 from index.filters import Filter
 from index.schema import Description, payload_to_json
-from index.slices import Cancelled, ComputeTurns, Slices, in_slices
 from index.sqlite import matching
 from index.sqlite.filter_sql import matching_between
 from index.sqlite.matching import MatchingRows

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from index.slices import checkpoint
+from foundation.slices import checkpoint
 from service.http.problems import ProblemError
 from service.jobs import runner
 from service.jobs.job_records import JobRecord, NewJob

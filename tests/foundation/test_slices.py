@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from index.slices import (
+from foundation.slices import (
     Cancelled,
     ComputeTurns,
     Slices,
