@@ -248,6 +248,24 @@ class CollectionBackend(Protocol):
             StoreError: if that cannot be written.
         """
 
+    @property
+    def indexed_fields(self) -> tuple[str, ...]:
+        """The fields of payloads by which filters find documents without reading payloads."""
+
+    def set_indexed_fields(
+        self, fields: Sequence[str], progress: Callable[[], object] | None = None
+    ) -> None:
+        """Index just these fields of payloads, of all documents there are and will be.
+
+        Filters hold for the same documents with and without; writes come in between meanwhile.
+        `progress` is called every so often. Where it is interrupted, later writes go on with it.
+
+        Raises:
+            InputError: if there are too many, a filter could not name one, or this kind of
+                collection has no indexes of fields.
+            StoreError: if they cannot be written.
+        """
+
     def verify(self) -> Verification:
         """Check every document against its checksum, and the index against the documents."""
 

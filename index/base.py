@@ -89,6 +89,11 @@ class CollectionBase(ABC):
     def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
 
+    @property
+    @abstractmethod
+    def indexed_fields(self) -> tuple[str, ...]:
+        """See :attr:`index.backend.CollectionBackend.indexed_fields`."""
+
     @abstractmethod
     def bytes_on_disk(self) -> int:
         """Return how much room the collection takes; 0 where that cannot be known."""
@@ -113,6 +118,7 @@ class CollectionBase(ABC):
             "generation": generation,
             "engine_setting": self.engine_setting,
             "ranking": self.ranking,
+            "indexed_fields": list(self.indexed_fields),
             "engine": engine,
             "engine_reason": engine_reason,
             **statistics,

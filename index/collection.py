@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from corpus.document import Document
@@ -23,6 +24,7 @@ from encoder.encoder import Encoder
 from index.annotations.annotations import Annotations
 from index.backend import BATCH_SIZE
 from index.encoded_inputs import batches, encode_documents, last_of_each_id
+from index.filter_parser import check_indexed_fields
 from index.filters import Filter
 from index.generations.code_statistics import StatisticsCache, code_statistics
 from index.generations.publication import Publication
@@ -40,8 +42,9 @@ from index.search.cursors import Position, read_cursor, write_cursor
 from index.search.search_options import check_ranking
 from index.search.search_steps import IndexedCollection
 from index.sqlite.blocks import Block
+from index.sqlite.field_indexes import damaged_runs
 from index.sqlite.store import Store
-from index.sqlite.verification import verify_store
+from index.sqlite.verification import MAX_PROBLEMS, verify_store
 
 
 class Collection(IndexedCollection):
@@ -163,11 +166,16 @@ class Collection(IndexedCollection):
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
         """See :meth:`index.backend.CollectionBackend.knows_filter`."""
-        return self._publication.knows(filter)
+        return self._publication.knows(filter) or self.store.is_covered(filter, wholly=True)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return how many documents there are, or for how many the filter holds."""
-        return len(self) if filter is None else self.store.count_matching(filter)
+        if filter is None:
+            return len(self)
+        if self._publication.if_built() is None or not self.store.is_covered(filter):
+            return self.store.count_matching(filter)
+        published, rows = self._publication.searched(filter)
+        return 0 if rows is None else len(published.generation.live_rows(rows))
 
     def scroll(
         self,
@@ -201,6 +209,17 @@ class Collection(IndexedCollection):
         self._writer.set_ranking(ranking)
         self.ranking = ranking
 
+    @property
+    def indexed_fields(self) -> tuple[str, ...]:
+        """See :attr:`index.backend.CollectionBackend.indexed_fields`."""
+        return tuple(self.store.indexed_fields())
+
+    def set_indexed_fields(
+        self, fields: Sequence[str], progress: Callable[[], object] | None = None
+    ) -> None:
+        """See :meth:`index.backend.CollectionBackend.set_indexed_fields`."""
+        self._writer.set_indexed_fields(check_indexed_fields(fields), progress)
+
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
         codes, payloads = self.store.read_payloads()
@@ -216,6 +235,7 @@ class Collection(IndexedCollection):
                 connection = stack.enter_context(self.store.moment())
                 generation = self._publication.up_to_date().generation
             found = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
+            found.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
         return replace(found, problems=[*self.store.warnings(), *found.problems])
 
     def follow(self) -> bool:

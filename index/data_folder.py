@@ -134,15 +134,17 @@ class DataFolder:
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str = AUTO,
+        indexed_fields: Sequence[str] | None = None,
     ) -> CollectionBackend:
         """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
 
         `engine` is one of :data:`index.engines.choice.ENGINES`; the collection is searched by it
-        from then on. If there is one just like it, that one is returned.
+        from then on. Filters find documents by the `indexed_fields` of their payloads without
+        reading these. If there is one just like it, that one is returned.
 
         Raises:
-            InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`
-                both or none are given.
+            InputError: if the name, `n_bits`, the engine or an indexed field cannot be, or of
+                encoder and `n_bits` both or none are given.
             UnknownEncoder, ArtifactError: if the encoder is missing or not intact.
             CollectionExists: if the name is taken by a collection with other settings.
             StoreError: if it cannot be written.
@@ -150,10 +152,10 @@ class DataFolder:
         description, loaded = self._collections.describe(name, encoder, n_bits, engine)
         with self._changing:
             if name in self._collections.names():
-                return self._collections.get_like(description)
+                return self._collections.get_like(description, indexed_fields)
             self._check_free(name)
             self._lock.check_writable()
-            return self._collections.create(description, loaded)
+            return self._collections.create(description, loaded, indexed_fields or ())
 
     def draft_collection(self, name: str, *, encoder: str, engine: str = AUTO) -> Draft:
         """Begin a collection that nobody sees before it is published; the name is taken meanwhile.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foundation.errors import InputError
@@ -14,6 +14,7 @@ MAX_PARTS = 128
 MAX_VALUES = 1000
 MAX_FIELD_LENGTH = 256
 MAX_STRING_LENGTH = 4096
+MAX_INDEXED_FIELDS = 16
 CONDITIONS = ("eq", "in", *BOUNDS, "exists")
 FORMS = 'it must be {"field": ..., "eq"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": ...}, and, or, not'
 
@@ -26,6 +27,24 @@ def parse_filter(value: object) -> Filter:
             right.
     """
     return _Parser().parse(value, "", 1)
+
+
+def check_indexed_fields(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields that are to be indexed, in order and each once.
+
+    Raises:
+        InputError: for ``indexed_fields``, if there are too many or a filter could not name one.
+    """
+    distinct = tuple(sorted(set(fields)))
+    if len(distinct) > MAX_INDEXED_FIELDS:
+        message = f"has {len(distinct)} fields; it must have at most {MAX_INDEXED_FIELDS}"
+        raise InputError("indexed_fields", message)
+    for field in distinct:
+        try:
+            _parse_field(field, "")
+        except InputError as error:
+            raise InputError("indexed_fields", error.reason.strip()) from None
+    return distinct
 
 
 class _Parser:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,7 @@ class Exists:
 
     def matches(self, payload: Mapping[str, Any]) -> bool:
         """Tell whether the filter holds for a payload."""
-        return (_reach(payload, self.field) is not None) == self.wanted
+        return (reach(payload, self.field) is not None) == self.wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,31 @@ def _to_object(filter_: Filter) -> dict[str, Any]:
     return {"field": filter_.field, **condition}
 
 
+def fields_of(filter_: Filter) -> frozenset[str]:
+    """Return the fields that a filter names."""
+    if isinstance(filter_, Not):
+        return fields_of(filter_.part)
+    if isinstance(filter_, And | Or):
+        return frozenset().union(*map(fields_of, filter_.parts))
+    return frozenset({filter_.field})
+
+
+def implied(filter_: Filter, fields: Collection[str]) -> Filter | None:
+    """Return a filter over `fields` only that holds wherever `filter_` does; None if there is none.
+
+    It is `filter_` itself, and not a copy, where that names no other field.
+    """
+    if fields_of(filter_) <= set(fields):
+        return filter_
+    if not isinstance(filter_, And | Or):
+        return None
+    parts = [implied(part, fields) for part in filter_.parts]
+    known = tuple(part for part in parts if part is not None)
+    if isinstance(filter_, Or):
+        return Or(known) if len(known) == len(parts) else None
+    return And(known) if known else None
+
+
 def kind_of(value: Scalar) -> type:
     """Return which of the three kinds of values this is: a truth value, a string or a number."""
     if isinstance(value, bool):
@@ -139,7 +164,7 @@ def kind_of(value: Scalar) -> type:
     return str if isinstance(value, str) else float
 
 
-def _reach(payload: Mapping[str, Any], field: str) -> Any:
+def reach(payload: Mapping[str, Any], field: str) -> Any:
     """Return what the payload holds in the field, or None."""
     value: Any = payload
     for name in field.split("."):
@@ -151,7 +176,11 @@ def _reach(payload: Mapping[str, Any], field: str) -> Any:
 
 def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
     """Yield the values in the field that a condition can hold for."""
-    value = _reach(payload, field)
+    return scalars_of(reach(payload, field))
+
+
+def scalars_of(value: Any) -> Iterable[Scalar]:
+    """Yield the values that a condition can hold for where a field holds `value`."""
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, int) and not isinstance(one, bool):
             yield json_number(one)

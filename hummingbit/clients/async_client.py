@@ -68,9 +68,11 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str | None = None,
+        indexed_fields: Sequence[str] | None = None,
     ) -> responses.CollectionSummary:
         """See :meth:`hummingbit.Client.create_collection`."""
-        return await self._call(calls.create_collection(name, encoder, n_bits, engine))
+        call = calls.create_collection(name, encoder, n_bits, engine, indexed_fields)
+        return await self._call(call)
 
     async def update_collection(
         self, name: str, *, ranking: Ranking

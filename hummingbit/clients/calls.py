@@ -37,10 +37,15 @@ def stats(name: str) -> Call[responses.CollectionStats]:
 
 
 def create_collection(
-    name: str, encoder: str | None, n_bits: int | None, engine: str | None
+    name: str,
+    encoder: str | None,
+    n_bits: int | None,
+    engine: str | None,
+    indexed_fields: Sequence[str] | None,
 ) -> Call[responses.CollectionSummary]:
     """Create a collection; one just like it may be there."""
-    body = given(encoder=encoder, n_bits=n_bits, engine=engine)
+    fields = None if indexed_fields is None else [*indexed_fields]
+    body = given(encoder=encoder, n_bits=n_bits, engine=engine, indexed_fields=fields)
     return Call("PUT", collection_path(name), body)
 
 

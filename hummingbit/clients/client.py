@@ -73,9 +73,14 @@ class Client(Operations, LabelOperations):
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str | None = None,
+        indexed_fields: Sequence[str] | None = None,
     ) -> responses.CollectionSummary:
-        """Create a collection with an encoder, or for codes of `n_bits` that documents bring."""
-        return self._call(calls.create_collection(name, encoder, n_bits, engine))
+        """Create a collection with an encoder, or for codes of `n_bits` that documents bring.
+
+        Filters on the `indexed_fields` of payloads read no payloads.
+        """
+        call = calls.create_collection(name, encoder, n_bits, engine, indexed_fields)
+        return self._call(call)
 
     def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
         """Choose what orders the hits of searches that name no ranking."""

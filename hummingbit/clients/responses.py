@@ -33,6 +33,7 @@ class CollectionSummary(TypedDict):
     encoder: EncoderName | None
     engine_setting: str
     ranking: Ranking
+    indexed_fields: list[str]
     documents: int
     generation: int
 

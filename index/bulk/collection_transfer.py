@@ -46,6 +46,7 @@ def export_collection(
             engine=collection.engine_setting,
             documents=len(collection),
             ranking=collection.ranking,
+            indexed_fields=collection.indexed_fields,
         )
         return write_export(
             header, pages_of(collection), stream, progress, _annotations(collection)
@@ -73,6 +74,8 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
         created = folder.create_collection(name, encoder=encoder, n_bits=n_bits, engine=engine)
         with suppress(InputError):  # Milvus ranks by one only
             created.set_ranking(header.ranking)
+        with suppress(InputError):  # nor does it take indexes of fields
+            created.set_indexed_fields(header.indexed_fields)
         return created
     check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
     return collection

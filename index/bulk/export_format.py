@@ -3,7 +3,8 @@
 ::
 
     {"format": "hummingbit export", "version": 1, "name": ..., "n_bits": ..., "encoder": ...,
-     "encoder_fingerprint": ..., "engine": ..., "documents": ...}
+     "encoder_fingerprint": ..., "engine": ..., "documents": ..., "ranking": ...,
+     "indexed_fields": [...]}
     {"id": ..., "text": ..., "payload": {...}, "code": "00ff..."}
     ...
     {"labelled": {"id": ..., "labels": [...], "grade": 1, "who": ..., "when": ...}}
@@ -38,6 +39,7 @@ from index.annotations.annotation_records import (
     parse_label,
 )
 from index.engines.choice import ENGINES
+from index.filter_parser import check_indexed_fields
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import StoredDocument
 from index.schema import AUTO
@@ -60,6 +62,8 @@ class Header:
     documents: int
     ranking: str = HAMMING
     """What ordered the hits of searches that named no ranking."""
+    indexed_fields: tuple[str, ...] = ()
+    """The fields of payloads that had indexes."""
 
 
 def write_export(
@@ -193,6 +197,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         engine=record.get("engine", AUTO),
         documents=record["documents"],
         ranking=record.get("ranking", HAMMING),
+        indexed_fields=_parse_fields(record.get("indexed_fields", [])),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
     numbers = (header.n_bits, header.documents)
@@ -205,6 +210,15 @@ def _parse_header(record: dict[str, Any]) -> Header:
     if header.ranking not in RANKINGS:
         raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
     return header
+
+
+def _parse_fields(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("indexed_fields must be a list")
+    try:
+        return check_indexed_fields(value)
+    except InputError as error:
+        raise TypeError(str(error)) from None
 
 
 def _record(document: StoredDocument) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from index.backend import CollectionBackend
 from index.collection import Collection
 from index.engines.setting import check_engine
 from index.errors import CollectionUnavailable, StoreError, UnknownCollection
+from index.filter_parser import check_indexed_fields
 from index.folder.named_collections import Collections, Hidden
 from index.folder.named_encoders import EncoderFolder
 from index.folder.partial import begin, remove, remove_partial, settle, settled
@@ -59,9 +60,14 @@ class LocalCollections(Collections):
             collection.build_index()
         return collection
 
-    def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+    def create(
+        self,
+        description: Description,
+        encoder: Encoder | None,
+        indexed_fields: Sequence[str] = (),
+    ) -> CollectionBackend:
         """Make an empty collection under a name that is free, and return it."""
-        partial = self._begin_store(description, encoder)
+        partial = self._begin_store(description, encoder, check_indexed_fields(indexed_fields))
         try:
             with self._store_errors():
                 folder = settle(partial)
@@ -221,12 +227,18 @@ class LocalCollections(Collections):
         engine = self._engine if engine == AUTO else engine
         return Collection(store, encoder, engine=engine, indexed=indexed)
 
-    def _begin_store(self, description: Description, encoder: Encoder | None) -> Path:
+    def _begin_store(
+        self,
+        description: Description,
+        encoder: Encoder | None,
+        indexed_fields: Sequence[str] = (),
+    ) -> Path:
         """Write an empty store in a partial folder, and return the folder."""
         with self._store_errors():
             partial = begin(self._path)
         try:
-            Store.create(partial / STORE_FILE, description, _default_ranking(encoder))
+            ranking = _default_ranking(encoder)
+            Store.create(partial / STORE_FILE, description, ranking, indexed_fields)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise

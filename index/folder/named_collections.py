@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -81,8 +81,12 @@ class Collections(ABC):
         """Return a collection once it can be searched without delay, which may take a while."""
         return self.get(name)
 
-    def get_like(self, description: Description) -> CollectionBackend:
+    def get_like(
+        self, description: Description, indexed_fields: Sequence[str] | None = None
+    ) -> CollectionBackend:
         """Return the collection of that name if it was made with these settings.
+
+        Its indexed fields may be any where none are given.
 
         Raises:
             CollectionExists: if it was made with others.
@@ -100,6 +104,10 @@ class Collections(ABC):
             made_with = collection.encoder_name or f"{collection.n_bits} bits"
             message = f"collection {description.name!a} exists already, with {made_with}"
             raise CollectionExists(f"{message} and the engine {collection.engine_setting}")
+        if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:
+            indexed = ", ".join(collection.indexed_fields) or "none"
+            message = f"collection {description.name!a} exists already; its indexed fields are"
+            raise CollectionExists(f"{message} {indexed}")
         return collection
 
     def describe(
@@ -135,10 +143,16 @@ class Collections(ABC):
         """
 
     @abstractmethod
-    def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+    def create(
+        self,
+        description: Description,
+        encoder: Encoder | None,
+        indexed_fields: Sequence[str] = (),
+    ) -> CollectionBackend:
         """Make an empty collection under a name that is free, and return it.
 
         Raises:
+            InputError: if fields cannot be indexed in it.
             StoreError: if it cannot be written.
         """
 

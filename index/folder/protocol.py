@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from index.backend import CollectionBackend
@@ -39,6 +39,7 @@ class Folder(Protocol):
         encoder: str | None = None,
         n_bits: int | None = None,
         engine: str = AUTO,
+        indexed_fields: Sequence[str] | None = None,
     ) -> CollectionBackend:
         """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
 
@@ -46,8 +47,8 @@ class Folder(Protocol):
         just like it, that one is returned.
 
         Raises:
-            InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`
-                both or none are given.
+            InputError: if the name, `n_bits`, the engine or an indexed field cannot be, or of
+                encoder and `n_bits` both or none are given.
             UnknownEncoder: if there is no encoder of that name.
             ArtifactError: if the encoder is not intact.
             CollectionExists: if the name is taken by a collection with other settings.

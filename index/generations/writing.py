@@ -124,6 +124,23 @@ class Writer:
         with self._lock, self._store.writing() as changes:
             changes.set_default_ranking(ranking)
 
+    def set_indexed_fields(
+        self, fields: Sequence[str], progress: Callable[[], object] | None = None
+    ) -> None:
+        """Index just these fields; other writes come in between while documents are indexed.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        with self._lock, self._store.writing() as changes:
+            changes.set_indexed_fields(fields)
+        left = True
+        while left:
+            with self._lock, self._store.writing() as changes:
+                left = changes.cover_fields()
+            if progress is not None:
+                progress()
+
     def compact(self) -> None:
         """Rewrite the store without what was deleted, and build the index anew.
 

@@ -32,6 +32,7 @@ from index.filters import Filter
 from index.generations.code_statistics import StatisticsCache
 from index.milvus.catalogue import Catalogue, Progress
 from index.milvus.cluster import Cluster
+from index.milvus.filters import check_fields_on_milvus
 from index.milvus.ranking import ENGINE, check_on_milvus, search_on_milvus
 from index.milvus.schema import (
     is_intact,
@@ -232,6 +233,19 @@ class MilvusCollection(SearchedCollection):
         """Raise an InputError unless `ranking` is the only one that Milvus has, by distance."""
         check_ranking(ranking)
         check_on_milvus(ranking)
+
+    @property
+    def indexed_fields(self) -> tuple[str, ...]:
+        """See :attr:`index.backend.CollectionBackend.indexed_fields`: there are none."""
+        return ()
+
+    def set_indexed_fields(
+        self,
+        fields: Sequence[str],
+        progress: Callable[[], object] | None = None,  # noqa: ARG002 - there is nothing to do
+    ) -> None:
+        """Raise an InputError unless `fields` is empty: Milvus evaluates filters itself."""
+        check_fields_on_milvus(fields)
 
     def verify(self) -> Verification:
         """Hold every document against its checksum; Milvus answers for its own index."""

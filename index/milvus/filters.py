@@ -27,6 +27,13 @@ Judge = Callable[[str, Condition], Sequence[int]]
 """Returns the rows, of the documents that an expression holds for, where a condition does too."""
 
 
+def check_fields_on_milvus(fields: Sequence[str]) -> None:
+    """Raise an InputError if there is a field to be indexed: Milvus evaluates filters itself."""
+    if fields:
+        message = f"has {fields[0][:80]!a}; a collection on Milvus has no indexes of fields"
+        raise InputError("indexed_fields", message)
+
+
 def filterable(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return a payload in the form that :func:`expression` is about.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from encoder.encoder import Encoder
@@ -15,6 +16,7 @@ from index.folder.names import NAME
 from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
 from index.milvus.cluster import Cluster
 from index.milvus.collection import MilvusCollection
+from index.milvus.filters import check_fields_on_milvus
 from index.milvus.schema import PREFIX, create_on_milvus, name_on_milvus, read_description
 from index.schema import AUTO, Description
 
@@ -74,8 +76,14 @@ class MilvusCollections(Collections):
             if name_there.startswith(PREFIX) and name_there != CATALOGUE:
                 self._open_existing(name_there)
 
-    def create(self, description: Description, encoder: Encoder | None) -> CollectionBackend:
+    def create(
+        self,
+        description: Description,
+        encoder: Encoder | None,
+        indexed_fields: Sequence[str] = (),
+    ) -> CollectionBackend:
         """Make an empty collection under a name that is free, and return it."""
+        check_fields_on_milvus(indexed_fields)
         self.opened[description.name] = collection = self._create(description, encoder)
         return collection
 

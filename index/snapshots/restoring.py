@@ -12,12 +12,14 @@ from encoder.artifact import ArtifactError, load_encoder
 from foundation.errors import InputError
 from index.engines.setting import check_engine
 from index.errors import EncoderMismatch, InvalidSnapshot, SnapshotError, StoreError, StoreFull
+from index.filter_parser import check_indexed_fields
 from index.folder.named_encoders import EncoderFolder
 from index.schema import SCHEMA, Description
 from index.snapshots.contents import Contents
 from index.snapshots.unpacking import unpack
 from index.sqlite.annotation_tables import make_tables
 from index.sqlite.connection_pool import store_error
+from index.sqlite.field_indexes import make_field_tables
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
 
@@ -98,11 +100,12 @@ def _check_store(path: Path, contents: Contents) -> Description:
         with store.moment() as connection:
             verified = verify_store(connection, found.n_bits // 8, None)
         held = (store.generation(), verified.documents)
+        fields = list(store.indexed_fields())
     if verified.problems:
         raise InvalidSnapshot(f"the snapshot's store is damaged: {verified.problems[0]}")
     if held != (contents.generation, contents.documents):
         raise InvalidSnapshot(f"the snapshot holds {held[1]} documents, generation {held[0]}")
-    _check_engine(found)
+    _check_settings(found, fields)
     return found
 
 
@@ -119,9 +122,10 @@ def _check_encoder(artifact: Path, contents: Contents) -> None:
         raise InvalidSnapshot(f"the snapshot's encoder {message}")
 
 
-def _check_engine(description: Description) -> None:
+def _check_settings(description: Description, fields: list[str]) -> None:
     try:
         check_engine(description.engine, description.n_bits)
+        check_indexed_fields(fields)
     except InputError as error:
         raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from None
 
@@ -133,10 +137,14 @@ def _check_tables(path: Path) -> None:
         found = _tables(connection)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCHEMA)
-        without_labels = _tables(connection)
-        make_tables(connection)
-        with_labels = _tables(connection)
-    if found not in (without_labels, with_labels):
+        known = [_tables(connection)]
+        for make in (make_tables, make_field_tables):
+            before = _tables(connection)
+            make(connection)
+            added = _tables(connection) - before
+            # A store has each group of tables once something is in it.
+            known += [tables | added for tables in known]
+    if found not in known:
         raise InvalidSnapshot("the snapshot's store has other tables than a store of this version")
 
 

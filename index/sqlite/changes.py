@@ -32,7 +32,14 @@ from index.sqlite.annotation_tables import (
 )
 from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
 from index.sqlite.connection_pool import in_chunks
-from index.sqlite.filter_sql import matching_rows
+from index.sqlite.field_indexes import (
+    RUNS_AT_ONCE,
+    cover,
+    cover_after,
+    matching_rows,
+    pack_again,
+    set_indexed_fields,
+)
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -68,7 +75,9 @@ class Changes:
 
     def delete_where(self, filter_: Filter) -> list[int]:
         """Delete the documents for which the filter holds, and return their rows."""
-        rows: list[int] = matching_rows(self._connection, filter_).tolist()
+        found: list[int] = matching_rows(self._connection, filter_).tolist()
+        query = "SELECT row FROM documents WHERE row IN "
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, found))
         self._delete_rows(rows)
         return rows
 
@@ -109,6 +118,7 @@ class Changes:
         self._prepared = True
         if self._inserted:
             append_block(self._connection, joined(self._inserted))
+            cover_after(self._connection, self.last_row - self._last_row_before)
         self._removed -= fold_some(
             self._connection,
             self._code_size,
@@ -127,6 +137,8 @@ class Changes:
 
     def describe(self, description: Description) -> None:
         """Make the store that of another collection, from now on; the generation stays."""
+        # Nothing that came with the store is taken on trust.
+        pack_again(self._connection)
         self._write_meta(**asdict(description), incarnation=new_incarnation())
         self._commit(self.generation)
 
@@ -134,6 +146,17 @@ class Changes:
         """Note what orders the hits of searches that name no ranking; the generation stays."""
         self._write_meta(default_ranking=ranking)
         self._commit(self.generation)
+
+    def set_indexed_fields(self, fields: Sequence[str]) -> None:
+        """See :func:`index.sqlite.field_indexes.set_indexed_fields`; the generation stays."""
+        set_indexed_fields(self._connection, fields)
+        self._commit(self.generation)
+
+    def cover_fields(self) -> bool:
+        """Pack a few runs of indexed fields, and tell whether any is left; the generation stays."""
+        left = cover(self._connection, RUNS_AT_ONCE)
+        self._commit(self.generation)
+        return left
 
     def bookmark(self, key: str, value: str | None) -> None:
         """Note how far a job has come, with the changes of this transaction; None forgets it."""
@@ -148,6 +171,7 @@ class Changes:
     def rewrite_codes(self, block: Block) -> None:
         """Put the codes of all documents in the place of all blocks; the generation stays."""
         rewrite_blocks(self._connection, block)
+        pack_again(self._connection)
         self._write_meta(removed=0)
         self._commit(self.generation)
 

@@ -8,7 +8,7 @@ afterwards is noticed, :mod:`index.sqlite.open_files` how files that were delete
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from index.schema import (
 )
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
 from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of, store_error
+from index.sqlite.field_indexes import set_indexed_fields
 from index.sqlite.open_files import OpenFiles
 
 # What a large ingest leaves of the write-ahead log once it has been moved into the file, and how
@@ -72,7 +73,12 @@ class Database:
             raise
 
     @staticmethod
-    def create(path: Path, description: Description, ranking: str | None = None) -> None:
+    def create(
+        path: Path,
+        description: Description,
+        ranking: str | None = None,
+        indexed_fields: Sequence[str] = (),
+    ) -> None:
         """Write an empty store to `path`, where there is none; `ranking` is its default one.
 
         Raises:
@@ -87,6 +93,7 @@ class Database:
                 connection.executescript(f"BEGIN; {SCHEMA}")
                 entries = first_meta(description, ranking).items()
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", entries)
+                set_indexed_fields(connection, indexed_fields)
                 connection.execute("COMMIT")
             Acknowledged(path, 0).close()
         except (sqlite3.Error, OSError) as error:

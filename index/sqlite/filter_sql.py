@@ -21,14 +21,6 @@ _HAS_NUL = r"instr(payload, '\u0000')"
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
-def matching_rows(connection: sqlite3.Connection, filter_: Filter, after: int = 0) -> Rows:
-    """Return the rows above `after` of the documents for which the filter holds, ascending."""
-    condition, values = where(connection, filter_)
-    query = f"SELECT row FROM documents WHERE row > :after AND {condition} ORDER BY row"  # noqa: S608 - made here of fixed parts
-    found = connection.execute(query, {**values, "after": after})
-    return np.fromiter((row for (row,) in found), dtype=np.int64)
-
-
 def matching_between(
     connection: sqlite3.Connection, filters: Sequence[Filter], after: int, up_to: int
 ) -> list[Rows]:

@@ -67,6 +67,7 @@ class MatchingRows:
             # It cannot be made an earlier one: rows that were deleted in between may be missing.
             return known
         if known is None:
+            alone = alone or self._store.is_covered(filter_)
             found = self._store.matching(filter_) if alone else self._pass.of(key, filter_)
         else:
             later = self._store.matching(filter_, known.last_row)

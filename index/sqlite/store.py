@@ -28,7 +28,8 @@ from index.sqlite.blocks import Block, BlockError, read_blocks, read_removed
 from index.sqlite.changes import Changes, read_texts
 from index.sqlite.database import Database
 from index.sqlite.document_reader import DocumentReader
-from index.sqlite.filter_sql import matching_between, matching_rows
+from index.sqlite.field_indexes import indexed_fields, is_covered, matching_rows
+from index.sqlite.filter_sql import matching_between
 
 TEXTS_AT_ONCE = 1000
 
@@ -91,13 +92,18 @@ class Store(DocumentReader):
         self.problems: list[str] = []
 
     @staticmethod
-    def create(path: Path, description: Description, ranking: str | None = None) -> None:
+    def create(
+        path: Path,
+        description: Description,
+        ranking: str | None = None,
+        indexed_fields: Sequence[str] = (),
+    ) -> None:
         """Write an empty store to `path`, where there is none; `ranking` is its default one.
 
         Raises:
             StoreError: if it cannot be written.
         """
-        Database.create(path, description, ranking)
+        Database.create(path, description, ranking, indexed_fields)
 
     def close(self) -> None:
         """Close every connection; one that a thread is reading with, as soon as it is done."""
@@ -193,8 +199,21 @@ class Store(DocumentReader):
                 last_row(connection),
             )
 
+    def indexed_fields(self) -> dict[str, int]:
+        """See :func:`index.sqlite.field_indexes.indexed_fields`."""
+        with self._database.reading() as connection:
+            return indexed_fields(connection)
+
+    def is_covered(self, filter_: Filter, *, wholly: bool = False) -> bool:
+        """See :func:`index.sqlite.field_indexes.is_covered`."""
+        with self._database.reading() as connection:
+            return is_covered(connection, filter_, wholly=wholly)
+
     def matching(self, filter_: Filter, after: int = 0) -> Matching:
-        """Return the rows above `after` for whose payload the filter holds, as of one moment."""
+        """Return the rows above `after` for whose payload the filter holds, as of one moment.
+
+        Rows of documents that were deleted may be among them.
+        """
         with self._database.reading(one_moment=True) as connection:
             rows = matching_rows(connection, filter_, after)
             generation = number_in_meta(connection, "generation")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -91,6 +91,7 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
             in_slices=True,
         ),
         "compact": Kind(lambda progress: _at_once(folder, progress, "compacting", compact)),
+        "index_fields": Kind(lambda progress: _index_fields(folder, progress)),
     }
 
 
@@ -111,6 +112,22 @@ def compact(collection: CollectionBackend) -> dict[str, Any]:
     before = collection.bytes_on_disk()
     collection.compact()
     return {"bytes_before": before, "bytes_after": collection.bytes_on_disk()}
+
+
+def index_fields(
+    collection: CollectionBackend,
+    fields: Sequence[str],
+    progress: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    """Return what :class:`service.schemas.collections.IndexedFieldsInfo` describes."""
+    collection.set_indexed_fields(fields, progress)
+    return {"indexed_fields": [*collection.indexed_fields]}
+
+
+def _index_fields(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    progress.step = "indexing"
+    collection = folder.collection(progress.job.collection)
+    return index_fields(collection, progress.job.spec["fields"], progress.advance)
 
 
 def _at_once(

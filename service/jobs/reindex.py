@@ -48,6 +48,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
     draft = folder.draft_collection(spec["into"], encoder=spec["encoder"], engine=spec["engine"])
     try:
         draft.collection.set_ranking(source.ranking)
+        draft.collection.set_indexed_fields(source.indexed_fields)
         row = _copy(source, draft.collection, progress)
         with gate.closed():
             copy_following(source, draft.collection, row)

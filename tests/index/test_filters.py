@@ -14,7 +14,7 @@ from foundation.errors import InputError
 from index.filter_parser import parse_filter
 from index.filters import Filter, filter_to_json
 from index.schema import payload_to_json
-from index.sqlite.filter_sql import matching_rows
+from index.sqlite.filter_sql import matching_between
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
 
@@ -23,7 +23,7 @@ def rows_in_sqlite(payloads: list[dict[str, Any]], filter_: Filter) -> list[int]
         connection.execute("CREATE TABLE documents (row INTEGER PRIMARY KEY, payload TEXT)")
         stored = [(payload_to_json(payload),) for payload in payloads]
         connection.executemany("INSERT INTO documents (payload) VALUES (?)", stored)
-        rows: list[int] = matching_rows(connection, filter_).tolist()
+        rows: list[int] = matching_between(connection, [filter_], 0, len(payloads))[0].tolist()
         return rows
 
 

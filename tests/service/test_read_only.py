@@ -30,6 +30,7 @@ WRITES = [
     ("POST", "/v1/collections/c/documents:bulk", None),
     ("POST", "/v1/collections/c/snapshots", None),
     ("POST", "/v1/collections/c/compact", None),
+    ("POST", "/v1/collections/c/index-fields", {"indexed_fields": []}),
     ("POST", "/v1/collections/c/reindex", {"encoder": "words", "into": "x"}),
     ("POST", "/v1/aliases", {"actions": [{"remove": {"alias": "mine"}}]}),
     ("POST", "/v1/snapshots:upload", None),

@@ -78,6 +78,16 @@ class AsyncOperations(ABC):
         """See :meth:`hummingbit.Client.compact_job`."""
         return await self._call(operation_calls.compact_job(name))
 
+    async def index_fields(
+        self, name: str, fields: Sequence[str]
+    ) -> operation_responses.IndexedFields:
+        """See :meth:`hummingbit.Client.index_fields`."""
+        return await self._call(operation_calls.index_fields(name, fields))
+
+    async def index_fields_job(self, name: str, fields: Sequence[str]) -> operation_responses.Job:
+        """See :meth:`hummingbit.Client.index_fields_job`."""
+        return await self._call(operation_calls.index_fields_job(name, fields))
+
     async def snapshots(self, collection: str | None = None) -> list[operation_responses.Snapshot]:
         """See :meth:`hummingbit.Client.snapshots`."""
         found = await self._call(operation_calls.snapshots(collection))

@@ -56,6 +56,17 @@ def compact_job(name: str) -> Call[operation_responses.Job]:
     return Call("POST", f"{collection_path(name)}/compact", headers=IN_BACKGROUND, repeatable=False)
 
 
+def index_fields(name: str, fields: Sequence[str]) -> Call[operation_responses.IndexedFields]:
+    """Index fields of a collection's payloads, and wait for it."""
+    return Call("POST", f"{collection_path(name)}/index-fields", {"indexed_fields": [*fields]})
+
+
+def index_fields_job(name: str, fields: Sequence[str]) -> Call[operation_responses.Job]:
+    """Index fields of a collection's payloads in the background."""
+    path, body = f"{collection_path(name)}/index-fields", {"indexed_fields": [*fields]}
+    return Call("POST", path, body, headers=IN_BACKGROUND, repeatable=False)
+
+
 def snapshots(collection: str | None) -> Call[operation_responses.Snapshots]:
     """List snapshots."""
     return Call("GET", f"/v1/snapshots{query_string(collection=collection)}")

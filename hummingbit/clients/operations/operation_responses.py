@@ -61,6 +61,12 @@ class Compaction(TypedDict):
     bytes_after: int
 
 
+class IndexedFields(TypedDict):
+    """The fields of payloads that are indexed."""
+
+    indexed_fields: list[str]
+
+
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 

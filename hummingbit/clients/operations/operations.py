@@ -75,6 +75,14 @@ class Operations(ABC):
         """Begin to compact a collection; the job's result is what :meth:`compact` returns."""
         return self._call(operation_calls.compact_job(name))
 
+    def index_fields(self, name: str, fields: Sequence[str]) -> operation_responses.IndexedFields:
+        """Index just these fields of the payloads; :meth:`index_fields_job` suits large ones."""
+        return self._call(operation_calls.index_fields(name, fields))
+
+    def index_fields_job(self, name: str, fields: Sequence[str]) -> operation_responses.Job:
+        """Begin to index fields; the job's result is what :meth:`index_fields` returns."""
+        return self._call(operation_calls.index_fields_job(name, fields))
+
     def snapshots(self, collection: str | None = None) -> list[operation_responses.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""
         found = self._call(operation_calls.snapshots(collection))

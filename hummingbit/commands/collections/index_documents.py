@@ -51,6 +51,12 @@ def configure(actions: Actions) -> None:
         default=AUTO,
         help="its search engine; every engine returns the same results (default: %(default)s)",
     )
+    build.add_argument(
+        "--index-fields",
+        nargs="+",
+        metavar="FIELD",
+        help="fields of payloads by which filters find documents without reading payloads",
+    )
     add = add_action(actions, "add", run_add, "add documents; an id that is there is replaced")
     for action in (build, add):
         action.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
@@ -87,7 +93,11 @@ def run_build(args: argparse.Namespace) -> int:
             message = f"collection {args.collection!a} exists; {index_remotely.GO_ON}"
             raise CollectionExists(message)
         collection = folder.create_collection(
-            args.collection, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
+            args.collection,
+            encoder=args.encoder,
+            n_bits=args.bits,
+            engine=args.search_by,
+            indexed_fields=args.index_fields,
         )
         try:
             _ingest(args, collection)

@@ -27,7 +27,11 @@ def build(args: argparse.Namespace) -> int:
         if name in [one["name"] for one in client.collections()["collections"]]:
             raise OptionError(f"collection {name!a} exists; {GO_ON}")
         client.create_collection(
-            name, encoder=args.encoder, n_bits=args.bits, engine=args.search_by
+            name,
+            encoder=args.encoder,
+            n_bits=args.bits,
+            engine=args.search_by,
+            indexed_fields=args.index_fields,
         )
         return fill(client, name, lambda: send_sources(client, args))
 
@@ -112,6 +116,14 @@ def rank(args: argparse.Namespace) -> None:
     """Set a collection's default ranking."""
     with service_at(args) as client:
         client.update_collection(args.collection, ranking=args.ranking)
+
+
+def fields(args: argparse.Namespace) -> list[str]:
+    """Index fields, if any are given or none are to be; return those that are indexed."""
+    with service_at(args) as client:
+        if args.fields or args.none:
+            client.wait_for(client.index_fields_job(args.collection, args.fields))
+        return client.collection(args.collection)["indexed_fields"]
 
 
 def drop(args: argparse.Namespace) -> int:

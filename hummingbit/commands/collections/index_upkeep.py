@@ -1,4 +1,4 @@
-"""``hummingbit index list|stats|verify|compact|rank|drop``: the state of collections."""
+"""``hummingbit index list|stats|verify|compact|rank|fields|drop``: the state of collections."""
 
 from __future__ import annotations
 
@@ -33,8 +33,16 @@ def configure(actions: Actions) -> None:
     compact = add_action(actions, "compact", run_compact, "give back the room of what was deleted")
     rank = add_action(actions, "rank", run_rank, "choose what orders the hits of searches")
     rank.add_argument("ranking", choices=RANKINGS, help="the ranking of searches that name none")
+    fields = add_action(actions, "fields", run_fields, "choose the fields that filters find by")
+    fields.add_argument(
+        "fields",
+        nargs="*",
+        metavar="FIELD",
+        help="the fields of payloads to index, just these; without one, they are listed",
+    )
+    fields.add_argument("--none", action="store_true", help="index no field any more")
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
-    for action in (list_, stats, verify, compact, rank, drop):
+    for action in (list_, stats, verify, compact, rank, fields, drop):
         add_url(action)
 
 
@@ -102,6 +110,23 @@ def run_rank(args: argparse.Namespace) -> int:
         with open_folder(args, writable=True) as folder:
             folder.collection(args.collection).set_ranking(args.ranking)
     print(f"{args.collection}: searches are ranked by {args.ranking}")
+    return 0
+
+
+def run_fields(args: argparse.Namespace) -> int:
+    """Index fields of payloads, and print which are indexed."""
+    if args.none and args.fields:
+        raise OptionError("--none: goes without fields")
+    if args.url is not None:
+        indexed = index_remotely.fields(args)
+    else:
+        chosen = bool(args.fields) or args.none
+        with open_folder(args, writable=chosen) as folder:
+            collection = folder.collection(args.collection)
+            if chosen:
+                collection.set_indexed_fields(args.fields)
+            indexed = [*collection.indexed_fields]
+    print(f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}")
     return 0
 
 

@@ -54,6 +54,7 @@ def _reindex(folder: DataFolder, args: argparse.Namespace) -> int:
     draft = folder.draft_collection(args.into, encoder=args.encoder, engine=engine)
     try:
         draft.collection.set_ranking(source.ranking)
+        draft.collection.set_indexed_fields(source.indexed_fields)
         with tqdm(desc="encoding", unit=" documents", total=len(source), disable=None) as bar:
             copy_following(source, draft.collection, 0, bar.update)
         carry_annotations(source, draft.collection)

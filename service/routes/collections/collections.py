@@ -113,7 +113,11 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     """Create a collection with an encoder, or for documents that bring codes of a given length."""
     there = name in folder.collections()
     collection = folder.create_collection(
-        name, encoder=body.encoder, n_bits=body.n_bits, engine=body.engine
+        name,
+        encoder=body.encoder,
+        n_bits=body.n_bits,
+        engine=body.engine,
+        indexed_fields=body.indexed_fields,
     )
     return render(CollectionSummary(**_summary(collection)), 200 if there else 201)
 
@@ -259,6 +263,7 @@ def _summary(collection: CollectionBackend) -> dict[str, Any]:
         "encoder": encoder_name(collection),
         "engine_setting": collection.engine_setting,
         "ranking": collection.ranking,
+        "indexed_fields": collection.indexed_fields,
         "documents": len(collection),
         "generation": collection.generation,
     }

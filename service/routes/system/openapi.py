@@ -43,6 +43,7 @@ REFUSALS = {
 EXAMPLES: dict[str, Any] = {
     "CreateCollection": {"encoder": "docstrings32"},
     "UpdateCollection": {"ranking": "hybrid"},
+    "IndexFields": {"indexed_fields": ["year", "author.name"]},
     "UpsertDocuments": {
         "documents": [
             {

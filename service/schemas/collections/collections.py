@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from index.engines.choice import ENGINES
+from index.filter_parser import MAX_INDEXED_FIELDS
 from index.rankings.protocol import RANKINGS
 from index.schema import AUTO
 from service.schemas.common import EncoderName, RankingUsed, RequestModel, ResponseModel
@@ -21,6 +22,24 @@ class CreateCollection(RequestModel):
         " Answers are the same with all of them.",
         json_schema_extra={"enum": [*ENGINES]},
     )
+    indexed_fields: list[str] | None = Field(
+        None,
+        max_length=MAX_INDEXED_FIELDS,
+        description="Fields of payloads by which filters find documents without reading payloads."
+        " Answers are the same with and without.",
+    )
+
+
+class IndexFields(RequestModel):
+    """The fields of payloads that are to be indexed from now on; none to index none."""
+
+    indexed_fields: list[str] = Field(max_length=MAX_INDEXED_FIELDS)
+
+
+class IndexedFieldsInfo(ResponseModel):
+    """The fields of payloads that are indexed."""
+
+    indexed_fields: list[str]
 
 
 class UpdateCollection(RequestModel):
@@ -43,6 +62,7 @@ class CollectionSummary(ResponseModel):
     """A collection; `encoder` is null if its documents bring their own codes.
 
     `engine_setting` is the engine it was made with; `ranking` applies to searches that name none.
+    Filters on `indexed_fields` of payloads read no payloads.
     """
 
     name: str
@@ -50,6 +70,7 @@ class CollectionSummary(ResponseModel):
     encoder: EncoderName | None
     engine_setting: str
     ranking: RankingUsed
+    indexed_fields: list[str]
     documents: int
     generation: int
 

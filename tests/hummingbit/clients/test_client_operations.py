@@ -161,6 +161,9 @@ def test_upkeep(client: Client, name: str) -> None:
     assert client.verify(name) == whole
     assert client.wait_for(client.verify_job(name), timeout=30)["result"] == whole
     assert client.compact(name)["bytes_after"] > 0
+    assert client.index_fields(name, ["year"]) == {"indexed_fields": ["year"]}
+    done = client.wait_for(client.index_fields_job(name, []), timeout=30)["result"]
+    assert done == {"indexed_fields": []}
     done = client.wait_for(client.compact_job(name), timeout=30)["result"]
     assert set(done or ()) == {"bytes_before", "bytes_after"}
 
@@ -229,6 +232,10 @@ def test_the_asynchronous_client(url: str, client: Client, name: str, tmp_path: 
             assert (await waiting.verify(name))["problems"] == []
             assert (await waiting.wait_for(await waiting.verify_job(name)))["state"] == "done"
             assert (await waiting.compact(name))["bytes_after"] > 0
+            indexed = await waiting.index_fields(name, ["year"])
+            assert indexed == {"indexed_fields": ["year"]}
+            job = await waiting.index_fields_job(name, [])
+            assert (await waiting.wait_for(job))["state"] == "done"
             assert (await waiting.wait_for(await waiting.compact_job(name)))["state"] == "done"
             await waiting.set_alias(f"{name}-alias", name)
             assert (await waiting.aliases())[f"{name}-alias"] == name

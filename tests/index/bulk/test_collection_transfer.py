@@ -34,6 +34,7 @@ def folder(tmp_path: Path) -> Path:
         numbers.upsert([Document(id="v", vector=odd, payload={"a": [1, {"b": None}]})])
         plain = data.create_collection("plain", n_bits=24, engine="distinct")
         plain.set_ranking("asymmetric")
+        plain.set_indexed_fields(["year", "author.name"])
         plain.upsert([Document(id="p", code="00ff00")])
     return tmp_path
 
@@ -77,6 +78,7 @@ def test_what_is_exported_is_imported(folder: Path, name: str) -> None:
         assert again.encoder_fingerprint == before.encoder_fingerprint
         assert again.engine_setting == before.engine_setting
         assert again.ranking == before.ranking
+        assert again.indexed_fields == before.indexed_fields
         assert again.verify().problems == []
     assert exported(folder, "again").splitlines()[1:] == content.splitlines()[1:]
 

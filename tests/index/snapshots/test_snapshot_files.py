@@ -29,6 +29,7 @@ from index.errors import (
     UnknownCollection,
     UnknownSnapshot,
 )
+from index.filter_parser import parse_filter
 from index.folder.alias_file import AddAlias
 from index.records import Query
 from index.snapshots.contents import RECORD, STORE, TAR
@@ -320,6 +321,7 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         ("UPDATE documents SET payload = 5 WHERE row = 5", "not what was written"),
         ("UPDATE documents SET vector = 'text' WHERE row = 5", "damaged"),
         ("UPDATE codes SET rows = 'text'", "damaged"),
+        ("CREATE TABLE fields (field)", "other tables"),
         ("UPDATE codes SET checksum = 'text'", "damaged"),
     ],
 )
@@ -413,3 +415,25 @@ def test_while_an_index_is_built_others_are_made_and_dropped(
         folder.drop_collection("made")
         goes_on.set()
         assert folder.collection("appears") is appears.result()
+
+
+def test_indexes_of_fields_are_made_anew_of_the_payloads(data: Path, tmp_path: Path) -> None:
+    """What a snapshot says of them is not taken on trust."""
+    with DataFolder(data, writable=True) as folder:
+        folder.collection("recipes").set_indexed_fields(["at"])
+    whole = members(snapshot_of(data))
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(whole[STORE])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE fields SET covered = 1 << 60")
+        connection.execute("INSERT INTO field_runs VALUES (1, 'at', 9, x'00', 0)")
+        connection.commit()
+    raw = path.read_bytes()
+    record = {**json.loads(whole[RECORD]), "store_sha256": sha256(raw).hexdigest()}
+    tar = tar_of(tmp_path / "tar", {**whole, STORE: raw, RECORD: json.dumps(record).encode()})
+    filter_ = parse_filter({"field": "at", "gte": 10})
+    with DataFolder(data, writable=True) as folder:
+        restored = folder.restore_snapshot(tar, "again")
+        assert restored.indexed_fields == ("at",)
+        assert restored.count(filter_) == folder.collection("recipes").count(filter_) == 20
+        assert restored.verify().problems == []

@@ -59,6 +59,7 @@ KINDS = (
     "restore",
     "verify",
     "compact",
+    "index_fields",
     "evaluation",
     "map",
     "duplicates",
@@ -124,6 +125,8 @@ class Service:
             spec = asdict(MapOptions(method="pca"))
         elif name == "duplicates":
             spec = {"radius": 2}
+        elif name == "index_fields":
+            spec = {"fields": ["label"]}
         elif name == "retrain":
             spec = RETRAINING
         return self.jobs.submit(draft, NewJob(name, collection, spec)).id

@@ -83,6 +83,8 @@ def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str
         (["index", "import", "e", "corpus.jsonl"], "corpus.jsonl:1: is not the head of an export"),
         (["index", "export", "c", "absent/e.jsonl"], "absent/e.jsonl: No such file"),
         (["index", "verify", "absent"], "there is no collection 'absent'"),
+        (["index", "fields", "c", "a..b"], "indexed_fields: is 'a..b'; it must be names separated"),
+        (["index", "fields", "c", "a", "--none"], "--none: goes without fields"),
         (["index", "drop", "absent"], "there is no collection 'absent'"),
     ],
 )
@@ -155,8 +157,16 @@ def test_upkeep(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "c: 60 documents checked; all is well\n"
     assert hummingbit("index", "delete", "c", "d1") == 0
     assert hummingbit("index", "compact", "c") == 0
+    assert hummingbit("index", "fields", "c") == 0
+    assert hummingbit("index", "fields", "c", "year", "author.name") == 0
     assert hummingbit("index", "verify", "c") == 0
-    capsys.readouterr()
+    assert hummingbit("index", "fields", "c", "--none") == 0
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if "fields" in line] == [
+        "c: indexed fields: none",
+        "c: indexed fields: author.name, year",
+        "c: indexed fields: none",
+    ]
     assert hummingbit("index", "list") == 0
     assert capsys.readouterr().out == "c\t59 documents\t32 bits\tplain\n"
     assert hummingbit("index", "drop", "c") == 0

@@ -84,6 +84,35 @@ def test_a_collection_is_compacted(client: httpx.Client) -> None:
     check_problem(client.post("/v1/collections/absent/compact"), 404, "unknown_collection")
 
 
+def test_fields_are_indexed(client: httpx.Client) -> None:
+    url, body = "/v1/collections/c/index-fields", {"indexed_fields": ["year", "label"]}
+    asked = {"filter": {"field": "year", "gte": 1995}, "text": "apple", "limit": 100}
+    documents = [{"id": f"d{at}", "text": "apple", "payload": {"year": at}} for at in range(2000)]
+    client.put("/v1/collections/c/documents", json={"documents": documents}).raise_for_status()
+    before = client.post("/v1/collections/c/search", json=asked).json()["hits"]
+    assert client.post(url, json=body).json() == {"indexed_fields": ["label", "year"]}
+    assert client.get("/v1/collections/c").json()["indexed_fields"] == ["label", "year"]
+    assert client.post("/v1/collections/c/search", json=asked).json()["hits"] == before != []
+    assert client.post("/v1/collections/c/verify").json()["problems"] == []
+    job = finished(client, client.post(url, json={"indexed_fields": []}, headers=ASYNC))
+    assert (job["kind"], job["result"]) == ("index_fields", {"indexed_fields": []})
+    refused = client.post(url, json={"indexed_fields": ["a..b"]})
+    check_problem(refused, 422, "invalid_request")
+    assert refused.json()["errors"][0]["pointer"] == "/indexed_fields"
+
+
+def test_a_collection_is_created_with_indexed_fields(client: httpx.Client) -> None:
+    body = {"n_bits": 8, "indexed_fields": ["year"]}
+    created = client.put("/v1/collections/other", json=body)
+    assert (created.status_code, created.json()["indexed_fields"]) == (201, ["year"])
+    assert client.put("/v1/collections/other", json=body).status_code == 200
+    assert client.put("/v1/collections/other", json={"n_bits": 8}).status_code == 200
+    other = client.put("/v1/collections/other", json={**body, "indexed_fields": []})
+    check_problem(other, 409, "collection_exists")
+    bad = client.put("/v1/collections/bad", json={**body, "indexed_fields": [""]})
+    check_problem(bad, 422, "invalid_request")
+
+
 def test_upkeep_while_writes_go_on(client: httpx.Client) -> None:
     done = threading.Event()
     failed = []

@@ -33,6 +33,7 @@ def test_what_can_be_done_in_the_background_says_how(description: dict[str, Any]
         "snapshots:upload",
         "verify",
         "compact",
+        "index-fields",
     }
 
 

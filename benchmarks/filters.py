@@ -1,0 +1,113 @@
+"""The first use of a filter, with indexes of the fields that it names and without.
+
+A collection in a temporary folder gets documents with payloads of five fields: a class of twenty, a
+year, a fraction, a key that is unique and two tags. Each filter is asked of the store as a search
+asks that is the first to use it. Times are of the processor, so that other processes count for
+little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from corpus.document import Document
+from index.collection import Collection
+from index.filter_parser import parse_filter
+from index.schema import Description
+from index.sqlite.store import Store
+
+FIELDS = ("class", "year", "score", "key", "tags")
+AT_ONCE = 20_000
+FILTERS = {
+    "class is one of twenty": {"field": "class", "eq": "class-3"},
+    "class is in three": {"field": "class", "in": ["class-3", "class-9", "class-14"]},
+    "year in a decade": {"field": "year", "gte": 1990, "lt": 2000},
+    "score below one half": {"field": "score", "lt": 0.5},
+    "key is unique": {"field": "key", "eq": "key-77"},
+    "one tag of seven": {"field": "tags", "eq": "t3"},
+    "class exists": {"field": "class", "exists": True},
+    "class and year": {"and": [{"field": "class", "eq": "class-3"}, {"field": "year", "lt": 1950}]},
+    "not the class": {"not": {"field": "class", "eq": "class-3"}},
+}
+
+
+def main() -> None:
+    """Print a line for each filter."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=float, default=1e6, help="(default: %(default)s)")
+    parser.add_argument("--repeat", type=int, default=5, help="(default: %(default)s)")
+    parser.add_argument("--folder", type=Path, help="for the collection (default: a temporary one)")
+    args = parser.parse_args()
+    with TemporaryDirectory(dir=args.folder) as folder:
+        path = Path(folder) / "store.sqlite"
+        Store.create(path, Description("benchmark", 64))
+        collection = Collection(Store(path, writable=True), indexed=False)
+        try:
+            _measure(collection, int(args.documents), args.repeat)
+        finally:
+            collection.close()
+
+
+def _measure(collection: Collection, n_documents: int, repeat: int) -> None:
+    for batch in _documents(n_documents):
+        codes = np.zeros((len(batch), 8), dtype=np.uint8)
+        collection.upsert_encoded(batch, codes)
+    without = {name: _milliseconds(collection, name, 1) for name in FILTERS}
+    collection.compact()
+    before, began = collection.bytes_on_disk(), time.process_time()
+    collection.set_indexed_fields(FIELDS)
+    seconds = time.process_time() - began
+    collection.compact()
+    grown = collection.bytes_on_disk() - before
+    print(f"{n_documents:,} documents of {before / n_documents:.0f} bytes; {len(FIELDS)} fields")
+    print(f"indexed in {seconds:.1f} s, {grown / n_documents:.1f} bytes more a document\n")
+    print(f"{'filter':<24}{'rows':>12}{'without, ms':>14}{'with, ms':>10}{'ratio':>8}")
+    for name in FILTERS:
+        rows, slow = without[name]
+        again, fast = _milliseconds(collection, name, repeat)
+        if again != rows:
+            raise SystemExit(f"{name}: {rows} rows without indexes, {again} with them")
+        print(f"{name:<24}{rows:>12,}{slow:>14.1f}{fast:>10.1f}{slow / fast:>8.0f}")
+
+
+def _milliseconds(collection: Collection, name: str, repeat: int) -> tuple[int, float]:
+    """Return how many rows match, and the median time to find them."""
+    filter_, times, rows = parse_filter(FILTERS[name]), [], 0
+    for _ in range(repeat):
+        began = time.process_time()
+        rows = len(collection.store.matching(filter_).rows)
+        times.append(1000 * (time.process_time() - began))
+    return rows, median(times)
+
+
+def _documents(n_documents: int) -> Iterator[list[Document]]:
+    generator = np.random.default_rng(0)
+    for start in range(0, n_documents, AT_ONCE):
+        count = min(AT_ONCE, n_documents - start)
+        classes, years = generator.integers(20, size=count), generator.integers(1900, 2025, count)
+        scores, tags = generator.random(count), generator.integers(7, size=count)
+        yield [
+            Document(
+                id=str(start + place),
+                code="00" * 8,
+                payload={
+                    "class": f"class-{classes[place]}",
+                    "year": int(years[place]),
+                    "score": float(scores[place]),
+                    "key": f"key-{(start + place) * 7919 % n_documents}",
+                    "tags": [f"t{tags[place]}", f"u{place % 11}"],
+                },
+            )
+            for place in range(count)
+        ]
+
+
+if __name__ == "__main__":
+    main()

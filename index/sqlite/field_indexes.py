@@ -1,0 +1,291 @@
+"""Indexes of payload fields: the values of a field, packed in runs of rows, beside the documents.
+
+A run is :data:`RUN_ROWS` row numbers, always the same ones. A row stands for one document for ever
+and its payload never changes, so a run is packed once, when the last of its rows has been given;
+``covered`` is the last row of the last run that was packed. Rows above it are asked of the
+payloads. Nothing has to be done for a document that is deleted: its entries stay, and no index of
+codes finds its row. Runs of which more than half has been deleted are packed anew by later writes,
+two for each run that is added, in turn.
+
+The indexes are made of the payloads and of nothing else. A store that a version without them wrote
+to has a ``covered`` that lags behind, and every filter stays right; later writes catch up.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from foundation.slices import checkpoint
+from index.engines.protocol import Rows
+from index.filters import Filter, fields_of, implied, reach
+from index.schema import last_row
+from index.sqlite.connection_pool import PARAMETERS
+from index.sqlite.field_block import FieldBlock, matching_offsets, pack_field, unpack_field
+from index.sqlite.filter_sql import matching_between, where
+
+RUN_ROWS = 4096
+FIELDS_SCHEMA = (
+    """CREATE TABLE fields (
+    field TEXT PRIMARY KEY,
+    covered INTEGER NOT NULL,
+    refreshed INTEGER NOT NULL
+) WITHOUT ROWID""",
+    """CREATE TABLE field_runs (
+    first_row INTEGER NOT NULL,
+    field TEXT NOT NULL,
+    documents INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (first_row, field)
+)""",
+)
+# A write packs so many runs more than it fills: those of a field that is being indexed.
+RUNS_BEHIND = 1
+REFRESHED_AT_ONCE = 2
+# Rows that no run covers are asked about one by one; beyond so many runs that takes long.
+MAX_RUNS_UNCOVERED = 4
+# So many are packed in one transaction where writers wait for it.
+RUNS_AT_ONCE = 8
+_NONE = np.zeros(0, dtype=np.bool_)
+
+
+def has_field_tables(connection: sqlite3.Connection) -> bool:
+    """Tell whether the store has the tables: whether any field is indexed."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'fields'"
+    return connection.execute(query).fetchone() is not None
+
+
+def indexed_fields(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the indexed fields, in order, and the last row that the index of each covers."""
+    if not has_field_tables(connection):
+        return {}
+    return dict(connection.execute("SELECT field, covered FROM fields ORDER BY field"))
+
+
+def make_field_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables, which are not there."""
+    for statement in FIELDS_SCHEMA:
+        connection.execute(statement)
+
+
+def set_indexed_fields(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+    """Index just these fields from now on; :func:`cover` packs what is there already."""
+    before = indexed_fields(connection)
+    if has_field_tables(connection) != bool(fields):
+        if fields:
+            make_field_tables(connection)
+        else:
+            connection.execute("DROP TABLE fields")
+            connection.execute("DROP TABLE field_runs")
+            return
+    for field in before.keys() - set(fields):
+        connection.execute("DELETE FROM fields WHERE field = ?", (field,))
+        connection.execute("DELETE FROM field_runs WHERE field = ?", (field,))
+    added = [(field,) for field in dict.fromkeys(fields) if field not in before]
+    if added:
+        connection.executemany("INSERT INTO fields VALUES (?, 0, 0)", added)
+
+
+def pack_again(connection: sqlite3.Connection) -> None:
+    """Make the indexes of all fields anew, of the documents that are there."""
+    if has_field_tables(connection):
+        connection.execute("DELETE FROM field_runs")
+        connection.execute("UPDATE fields SET covered = 0, refreshed = 0")
+        while cover(connection, RUNS_AT_ONCE):
+            checkpoint()
+
+
+def cover(connection: sqlite3.Connection, runs: int) -> bool:
+    """Pack so many runs at most, all of whose rows were given; tell whether any is left."""
+    fields = indexed_fields(connection)
+    full = last_row(connection) // RUN_ROWS * RUN_ROWS
+    for _ in range(runs):
+        behind = min(fields.values(), default=full)
+        if behind >= full:
+            return False
+        lagging = [field for field, covered in fields.items() if covered == behind]
+        _pack_run(connection, behind + 1, lagging)
+        for field in lagging:
+            fields[field] = behind + RUN_ROWS
+            query = "UPDATE fields SET covered = ? WHERE field = ?"
+            connection.execute(query, (behind + RUN_ROWS, field))
+        _refresh(connection, lagging)
+    return min(fields.values(), default=full) < full
+
+
+def cover_after(connection: sqlite3.Connection, inserted: int) -> None:
+    """Pack the runs that a write filled, and a few of those that were to be packed before."""
+    if inserted:
+        cover(connection, -(-inserted // RUN_ROWS) + RUNS_BEHIND)
+
+
+def is_covered(connection: sqlite3.Connection, filter_: Filter, *, wholly: bool = False) -> bool:
+    """Tell whether indexes find most of the rows for which the filter holds.
+
+    Payloads of what they find may have to be read, unless it is to be covered `wholly`.
+    """
+    fields = indexed_fields(connection)
+    if not fields or (found := implied(filter_, fields)) is None:
+        return False
+    if wholly and found is not filter_:
+        return False
+    uncovered = last_row(connection) - min(fields[field] for field in fields_of(found))
+    return uncovered < MAX_RUNS_UNCOVERED * RUN_ROWS
+
+
+def matching_rows(connection: sqlite3.Connection, filter_: Filter, after: int = 0) -> Rows:
+    """Return all rows that :func:`matching_in_runs` yields above `after`."""
+    found = [*matching_in_runs(connection, filter_, after, last_row(connection))]
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def matching_in_runs(
+    connection: sqlite3.Connection, filter_: Filter, after: int, up_to: int
+) -> Iterator[Rows]:
+    """Yield the rows above `after` and up to `up_to` for which the filter holds, ascending.
+
+    Rows of documents that were deleted may be among them. Where there is an index it is used.
+    """
+    fields = indexed_fields(connection)
+    found = implied(filter_, fields) if fields else None
+    if found is not None:
+        names = sorted(fields_of(found))
+        covered = min(up_to, *(fields[field] for field in names))
+        for first in range(after // RUN_ROWS * RUN_ROWS + 1, covered + 1, RUN_ROWS):
+            checkpoint()
+            last = min(first + RUN_ROWS - 1, covered)
+            runs = _read_run(connection, first, names)
+            try:
+                blocks = {field: _checked(packed, mark) for field, packed, mark in runs}
+                holds = matching_offsets(found, blocks, RUN_ROWS) if runs else _NONE
+            except (ValueError, KeyError):
+                # What is damaged is passed over: the payloads tell as well.
+                yield from _asked(connection, filter_, max(after, first - 1), last)
+                continue
+            rows: Rows = first + np.flatnonzero(holds)
+            rows = rows[(rows > after) & (rows <= last)]
+            yield rows if found is filter_ else _among(connection, filter_, rows)
+        after = max(after, covered)
+    yield from _asked(connection, filter_, after, up_to)
+
+
+def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
+    """Pack every run again; yield a sentence for each that is not what the payloads give."""
+    for field, covered in indexed_fields(connection).items():
+        for first in range(1, covered + 1, RUN_ROWS):
+            checkpoint()
+            offsets, values = _values(connection, first, [field])
+            if not _agrees(_read_run(connection, first, [field]), offsets, values[0]):
+                yield f"the index of the field {field!a} is damaged from row {first}"
+
+
+def _agrees(runs: list[tuple[str, Any, int]], offsets: list[int], values: list[Any]) -> bool:
+    """Tell whether a run says of the documents that are there what their payloads say."""
+    if not runs:
+        return not offsets
+    ((_, packed, mark),) = runs
+    try:
+        held = _checked(packed, mark)
+    except ValueError:
+        return False
+    there = set(offsets)
+    return [one for one in held.entries() if one[0] in there] == [
+        *unpack_field(pack_field(offsets, values)).entries()
+    ]
+
+
+def _read_run(
+    connection: sqlite3.Connection, first: int, fields: Sequence[str]
+) -> list[tuple[str, Any, int]]:
+    """Return what is packed of some fields; nothing where all documents were deleted."""
+    marks = ",".join("?" * len(fields))
+    wanted = f"first_row = ? AND field IN ({marks})"
+    query = f"SELECT field, packed, checksum FROM field_runs WHERE {wanted}"  # noqa: S608 - marks
+    return connection.execute(query, (first, *fields)).fetchall()
+
+
+def _checked(packed: Any, checksum: int) -> FieldBlock:
+    if not isinstance(packed, bytes) or zlib.crc32(packed) != checksum:
+        raise ValueError("it does not have its checksum")
+    return unpack_field(packed)
+
+
+def _asked(
+    connection: sqlite3.Connection, filter_: Filter, after: int, up_to: int
+) -> Iterator[Rows]:
+    """Ask the payloads, a run at a time."""
+    for start in range(after, up_to, RUN_ROWS):
+        checkpoint()
+        yield matching_between(connection, [filter_], start, min(start + RUN_ROWS, up_to))[0]
+
+
+def _among(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
+    """Return those of `rows`, all of one run, for which the filter holds."""
+    if len(rows) > RUN_ROWS // 2:
+        first, last = int(rows[0]), int(rows[-1])
+        return matching_between(connection, [filter_], first - 1, last)[0]
+    condition, values = where(connection, filter_)
+    found: list[int] = []
+    for start in range(0, len(rows), PARAMETERS):
+        some = ",".join(map(str, rows[start : start + PARAMETERS].tolist()))
+        query = f"SELECT row FROM documents WHERE row IN ({some}) AND {condition} ORDER BY row"  # noqa: S608 - numbers, and what is made of fixed parts
+        found += [row for (row,) in connection.execute(query, values)]
+    return np.array(found, dtype=np.int64)
+
+
+def _pack_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> None:
+    offsets, columns = _values(connection, first, fields)
+    for field, values in zip(fields, columns, strict=True):
+        packed = pack_field(offsets, values)
+        record = (first, field, len(offsets), packed, zlib.crc32(packed))
+        connection.execute("INSERT OR REPLACE INTO field_runs VALUES (?, ?, ?, ?, ?)", record)
+
+
+def _values(
+    connection: sqlite3.Connection, first: int, fields: Sequence[str]
+) -> tuple[list[int], list[list[Any]]]:
+    """Return the offsets of a run's documents, and of each field what they hold in it."""
+    query = "SELECT row, payload FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
+    offsets: list[int] = []
+    columns: list[list[Any]] = [[] for _ in fields]
+    for row, text in connection.execute(query, (first, first + RUN_ROWS - 1)):
+        offsets.append(row - first)
+        payload = _read(text)
+        for field, values in zip(fields, columns, strict=True):
+            values.append(reach(payload, field))
+    return offsets, columns
+
+
+def _read(payload: str) -> Any:
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        # Numbers beyond a float's range, which Python reads.
+        return json.loads(payload)
+
+
+def _refresh(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
+    """Pack the next runs anew of which more than half of the documents were deleted."""
+    for field in fields:
+        query = "SELECT refreshed, covered FROM fields WHERE field = ?"
+        place, covered = connection.execute(query, (field,)).fetchone()
+        for _ in range(REFRESHED_AT_ONCE):
+            place = place % covered
+            query = "SELECT documents FROM field_runs WHERE first_row = ? AND field = ?"
+            held = connection.execute(query, (place + 1, field)).fetchone()
+            query = "SELECT count(*) FROM documents WHERE row BETWEEN ? AND ?"
+            (left,) = connection.execute(query, (place + 1, place + RUN_ROWS)).fetchone()
+            if held is not None and not left:
+                query = "DELETE FROM field_runs WHERE first_row = ? AND field = ?"
+                connection.execute(query, (place + 1, field))
+            elif held is not None and 2 * left < held[0]:
+                _pack_run(connection, place + 1, [field])
+            place += RUN_ROWS
+        connection.execute("UPDATE fields SET refreshed = ? WHERE field = ?", (place, field))
