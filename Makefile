@@ -57,7 +57,7 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: integrations
-integrations: $(FRAMEWORKS)/.installed ## Run the frameworks' own suites: LangChain, LlamaIndex, Haystack, OpenAI, MCP
+integrations: $(FRAMEWORKS)/.installed ## Run the frameworks' own suites: LangChain, Haystack, OpenAI, MTEB, ONNX …
 	$(FRAMEWORKS)/bin/python -m pytest -c tests/integrations/pytest.ini tests/integrations
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -1,0 +1,77 @@
+"""Files in BEIR's format: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpus.lines import open_bytes, read_json_lines
+from corpus.rows import BadLine, ReadError
+
+
+class BeirFiles(NamedTuple):
+    """What a folder in BEIR's format holds, as ``beir.GenericDataLoader`` returns it."""
+
+    corpus: dict[str, dict[str, str]]
+    queries: dict[str, str]
+    qrels: dict[str, dict[str, int]]
+
+
+def read_beir(folder: Path, split: str) -> BeirFiles:
+    """Read a folder; of the queries, those that the judgements of `split` name.
+
+    Raises:
+        ReadError: if a file is missing, or a line is not in the format.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    place = folder / "qrels" / f"{split}.tsv"
+    for line, cells in _cells(place):
+        try:
+            query, document, grade = cells
+            qrels.setdefault(query, {})[document] = int(grade)
+        except ValueError:
+            if line == 1:  # the header
+                continue
+            reason = "must be a query's id, a document's id and a whole number, between tabs"
+            raise ReadError(str(BadLine(str(place), line, reason))) from None
+    queries = {id_: row["text"] for id_, row in _records(folder / "queries.jsonl") if id_ in qrels}
+    corpus = {
+        id_: {"title": row.get("title") or "", "text": row["text"]}
+        for id_, row in _records(folder / "corpus.jsonl")
+    }
+    return BeirFiles(corpus, queries, {id_: qrels[id_] for id_ in queries})
+
+
+def title_and_text(row: Mapping[str, Any]) -> str:
+    """Return the text of a document as BEIR's models take it: its title, a space, its text."""
+    return f"{row.get('title') or ''} {row.get('text') or ''}".strip()
+
+
+def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        stream = open_bytes(path)
+    except OSError as error:
+        raise ReadError(f"{path}: {error.strerror or error}") from None
+    with stream:
+        for row in read_json_lines(stream, str(path)):
+            record = row.record
+            if (
+                not isinstance(record, dict)
+                or not isinstance(record.get("_id"), str)
+                or not isinstance(record.get("text"), str)
+            ):
+                reason = row.reason or "must be an object with the strings _id and text"
+                raise ReadError(str(BadLine(str(path), row.line, reason)))
+            yield record["_id"], record
+
+
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ReadError(f"{path}: {reason}") from None
+    for line, content in enumerate(text.splitlines(), start=1):
+        if content.strip():
+            yield line, content.split("\t")
