@@ -107,6 +107,7 @@ class LocalRetrieval(AbsTaskRetrieval):
     The folder holds ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``.
     """
 
+    data_loaded: bool
     metadata = TaskMetadata(
         name="HummingbitLocalRetrieval",
         description="Documents, queries and judgements of a folder",
