@@ -69,7 +69,7 @@ docs: $(VENV)/.docs ## Build the documentation as a site in build/docs; a broken
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 .PHONY: package
-package: $(VENV)/.dev ## Build the wheel, install it into a clean environment, and use it there
+package: $(VENV)/.dev ## Build the wheels, install each into a clean environment, and use it there
 	$(BIN)/python -m pytest -m package -s tests/package
 
 .PHONY: eval-gate

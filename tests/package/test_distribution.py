@@ -7,7 +7,6 @@ an environment that has nothing else, and use it from a project with folders of 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tarfile
@@ -18,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from hummingbit import PACKAGES
+from tests.support.commands import run
 from tests.support.service import client_of
 
 pytestmark = pytest.mark.package
@@ -63,20 +63,6 @@ def project(tmp_path: Path) -> Path:
     lines = [f"{row},text {row % 7} of topic {row % 3},t{row % 3}" for row in range(60)]
     (tmp_path / "notes.csv").write_text("\n".join(["key,body,topic", *lines]) + "\n")
     return tmp_path
-
-
-def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**environment, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def files_of_the_packages() -> Iterator[str]:
