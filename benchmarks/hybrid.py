@@ -42,9 +42,9 @@ def main() -> None:
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     texts = zipfian_texts(rng, int(arguments.size), arguments.length)
-    asked = runs_of_words(rng, texts, arguments.queries + WARM_UP)
+    query_texts = runs_of_words(rng, texts, arguments.queries + WARM_UP)
     codes = clustered(rng, len(texts), arguments.bits)
-    queries = some_queries(rng, asked, codes)
+    queries = some_queries(rng, query_texts, codes)
     with closing(filled(texts, codes)) as collection:
         began = time.process_time()
         for ranking in RANKINGS:
@@ -53,7 +53,7 @@ def main() -> None:
                 collection.search(one, arguments.k, ranking=ranking)
         print(f"opened and first searched in {time.process_time() - began:.1f} s")
         times: dict[str, list[float]] = {ranking: [] for ranking in RANKINGS}
-        for place in range(WARM_UP, len(asked)):
+        for place in range(WARM_UP, len(query_texts)):
             for ranking in RANKINGS:
                 one = queries[place : place + 1]
                 began = time.process_time()

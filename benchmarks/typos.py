@@ -36,13 +36,15 @@ def main() -> None:
     codes = encoder.encode(documents.inputs)
     rng = np.random.default_rng(0)
     typed = [with_typo(text, rng) for text in texts]
-    for name, asked, corrects in (
+    for name, written, corrects in (
         ("as written", texts, False),
         ("as written, unknown words corrected", texts, True),
         ("a typo", typed, False),
         ("a typo, corrected", typed, True),
     ):
-        weights = encoder.query_weights(asked) if corrects else encoder.logits(asked) - thresholds
+        weights = (
+            encoder.query_weights(written) if corrects else encoder.logits(written) - thresholds
+        )
         found = evaluate_codes(
             pack_bits(weights > 0), queries.labels, codes, documents.labels, ["P@10"]
         )

@@ -30,8 +30,8 @@ def docstring_prose(docstring: str, name: str) -> str:
     markup of reStructuredText; what roles and literals quote stays.
     """
     lines = inspect.cleandoc(docstring).splitlines()
-    kept = _drop_blocks(_drop_sections(_drop_signature(lines, name)))
-    paragraphs = "\n".join(kept).split("\n\n")
+    prose_lines = _drop_blocks(_drop_sections(_drop_signature(lines, name)))
+    paragraphs = "\n".join(prose_lines).split("\n\n")
     prose = "\n".join(filter(None, (_plain(paragraph) for paragraph in paragraphs)))
     if len(prose) <= MAX_LENGTH:
         return prose
@@ -67,20 +67,20 @@ def _signature_length(lines: list[str]) -> int:
 
 def _drop_sections(lines: list[str]) -> list[str]:
     """Drop the sections of :data:`DROPPED_SECTIONS`, and the titles of the others."""
-    kept: list[str] = []
+    prose_lines: list[str] = []
     dropping = False
     for place, line in enumerate(lines):
         below = lines[place + 1] if place + 1 < len(lines) else ""
         if line.strip() and not line[0].isspace() and _UNDERLINE.match(below):
             dropping = line.strip().lower().rstrip(":") in DROPPED_SECTIONS
         elif not dropping and not _UNDERLINE.match(line):
-            kept.append(line)
-    return kept
+            prose_lines.append(line)
+    return prose_lines
 
 
 def _drop_blocks(lines: list[str]) -> list[str]:
     """Drop doctests with their output, and directives that hold no prose with what they indent."""
-    kept: list[str] = []
+    prose_lines: list[str] = []
     block: int | None = None
     doctest = False
     for line in lines:
@@ -96,10 +96,10 @@ def _drop_blocks(lines: list[str]) -> list[str]:
         if _GOOGLE_EXAMPLE.match(text) or (directive and directive[1] in DROPPED_BLOCKS):
             block = indent
         elif directive:
-            kept.append(directive[2])
+            prose_lines.append(directive[2])
         elif not _COMMENT.match(text):
-            kept.append(text)
-    return kept
+            prose_lines.append(text)
+    return prose_lines
 
 
 def _plain(paragraph: str) -> str:

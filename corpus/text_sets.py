@@ -39,14 +39,14 @@ def read_news_with_headers(paths: list[Path], split: str) -> Iterator[Document]:
     """Yield the posts of one of three splits, which a hash of the id decides."""
     posts = {post.id: post for post in read_labelled(paths, split)}
     # Ranked by a hash, because a library's random numbers may change between its releases.
-    ranked = sorted(posts, key=lambda id_: hashlib.sha256(f"{NEWS_SEED}:{id_}".encode()).digest())
-    train, validation = len(ranked) * 6 // 10, len(ranked) * 2 // 10
+    shuffled = sorted(posts, key=lambda id_: hashlib.sha256(f"{NEWS_SEED}:{id_}".encode()).digest())
+    train, validation = len(shuffled) * 6 // 10, len(shuffled) * 2 // 10
     start, stop = {
         "train": (0, train),
         "validation": (train, train + validation),
-        "test": (train + validation, len(ranked)),
+        "test": (train + validation, len(shuffled)),
     }[split]
-    chosen = set(ranked[start:stop])
+    chosen = set(shuffled[start:stop])
     for post in posts.values():
         if post.id in chosen:
             yield post

@@ -41,12 +41,12 @@ def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInflue
     weights = features.weigh(counts).data
     tried = np.argsort(-weights, kind="stable")[:MAX_TERMS]
     # Row 0 is the text; in row i > 0 its i-th term is left out.
-    kept = np.repeat(counts.data[None, :], len(tried) + 1, axis=0)
-    kept[np.arange(len(tried)) + 1, tried] = 0
+    counts_without = np.repeat(counts.data[None, :], len(tried) + 1, axis=0)
+    counts_without[np.arange(len(tried)) + 1, tried] = 0
     starts = np.arange(len(tried) + 2) * counts.nnz
     columns = np.tile(counts.indices, len(tried) + 1)
     shape = (len(tried) + 1, features.dimension)
-    without = sparse.csr_array((kept.ravel(), columns, starts), shape=shape)
+    without = sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
     without.eliminate_zeros()
     margins = forward(encoder.layers, features.weigh(without)) - encoder.thresholds
     probabilities = 1 / (1 + np.exp(-margins.astype(np.float64)))

@@ -185,15 +185,15 @@ class Hits:
         index = build(codes, np.arange(len(codes), dtype=np.int64)).engine
         found = index.search(self._data.encoded.codes, depth + (self._data.self_rows is not None))
         own = self._data.self_rows if self._data.self_rows is not None else np.full(len(found), -1)
-        kept = [one.rows != row for one, row in zip(found, own, strict=True)]
+        is_other = [one.rows != row for one, row in zip(found, own, strict=True)]
         return (
             [
                 one.rows[keep][:depth].astype(np.int32)
-                for one, keep in zip(found, kept, strict=True)
+                for one, keep in zip(found, is_other, strict=True)
             ],
             [
                 one.distances[keep][:depth].astype(np.int16)
-                for one, keep in zip(found, kept, strict=True)
+                for one, keep in zip(found, is_other, strict=True)
             ],
         )
 

@@ -83,11 +83,13 @@ def _rank(
             message = f"a score of query {query!a} is NaN; every score must be a number"
             raise EvaluationError(message)
         order = np.argsort(-scores, kind="stable")
-        ranked = np.array([qrels[query].get(document, 0) for document in found], dtype=np.int64)
-        grades[place, : len(order)] = ranked[order]
+        found_grades = np.array(
+            [qrels[query].get(document, 0) for document in found], dtype=np.int64
+        )
+        grades[place, : len(order)] = found_grades[order]
         group = np.cumsum(np.diff(scores[order], prepend=scores[order[:1]]) != 0)
         np.add.at(n[place], group, 1)
-        np.add.at(by_grade[place], group, ranked[order][:, None] == levels)
+        np.add.at(by_grade[place], group, found_grades[order][:, None] == levels)
     return (
         RankedLists(grades, totals, levels, relevant_from),
         TieGroups(n, by_grade, levels, totals, relevant_from),

@@ -238,9 +238,9 @@ class Collection:
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
         given = inputs.several("queries", queries)
-        asked = [one if isinstance(one, Query) else inputs.query_of(one) for one in given]
+        parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in given]
         found = self.backend.search(
-            asked,
+            parsed,
             limit,
             radius,
             ranking=ranking,
@@ -252,7 +252,7 @@ class Collection:
             hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
             rescore=None if rescore is None else Rescore(rescore),
         )
-        return [Hits(found, place) for place in range(len(asked))]
+        return [Hits(found, place) for place in range(len(parsed))]
 
     def evaluate(
         self,

@@ -221,8 +221,8 @@ def layout_of(
 ) -> Layout:
     """Return the layout of mappings and DataFrames, by the names that the command line has."""
     texts = (text_field,) if isinstance(text_field, str) else tuple(text_field or ())
-    kept = None if payload_fields is None else tuple(payload_fields)
-    return Layout(id_field, texts, label_field, kept)
+    payload = None if payload_fields is None else tuple(payload_fields)
+    return Layout(id_field, texts, label_field, payload)
 
 
 def texts_of(given: Any) -> list[str] | None:

@@ -129,9 +129,9 @@ def mask_labels(tags: Tags, supervision: float, rng: np.random.Generator) -> Tag
     The rows are drawn without regard to class, as in the SSB-VAE paper's experiments.
     """
     labelled = np.flatnonzero(tags.any(axis=1))
-    kept = rng.permutation(labelled)[: round(supervision * len(labelled))]
+    labelled_rows = rng.permutation(labelled)[: round(supervision * len(labelled))]
     masked = np.zeros_like(tags)
-    masked[kept] = tags[kept]
+    masked[labelled_rows] = tags[labelled_rows]
     return masked
 
 

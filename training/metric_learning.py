@@ -141,8 +141,8 @@ def pair_source(
         pairs = read_pairs(similarity_file, data.ids)
         trained_on = np.zeros(len(data), dtype=np.bool_)
         trained_on[parts.training] = True
-        kept = trained_on[pairs.first] & trained_on[pairs.second]
-        return ListedPairs(Pairs(pairs.first[kept], pairs.second[kept], pairs.similarity[kept]))
+        keep = trained_on[pairs.first] & trained_on[pairs.second]
+        return ListedPairs(Pairs(pairs.first[keep], pairs.second[keep], pairs.similarity[keep]))
     check_labels(data, parts, recipe.validation_share)
     if recipe.similarity == "labels":
         table = equal_classes(data.classes)

@@ -65,9 +65,9 @@ class SentenceQueries:
         terms = np.diff(counts.indptr)
         has_several = np.zeros(len(texts), dtype=bool)
         has_several[owner[terms > 1]] = True
-        kept = np.flatnonzero((terms > 1) | ((terms == 1) & ~has_several[owner]))
-        self._terms: SparseRows = counts[kept]
-        self._counts = np.bincount(owner[kept], minlength=len(texts))
+        chosen = np.flatnonzero((terms > 1) | ((terms == 1) & ~has_several[owner]))
+        self._terms: SparseRows = counts[chosen]
+        self._counts = np.bincount(owner[chosen], minlength=len(texts))
         self._starts = self._counts.cumsum() - self._counts
 
     def draw(self, rows: Rows, generator: torch.Generator) -> SparseRows:

@@ -72,11 +72,11 @@ def fit_text_features(
 
 def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:
     """Return `features` with the terms of `columns` alone, in the order they were in."""
-    kept = np.sort(columns)
+    ordered = np.sort(columns)
     return replace(
         features,
-        vocabulary=[features.vocabulary[column] for column in kept],
-        idf=None if features.idf is None else features.idf[kept],
+        vocabulary=[features.vocabulary[column] for column in ordered],
+        idf=None if features.idf is None else features.idf[ordered],
     )
 
 

@@ -200,8 +200,8 @@ def milvus(uri: str) -> Callable[[Codes], Search]:
         client.load_collection("benchmark")
 
         def find(queries: Codes, k: int) -> Found:
-            asked = [query.tobytes() for query in queries]
-            found = client.search("benchmark", asked, limit=k, anns_field="code")
+            query_bytes = [query.tobytes() for query in queries]
+            found = client.search("benchmark", query_bytes, limit=k, anns_field="code")
             return np.array([[hit["id"] for hit in hits] for hits in found])
 
         return find

@@ -45,7 +45,7 @@ class PlacesCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._finding = threading.Lock()
-        self._kept: OrderedDict[tuple[object, ...], Places] = OrderedDict()
+        self._cache: OrderedDict[tuple[object, ...], Places] = OrderedDict()
 
     def of(self, collection: Collection, wanted: Iterable[str] = ()) -> Places:
         """Return the places of a sample and of the documents with the `wanted` ids.
@@ -71,15 +71,15 @@ class PlacesCache:
 
     def _known(self, key: tuple[object, ...]) -> Places | None:
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return self._cache.get(key)
 
     def _keep(self, key: tuple[object, ...], found: Places) -> None:
         with self._lock:
-            self._kept[key] = found
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._cache[key] = found
+            while len(self._cache) > KEPT:
+                self._cache.popitem(last=False)
 
 
 def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Places:

@@ -77,14 +77,14 @@ def _common(report: Report, baseline: Report) -> tuple[Evaluation, dict[str, Per
     if not ids:
         message = "the baseline has none of the queries; there is nothing to compare"
         raise EvaluationError(message)
-    kept = np.flatnonzero([id_ in shared for id_ in report.query_ids])
+    places = np.flatnonzero([id_ in shared for id_ in report.query_ids])
     place = np.flatnonzero([id_ in shared for id_ in baseline.query_ids])[pair_queries(ids, theirs)]
     whole = to_evaluation(report)
     evaluation = replace(
         whole,
-        per_query=_take(whole.per_query, kept),
-        expected_per_query=_take(whole.expected_per_query, kept),
-        queries=len(kept),
+        per_query=_take(whole.per_query, places),
+        expected_per_query=_take(whole.expected_per_query, places),
+        queries=len(places),
         query_ids=tuple(ids),
     )
     left_out = (

@@ -35,8 +35,8 @@ def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floa
     rows = features.transform(texts)
     if part == "train":
         return text_places(rows)
-    asked = features.transform([str(text) for text in queries.inputs])
-    return text_places(rows, asked)
+    query_features = features.transform([str(text) for text in queries.inputs])
+    return text_places(rows, query_features)
 
 
 def label_order(

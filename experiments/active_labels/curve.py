@@ -179,9 +179,9 @@ def _by_classifier(dataset: str, data_root: Path | None, known: Rows) -> Evaluat
     targets = np.eye(len(data.classes), dtype=np.bool_)
     scores = class_scores(np.concatenate(places), known, classes, len(data.classes))
     codes = pack_class_bits(targets[scores.argmax(axis=1)])
-    database, asking = codes[: len(data)], codes[len(data) :]
+    database, query_codes = codes[: len(data)], codes[len(data) :]
     labels = data.labelled().labels
-    return evaluate_codes(asking, queries.labelled().labels, database, labels, ["P@100"])
+    return evaluate_codes(query_codes, queries.labelled().labels, database, labels, ["P@100"])
 
 
 def _print(records: Sequence[Record], method: str, matched: Sequence[int]) -> None:

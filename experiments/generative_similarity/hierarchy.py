@@ -136,8 +136,10 @@ def reduce_texts(data: TrainingData, queries: TrainingData) -> Tensors:
         words = weights.fit_transform(data.inputs)
         reduce = TruncatedSVD(min(INPUTS, words.shape[1] - 1), random_state=0)
         parts = reduce.fit_transform(words), reduce.transform(weights.transform(queries.inputs))
-    documents, asked = (functional.normalize(torch.from_numpy(x).float(), dim=1) for x in parts)
-    return {"document_ND": documents, "query_QD": asked}
+    document_ND, query_QD = (
+        functional.normalize(torch.from_numpy(x).float(), dim=1) for x in parts
+    )
+    return {"document_ND": document_ND, "query_QD": query_QD}
 
 
 def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule) -> Tensors:
@@ -167,11 +169,13 @@ def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule)
 def measure(found: Tensors, data: TrainingData, queries: TrainingData) -> Record:
     """Return nDCG@100 and precision@100, and the SVM's accuracy over chance by level."""
     document_ND, query_QD = found["document_ND"].numpy(), found["query_QD"].numpy()
-    labels, asked = ([one.classes[i] for i in one.tags.argmax(axis=1)] for one in (data, queries))
-    record = graded_retrieval(document_ND, labels, query_QD, asked)
+    labels, query_labels = (
+        [one.classes[i] for i in one.tags.argmax(axis=1)] for one in (data, queries)
+    )
+    record = graded_retrieval(document_ND, labels, query_QD, query_labels)
     depth = max(label.count(".") + 1 for label in labels)
     for level in range(1, depth + 1):
-        truth, expected = _cut(labels, level), _cut(asked, level)
+        truth, expected = _cut(labels, level), _cut(query_labels, level)
         svm = LinearSVC(dual=False).fit(document_ND, truth)
         share = max(np.mean(expected == one) for one in set(expected))
         record[f"svm_level{level}"] = float(np.mean(svm.predict(query_QD) == expected) - share)
@@ -181,7 +185,7 @@ def measure(found: Tensors, data: TrainingData, queries: TrainingData) -> Record
 
 
 def graded_retrieval(
-    document_ND: Any, labels: Sequence[str], query_QD: Any, asked: Sequence[str]
+    document_ND: Any, labels: Sequence[str], query_QD: Any, query_labels: Sequence[str]
 ) -> Record:
     """Return nDCG@100, the gain being the number of shared levels, and precision@100.
 
@@ -192,7 +196,7 @@ def graded_retrieval(
     grade_CC = np.array([[_shared(a, b) for b in names] for a in names], dtype=np.float64)
     number = {name: i for i, name in enumerate(names)}
     class_N = np.array([number[label] for label in labels])
-    class_Q = np.array([number[label] for label in asked])
+    class_Q = np.array([number[label] for label in query_labels])
     k = min(_K, len(class_N))
     discount = 1 / np.log2(np.arange(2, k + 2))
     ideal_C = np.array([np.sort(grade_C[class_N])[::-1][:k] @ discount for grade_C in grade_CC])

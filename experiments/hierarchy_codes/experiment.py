@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
 
 def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tuple[Record, Any]:
     """Return the figures of a code, and tie-averaged nDCG@100 for each query, ``float64[Q]``."""
-    database, asked = data.labelled(), queries.labelled()
-    graded = evaluate_encoder(encoder, database, asked, ["nDCG@100"], hierarchy=True)
-    same = evaluate_encoder(encoder, database, asked, ["P@100"])
+    database, labelled_queries = data.labelled(), queries.labelled()
+    graded = evaluate_encoder(encoder, database, labelled_queries, ["nDCG@100"], hierarchy=True)
+    same = evaluate_encoder(encoder, database, labelled_queries, ["P@100"])
     record = {
         "ndcg100": graded.metrics["nDCG@100"],
         "ndcg100_expected": graded.expected["nDCG@100"],

@@ -56,11 +56,11 @@ def itq_of_lsa(
     rows = vectorizer.fit_transform(documents)
     svd = TruncatedSVD(n_bits, random_state=seed).fit(rows)
     stored = normalize(svd.transform(rows))
-    asked = normalize(svd.transform(vectorizer.transform(queries)))
+    query_vectors = normalize(svd.transform(vectorizer.transform(queries)))
     means = stored.mean(axis=0)
     rotation = itq_rotation(stored - means, seed)
     bits = np.where((stored - means) @ rotation > 0, 1.0, -1.0)
-    return _by_bits((asked - means) @ rotation, bits)
+    return _by_bits((query_vectors - means) @ rotation, bits)
 
 
 def of_codes(

@@ -28,10 +28,10 @@ def retrieval_figures(
     rows = max(1, _ELEMENTS_AT_ONCE // len(database))
     for start in range(0, len(queries), rows):
         labels = query_labels_Q[start : start + rows]
-        ranked = (queries[start : start + rows] @ database.T).argsort(
+        nearest = (queries[start : start + rows] @ database.T).argsort(
             dim=1, descending=True, stable=True
         )
-        relevant = (database_labels_N[ranked] == labels[:, None]).cpu().numpy()
+        relevant = (database_labels_N[nearest] == labels[:, None]).cpu().numpy()
         counts = n_relevant[labels].cpu().numpy()
         average.append(interpolated_average_precision(relevant, counts))
         precision.append(precision_at_k(relevant, TOP))

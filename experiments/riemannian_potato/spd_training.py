@@ -151,8 +151,8 @@ def _judge(distance_QN: Tensor, vectors: Array, corpus: SpdCorpus, seed: int) ->
     """Search the training matrices for each test matrix, and cluster the test matrices."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
 
-    ranked = distance_QN.numpy().argsort(axis=1, kind="stable")
-    relevant = corpus.training_labels[ranked] == corpus.test_labels[:, None]
+    nearest = distance_QN.numpy().argsort(axis=1, kind="stable")
+    relevant = corpus.training_labels[nearest] == corpus.test_labels[:, None]
     clusters = KMeans(corpus.n_classes, n_init=10, random_state=seed).fit_predict(vectors)
     found = np.asarray(clusters, dtype=np.int64)
     figures = {

@@ -93,9 +93,9 @@ def seconds_to_wait(
     if isinstance(found, httpx.Response):
         if found.status_code != 429 and not (found.status_code == 503 and call.repeatable):
             return None
-        asked = _retry_after(found.headers.get("Retry-After"))
-        if asked is not None:
-            return asked if asked <= LONGEST_WAIT else None
+        retry_after = _retry_after(found.headers.get("Retry-After"))
+        if retry_after is not None:
+            return retry_after if retry_after <= LONGEST_WAIT else None
     elif not call.repeatable:
         return None
     share = random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads the clients

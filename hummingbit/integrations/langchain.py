@@ -207,19 +207,19 @@ class HummingbitVectorStore(VectorStore):
         return [(_found(hit), relevance(hit.distance)) for hit in hits]
 
     def _search(self, query: str, k: int, filter_: Filter | None, **how: Any) -> Hits:
-        asked: Any = query
+        search_by: Any = query
         if self._embedding is not None:
-            asked = np.array(self._embedding.embed_query(query), dtype=np.float32)
-        return self._collection.search(asked, limit=k, filter=filter_, **how)
+            search_by = np.array(self._embedding.embed_query(query), dtype=np.float32)
+        return self._collection.search(search_by, limit=k, filter=filter_, **how)
 
     def _query_weights(self, query: str) -> Floats:
         encoder = self._collection.encoder
         if encoder is None:
             raise ValueError("the collection has no encoder, so a query has no code")
-        asked: Any = [query]
+        search_by: Any = [query]
         if self._embedding is not None:
-            asked = np.array([self._embedding.embed_query(query)], dtype=np.float32)
-        return encoder.query_weights(asked)[0]
+            search_by = np.array([self._embedding.embed_query(query)], dtype=np.float32)
+        return encoder.query_weights(search_by)[0]
 
     @classmethod
     def from_texts(

@@ -165,8 +165,8 @@ def copy_annotations(source: Annotations, target: Annotations) -> None:
         StoreError: if one of the stores fails.
     """
     labels, judgements = source.labels(), source.judgements()
-    kept = {one.key for one in labels}
-    target.set_labels(labels, [one.key for one in target.labels() if one.key not in kept])  # type: ignore[misc]
-    asked = {one.key for one in judgements}
-    gone = [one.key for one in target.judgements() if one.key not in asked]
+    label_keys = {one.key for one in labels}
+    target.set_labels(labels, [one.key for one in target.labels() if one.key not in label_keys])  # type: ignore[misc]
+    judgement_keys = {one.key for one in judgements}
+    gone = [one.key for one in target.judgements() if one.key not in judgement_keys]
     target.set_judgements(judgements, gone)  # type: ignore[arg-type]

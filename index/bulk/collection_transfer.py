@@ -129,10 +129,12 @@ def import_documents(
     read = written = 0
     for batch in batches(export.documents(), COMMIT_SIZE):
         changed = {one.id for one in collection.new_or_changed([document for document, _ in batch])}
-        kept = {document.id: (document, code) for document, code in batch if document.id in changed}
-        if kept:
-            documents = [document for document, _ in kept.values()]
-            codes = np.stack([code for _, code in kept.values()])
+        new_pairs = {
+            document.id: (document, code) for document, code in batch if document.id in changed
+        }
+        if new_pairs:
+            documents = [document for document, _ in new_pairs.values()]
+            codes = np.stack([code for _, code in new_pairs.values()])
             written += collection.upsert_encoded(documents, codes).upserted
         read += len(batch)
         if progress is not None:

@@ -108,8 +108,8 @@ class Aliases:
             DataFolderError: if the file cannot be written.
         """
         with self._changing:
-            kept = {alias: name for alias, name in self.names.items() if name != collection}
-            self._write(kept)
+            others = {alias: name for alias, name in self.names.items() if name != collection}
+            self._write(others)
 
     def _write(self, aliases: dict[str, str], job: str | None = None) -> None:
         if aliases == self.names and job is None:

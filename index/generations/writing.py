@@ -58,11 +58,11 @@ class Writer:
             if not len(added):
                 changes.commit_bookmark()
                 return UpsertResult(0, changes.generation)
-            kept = ~np.isin(added, gone)
+            remaining = ~np.isin(added, gone)
             number = self._publication.publish(
-                changes, np.concatenate(codes)[kept], added[kept], gone
+                changes, np.concatenate(codes)[remaining], added[remaining], gone
             )
-            return UpsertResult(int(kept.sum()), number)
+            return UpsertResult(int(remaining.sum()), number)
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids and their annotations.

@@ -179,8 +179,8 @@ def _without_dead(segment: Segment) -> Segment:
     if segment.live is None:
         return segment
     live = segment.live
-    kept = live.take(segment.places)
-    passed = np.concatenate([[0], np.cumsum(kept)])
+    is_live = live.take(segment.places)
+    passed = np.concatenate([[0], np.cumsum(is_live)])
     sizes = np.diff(passed[segment.starts])
     moved = np.cumsum(live, dtype=np.int32) - np.int32(1)
     return Segment(
@@ -188,8 +188,8 @@ def _without_dead(segment: Segment) -> Segment:
         segment.lengths[live],
         segment.terms[sizes > 0],
         np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
-        moved.take(segment.places[kept]),
-        segment.kind_of[kept],
+        moved.take(segment.places[is_live]),
+        segment.kind_of[is_live],
         segment.kinds,
     )
 

@@ -82,8 +82,8 @@ class MilvusCollection(SearchedCollection):
             EncoderMismatch: if the collection was made with another encoder, or without one.
             StoreError: if Milvus cannot be reached or refuses.
         """
-        described = cluster.call("describe_collection", name_on_milvus(description.name))
-        super().__init__(description, encoder, str(described.get("collection_id", "")))
+        on_milvus = cluster.call("describe_collection", name_on_milvus(description.name))
+        super().__init__(description, encoder, str(on_milvus.get("collection_id", "")))
         self._store = MilvusStore(cluster, description)
         self._progress = Progress(catalogue, description.name, writable=writable)
         self._writing = threading.Lock()

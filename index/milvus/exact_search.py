@@ -58,8 +58,8 @@ class ExactSearch:
             step = max(1, HITS_AT_ONCE // limit)
             for start in range(0, len(open_), step):
                 group = open_[start : start + step]
-                asked = self._ask([queries[at] for at in group], limit, within)
-                for at, found in zip(group, asked, strict=True):
+                results = self._ask([queries[at] for at in group], limit, within)
+                for at, found in zip(group, results, strict=True):
                     complete = _complete(found, limit)
                     if len(found) < limit or len(complete) >= k:
                         answers[at] = complete[:k]

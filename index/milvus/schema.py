@@ -74,22 +74,22 @@ def make_ready(cluster: Cluster, name: str) -> None:
     cluster.call("load_collection", name)
 
 
-def read_description(described: Mapping[str, Any]) -> Description:
+def read_description(on_milvus: Mapping[str, Any]) -> Description:
     """Read what a collection is from what Milvus says of it.
 
     Raises:
         StoreError: if it is not one of ours, is of another format, or is damaged.
     """
-    name = described["collection_name"]
+    name = on_milvus["collection_name"]
     try:
-        found = json.loads(described["description"])
+        found = json.loads(on_milvus["description"])
         version = found["hummingbit"]
     except (ValueError, TypeError, KeyError):
         raise StoreError(f"{name} on Milvus is not a collection of hummingbit") from None
     if version != FORMAT_VERSION:
         message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
         raise StoreError(f"{name} on Milvus {message}")
-    fields = {field["name"] for field in described["fields"]}
+    fields = {field["name"] for field in on_milvus["fields"]}
     try:
         description = Description(
             name=found["name"],

@@ -39,13 +39,15 @@ class ReciprocalRanking:
 
     def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        kept = slice(None) if allowed is None else np.isin(self._rows, allowed, assume_unique=True)
-        rows = self._rows[kept]
-        ranked = []
+        is_allowed: Any = slice(None)
+        if allowed is not None:
+            is_allowed = np.isin(self._rows, allowed, assume_unique=True)
+        rows = self._rows[is_allowed]
+        results = []
         for scores in self._scores(queries):
-            order = np.lexsort((rows, -scores[kept]))[:k]
-            ranked.append(Ranked(rows[order], scores[kept][order]))
-        return ranked
+            order = np.lexsort((rows, -scores[is_allowed]))[:k]
+            results.append(Ranked(rows[order], scores[is_allowed][order]))
+        return results
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""

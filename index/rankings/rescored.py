@@ -34,11 +34,11 @@ class RescoredRanking:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         found = self._candidates.rank(queries, self._n_candidates, allowed)
         scored = self._scorer.score(queries, [one.rows for one in found])
-        ranked = []
+        results = []
         for (rows, _, _), scores in zip(found, scored, strict=True):
             order = np.lexsort((rows, -scores))[:k]
-            ranked.append(Ranked(rows[order], scores[order]))
-        return ranked
+            results.append(Ranked(rows[order], scores[order]))
+        return results
 
     def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
         """Return the scores as the other ranking shows them."""

@@ -71,5 +71,5 @@ def _encode(raw: bytes) -> str:
 
 
 def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
-    described = "\0".join(repr(one) for one in search).encode("utf-8", "surrogatepass")
-    return blake2b(packed + described, digest_size=_DIGEST_SIZE).digest()
+    text = "\0".join(repr(one) for one in search).encode("utf-8", "surrogatepass")
+    return blake2b(packed + text, digest_size=_DIGEST_SIZE).digest()

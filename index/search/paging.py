@@ -57,5 +57,5 @@ def identity_of(
 ) -> tuple[object, ...]:
     """Return what the cursors of a search are bound to."""
     shown = None if wanted.filter is None else filter_to_json(wanted.filter)
-    asked = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
-    return (name, incarnation, ranking, wanted.hybrid, *asked, wanted.radius, shown)
+    query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
+    return (name, incarnation, ranking, wanted.hybrid, *query_key, wanted.radius, shown)

@@ -241,12 +241,12 @@ def _write_tar(tar: Path, store: Path, encoder: Path | None) -> Contents:
 def _describe(store: Path, digest: str) -> Contents:
     opened = Store(store, writable=False)
     try:
-        described = opened.description
+        description = opened.description
         return Contents(
-            collection=described.name,
-            n_bits=described.n_bits,
-            encoder=described.encoder_name,
-            encoder_fingerprint=described.encoder_fingerprint,
+            collection=description.name,
+            n_bits=description.n_bits,
+            encoder=description.encoder_name,
+            encoder_fingerprint=description.encoder_fingerprint,
             generation=opened.generation(),
             documents=opened.count(),
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -134,9 +134,9 @@ def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
         last = max(lowest, _last_row(connection, first))
         block = _read_or_make_block(connection, first, last, code_size)
         connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
-        kept = _without(block, read_removed(connection, last))
-        if len(kept.rows):
-            _insert_block(connection, kept)
+        remaining = _without(block, read_removed(connection, last))
+        if len(remaining.rows):
+            _insert_block(connection, remaining)
     return connection.execute("DELETE FROM removed WHERE row <= ?", (last,)).rowcount
 
 
@@ -190,6 +190,6 @@ def _without(block: Block, gone: Rows) -> Block:
         return block
     places = np.searchsorted(block.rows, gone)
     places = places[places < len(block.rows)]
-    kept = np.ones(len(block.rows), dtype=np.bool_)
-    kept[places[np.isin(block.rows[places], gone)]] = False
-    return Block(block.codes[kept], block.rows[kept])
+    remaining = np.ones(len(block.rows), dtype=np.bool_)
+    remaining[places[np.isin(block.rows[places], gone)]] = False
+    return Block(block.codes[remaining], block.rows[remaining])

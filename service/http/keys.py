@@ -105,11 +105,11 @@ def revoke_key(path: Path, name: str) -> None:
         KeysError: if there is none of that name, or the file cannot be read or written.
     """
     keys = read_keys(path)
-    kept = [one for one in keys if one.name != name]
-    if len(kept) == len(keys):
+    others = [one for one in keys if one.name != name]
+    if len(others) == len(keys):
         known = ", ".join(one.name for one in keys) or "none"
         raise KeysError(f"{path}: there is no key named {name!a}; there are: {known}")
-    _write(path, kept)
+    _write(path, others)
 
 
 def hash_of(key: str) -> str:

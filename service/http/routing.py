@@ -44,24 +44,24 @@ class JSONRoute(APIRoute):
                 raise ProblemError(403, "read_only", message)
             if changes and not streams and model is None:
                 _check_no_other_type(request)
-            asked = JSONRequest(request.scope, request.receive, model)
+            json_request = JSONRequest(request.scope, request.receive, model)
             turns: Turns = state.streaming_turns if streams else state.turns
             try:
-                size = 0 if model is None else len(await asked.body())
+                size = 0 if model is None else len(await json_request.body())
                 if self.path in WITHOUT_WAITING:
-                    return await handler(asked)
+                    return await handler(json_request)
                 turn = await turns.take(size)
                 try:
                     request.scope["state"]["give_back_turn"] = turn.pass_on
                     if request.scope["state"].get("expired"):
                         return Response(status_code=503)  # somebody else has answered
-                    return await handler(asked)
+                    return await handler(json_request)
                 finally:
                     turn.give_back()
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody hears it
             finally:
-                state.held_bytes.remove(asked.held)
+                state.held_bytes.remove(json_request.held)
 
         return handle
 

@@ -170,11 +170,11 @@ class BulkWriter:
         times = Counter(line.document.id for line in accepted)
         once = [line.document for line in accepted if times[line.document.id] == 1]
         changed = {document.id for document in collection.new_or_changed(once)}
-        kept = [
+        chosen = [
             line for line in accepted if line.document.id in changed or times[line.document.id] > 1
         ]
-        self.result.unchanged += len(accepted) - len(kept)
-        return kept
+        self.result.unchanged += len(accepted) - len(chosen)
+        return chosen
 
     def _missing(self, collection: CollectionBackend, accepted: list[Line]) -> list[Line]:
         there = collection.existing_ids([line.document.id for line in accepted])

@@ -59,16 +59,16 @@ def draw_map(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     table = code_table(collection, options.label_field)
     if not len(table.codes):
         raise InputError("collection", f"{collection.name!a} has no documents to lay out")
-    kept = np.sort(np.argsort(-table.documents, kind="stable")[:MAX_POINTS])
+    drawn = np.sort(np.argsort(-table.documents, kind="stable")[:MAX_POINTS])
     method = options.method or best_method()
     with stepping_aside():
-        places = _lay_out_beside(table.codes[kept], method, options.seed, progress)
+        places = _lay_out_beside(table.codes[drawn], method, options.seed, progress)
     progress.step = "writing"
-    replace_file(progress.folder / POINTS_FILE, _points(table, kept, places))
-    described = _description(collection, table, kept, method, options)
-    replace_file(progress.folder / MAP_FILE, json.dumps(described, ensure_ascii=False))
+    replace_file(progress.folder / POINTS_FILE, _points(table, drawn, places))
+    description = _description(collection, table, drawn, method, options)
+    replace_file(progress.folder / MAP_FILE, json.dumps(description, ensure_ascii=False))
     progress.advance(100 - progress.done)
-    return {"map": f"/v1/maps/{progress.job.id}", "points": len(kept), "method": method}
+    return {"map": f"/v1/maps/{progress.job.id}", "points": len(drawn), "method": method}
 
 
 def _lay_out_beside(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
@@ -106,25 +106,25 @@ def _work(told: Connection, codes: Any, method: Method, seed: int) -> None:
     told.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: told.send(step)))
 
 
-def _points(table: CodeTable, kept: Any, places: Places) -> bytes:
+def _points(table: CodeTable, drawn: Any, places: Places) -> bytes:
     """Write the points column by column, little-endian; the description names the columns."""
-    label = table.label[kept]
+    label = table.label[drawn]
     label = np.where(label >= MAX_LABELS, OTHER_LABEL, np.where(label < 0, NO_LABEL, label))
-    purity = np.nan_to_num(table.purity[kept] * 254, nan=UNKNOWN_PURITY)
+    purity = np.nan_to_num(table.purity[drawn] * 254, nan=UNKNOWN_PURITY)
     columns = (
         places[:, 0].astype("<f4"),
         places[:, 1].astype("<f4"),
-        table.age[kept].astype("<f4"),
-        table.documents[kept].astype("<u4"),
+        table.age[drawn].astype("<f4"),
+        table.documents[drawn].astype("<u4"),
         label.astype("<u2"),
         np.round(purity).astype("u1"),
-        table.codes[kept],
+        table.codes[drawn],
     )
     return b"".join(column.tobytes() for column in columns)
 
 
 def _description(
-    collection: CollectionBackend, table: CodeTable, kept: Any, method: Method, options: MapOptions
+    collection: CollectionBackend, table: CodeTable, drawn: Any, method: Method, options: MapOptions
 ) -> dict[str, Any]:
     return {
         "collection": collection.name,
@@ -135,7 +135,7 @@ def _description(
         "seed": options.seed,
         "documents": int(table.documents.sum()),
         "distinct_codes": len(table.codes),
-        "points": len(kept),
+        "points": len(drawn),
         "labels": list(table.labels[:MAX_LABELS]),
         "label_documents": table.label_documents[:MAX_LABELS].tolist(),
     }

@@ -149,12 +149,12 @@ def _arguments(encoder: Encoder, spec: dict[str, Any]) -> list[str]:
     """Return the arguments of ``hummingbit train``: as the encoder in use was trained."""
     recipe = encoder.metadata.get("recipe", {})
     same = isinstance(recipe, dict) and recipe.get("method") == METHOD
-    kept = {name: recipe[name] for name in KEPT_SETTINGS if same and name in recipe}
+    inherited = {name: recipe[name] for name in KEPT_SETTINGS if same and name in recipe}
     if spec["epochs"] is not None:
         # Fewer passes are wanted than small corpora get by default.
-        kept |= {"epochs": spec["epochs"], "least_batches": 0}
+        inherited |= {"epochs": spec["epochs"], "least_batches": 0}
     settings = {
-        **kept,
+        **inherited,
         "bits": spec["n_bits"] or encoder.n_bits,
         "seed": spec["seed"],
         "supervision": 1.0,

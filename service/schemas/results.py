@@ -204,8 +204,8 @@ def to_json(answer: Mapping[str, Any] | Sequence[Any]) -> bytes:
         return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _ties_cut(found: Sequence[Hit], kept: int, *, cut: bool) -> bool:
+def _ties_cut(found: Sequence[Hit], n_shown: int, *, cut: bool) -> bool:
     """Tell whether documents with the score of the last hit that is kept were left out."""
-    if kept == len(found):
+    if n_shown == len(found):
         return cut
-    return kept > 0 and found[kept].score == found[kept - 1].score
+    return n_shown > 0 and found[n_shown].score == found[n_shown - 1].score

@@ -54,13 +54,13 @@ def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator)
         return batch
     row = torch.repeat_interleave(torch.arange(len(batch.lengths)), batch.lengths)
     rate_N = 2 * mean_rate * torch.rand(len(batch.lengths), generator=generator)
-    kept = torch.rand(batch.values.shape, generator=generator) >= rate_N[row]
-    lengths = torch.bincount(row[kept], minlength=len(batch.lengths))
-    before_N, after_N = (_squares(row[some], batch.values[some], batch) for some in (..., kept))
+    keep = torch.rand(batch.values.shape, generator=generator) >= rate_N[row]
+    lengths = torch.bincount(row[keep], minlength=len(batch.lengths))
+    before_N, after_N = (_squares(row[some], batch.values[some], batch) for some in (..., keep))
     growth_N = (before_N / after_N.clamp(min=1e-12)).sqrt()
     return SparseBatch(
-        columns=batch.columns[kept],
-        values=batch.values[kept] * growth_N[row[kept]],
+        columns=batch.columns[keep],
+        values=batch.values[keep] * growth_N[row[keep]],
         starts=lengths.cumsum(0) - lengths,
         lengths=lengths,
     )

@@ -89,12 +89,12 @@ def _beside(layers: Sequence[Layer], linear: Layer) -> list[Layer]:
             first.activation,
         )
     ]
-    kept = np.eye(2 * carried, dtype=np.float32)
+    identity = np.eye(2 * carried, dtype=np.float32)
     for layer in middle:
         bias = np.concatenate([layer.bias, np.zeros(2 * carried, dtype=np.float32)])
-        joined.append(Layer(_block_diagonal(layer.weight, kept), bias, layer.activation))
+        joined.append(Layer(_block_diagonal(layer.weight, identity), bias, layer.activation))
     bias = np.concatenate([last.bias, np.zeros(carried, dtype=np.float32)])
-    subtracted = np.vstack([kept[:carried, :carried], -kept[:carried, :carried]])
+    subtracted = np.vstack([identity[:carried, :carried], -identity[:carried, :carried]])
     joined.append(Layer(_block_diagonal(last.weight, subtracted), bias, last.activation))
     return joined
 

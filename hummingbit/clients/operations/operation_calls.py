@@ -95,9 +95,9 @@ def upload_snapshot(path: Path, headers: Mapping[str, str]) -> Call[Any]:
         OSError: if it cannot be read.
     """
     size = path.stat().st_size
-    described = {"Content-Type": "application/x-tar", "Content-Length": str(size), **headers}
+    all_headers = {"Content-Type": "application/x-tar", "Content-Length": str(size), **headers}
     address = f"/v1/snapshots:upload{query_string(sha256=sha256_of(path))}"
-    return Call("POST", address, file=path, headers=described)
+    return Call("POST", address, file=path, headers=all_headers)
 
 
 def delete_snapshot(snapshot_id: str) -> Call[None]:

@@ -48,15 +48,15 @@ def _chosen() -> Any:
     Raises:
         InputError: if the variable names a path that this processor does not have.
     """
-    asked = os.environ.get(VARIABLE, "")
-    if built is None or asked == OFF:
+    setting = os.environ.get(VARIABLE, "")
+    if built is None or setting == OFF:
         return None
-    if asked:
+    if setting:
         try:
-            built.use(asked)
+            built.use(setting)
         except ValueError:
             known = ", ".join((OFF, *built.paths()))
-            raise InputError(VARIABLE, f"is {asked!a}; it must be one of {known}") from None
+            raise InputError(VARIABLE, f"is {setting!a}; it must be one of {known}") from None
     return built
 
 

@@ -68,8 +68,8 @@ def _with_few_unknown(given: Any, model: type[BaseModel]) -> Any:
     if not isinstance(given, dict) or len(given) <= len(fields) + MAX_ERRORS:
         return given
     unknown = islice((name for name in given if name not in fields), MAX_ERRORS)
-    kept = {name for name in fields if name in given} | {*unknown}
-    return {name: value for name, value in given.items() if name in kept}
+    names = {name for name in fields if name in given} | {*unknown}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def _first_errors(error: ValidationError, *place: str | int) -> list[FieldError]:

@@ -53,11 +53,11 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get a map's status and, once it is done, its description; `points` has the points."""
     job = _job(jobs, id, "map")
     status = status_of(job)
-    described = None
+    drawn_map = None
     if status == "done":
         raw = json.loads(_read(jobs, job, MAP_FILE))
-        described = MapDescription.model_validate(raw)
-    return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=described))
+        drawn_map = MapDescription.model_validate(raw)
+    return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=drawn_map))
 
 
 @router.get(
