@@ -19,7 +19,7 @@ import numpy as np
 
 from corpus.readers import read_documents
 from encoder.codes import Codes, pack_bits
-from index.bulk.near_duplicates import Likeness, near_codes, near_texts
+from index.bulk.near_duplicates import DuplicateCriteria, near_codes, near_texts
 from index.engines.self_join import Integers
 from training.linear_codes import fit_itq
 from training.text_features import fit_text_features
@@ -41,11 +41,11 @@ def main() -> None:
         print(f"{name}: {len(texts):,} texts, {len(known):,} pairs")
         for radius in args.radii:
             clusters = near_codes(codes, radius)
-            likeness = Likeness(radius, args.confirm)
+            criteria = DuplicateCriteria(radius, args.confirm)
             confirmed = [
                 some[members]
                 for some in clusters
-                for members in near_texts([texts[i] for i in some], codes[some], likeness)
+                for members in near_texts([texts[i] for i in some], codes[some], criteria)
             ]
             by_codes, by_texts = (_judged(one, known) for one in (clusters, confirmed))
             print(f"  radius {radius}: {by_codes}; with --confirm {args.confirm:g}: {by_texts}")

@@ -36,7 +36,7 @@ class ClassifierReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownLabels:
     """The documents whose labels an encoder was shown, and the classifier fitted beside it."""
 
     ids: Sequence[str]
@@ -80,7 +80,7 @@ def classifier_baseline(
 
 def classifier_of_collection(
     stored: Sequence[StoredDocument],
-    shown: Shown,
+    shown: ShownLabels,
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     label_field: str = "label",

@@ -16,7 +16,7 @@ from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation
 from evaluation.retrieval import (
-    Stored,
+    StoredDocuments,
     encode_queries,
     query_labels,
     relevance_in,
@@ -63,7 +63,9 @@ class RelevanceSettings:
         """Whether documents are relevant by plain labels, the query itself included."""
         return self.qrels is None and not self.hierarchy and not self.exclude_self
 
-    def apply(self, stored: Stored, queries: Sequence[Document]) -> tuple[Relevance, list[str]]:
+    def apply(
+        self, stored: StoredDocuments, queries: Sequence[Document]
+    ) -> tuple[Relevance, list[str]]:
         """Return what is relevant among `stored`, and a sentence for each oddity.
 
         Raises:

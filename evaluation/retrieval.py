@@ -169,7 +169,7 @@ def query_labels(queries: Sequence[Document], label_field: str = "label") -> lis
     return [query.labels or labels_of(query.payload, label_field) for query in queries]
 
 
-class Stored(NamedTuple):
+class StoredDocuments(NamedTuple):
     """The documents of a collection by row; `ids` may be left out where relevance is by label."""
 
     codes: Codes
@@ -177,7 +177,9 @@ class Stored(NamedTuple):
     ids: list[str]
 
 
-def stored_of(documents: Sequence[StoredDocument], n_bits: int, label_field: str) -> Stored:
+def stored_of(
+    documents: Sequence[StoredDocument], n_bits: int, label_field: str
+) -> StoredDocuments:
     """Return codes, labels and ids of a collection's documents.
 
     Raises:
@@ -186,11 +188,11 @@ def stored_of(documents: Sequence[StoredDocument], n_bits: int, label_field: str
     held = [code_from_hex(document.code, n_bits) for document in documents]
     codes = np.stack(held) if held else np.empty((0, n_bits // 8), dtype=np.uint8)
     labels = [labels_of(document.payload, label_field) for document in documents]
-    return Stored(codes, labels, [document.id for document in documents])
+    return StoredDocuments(codes, labels, [document.id for document in documents])
 
 
 def relevance_in(
-    stored: Stored,
+    stored: StoredDocuments,
     queries: Sequence[Document],
     label_field: str = "label",
     *,
@@ -218,10 +220,10 @@ def relevance_in(
     return relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
 
 
-def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> Stored:
+def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> StoredDocuments:
     if ids:
         return stored_of(collection.all_documents(), collection.n_bits, label_field)
-    return Stored(*collection.labelled_codes(label_field), [])
+    return StoredDocuments(*collection.labelled_codes(label_field), [])
 
 
 def _by_labels(

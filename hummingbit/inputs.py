@@ -22,7 +22,7 @@ UNLABELLED = -1
 """What scikit-learn's semi-supervised estimators call the class of an unlabelled row."""
 
 
-class Given(NamedTuple):
+class GivenDocument(NamedTuple):
     """A document, and whether it came with an id of its own."""
 
     document: Document
@@ -36,7 +36,7 @@ def documents_of(
     ids: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
     payloads: Sequence[Mapping[str, Any]] | None = None,
-) -> list[Given]:
+) -> list[GivenDocument]:
     """Return documents of texts, vectors ``(N, D)``, mappings or the rows of a DataFrame.
 
     Those without an id have their position as one. -1, None, NaN and "" stand for no label, a list
@@ -65,7 +65,7 @@ def documents_of(
     ]
 
 
-def numbered(given: Sequence[Given], first: int) -> tuple[list[Document], list[str]]:
+def numbered(given: Sequence[GivenDocument], first: int) -> tuple[list[Document], list[str]]:
     """Return the documents, those without an id numbered by position from `first`, and the numbers.
 
     Two calls for the same collection must not be made before the first one's documents are written.
@@ -151,7 +151,7 @@ def _document(
     id_: Any,
     label: Any,
     payload: Any,
-) -> Given:
+) -> GivenDocument:
     raw: dict[str, Any]
     if isinstance(record, Mapping):
         raw = layout.document_record(_without_gaps(record), None)
@@ -172,7 +172,7 @@ def _document(
     if payload is not None:
         raw["payload"] = {**(raw.get("payload") or {}), **payload}
     try:
-        return Given(parse_document(raw), has_id)
+        return GivenDocument(parse_document(raw), has_id)
     except DocumentError as error:
         raise DocumentError(f"documents[{place}].{error.field}", error.reason) from None
 

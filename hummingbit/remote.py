@@ -17,7 +17,7 @@ from evaluation.rankings import DEPTH, QUERIES_AT_ONCE
 from evaluation.reports.collection_report import Job
 from evaluation.reports.report import ReportError, parse_report
 from evaluation.result import Evaluation, EvaluationError
-from evaluation.retrieval import Stored
+from evaluation.retrieval import StoredDocuments
 from evaluation.scores import evaluate_by_score
 from hummingbit.clients.client import Client
 from hummingbit.clients.responses import Ranking
@@ -79,7 +79,7 @@ def evaluate_rankings_remotely(
         pages = all_pages(partial(client.scroll, collection, limit=DEPTH))
         documents = [one for page in pages for one in page["documents"]]
         labels = [labels_of(one["payload"], settings.label_field) for one in documents]
-        stored = Stored(
+        stored = StoredDocuments(
             np.empty((len(documents), 0), np.uint8), labels, [d["id"] for d in documents]
         )
         relevance, _ = settings.apply(stored, queries)

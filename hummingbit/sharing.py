@@ -15,14 +15,14 @@ FolderKey = tuple[Path, bool]
 
 
 @dataclass(slots=True)
-class _Open:
+class _SharedFolder:
     """A data folder that collections of this process share, and how many of them do."""
 
     folder: DataFolder
     users: int = 0
 
 
-_OPEN: dict[FolderKey, _Open] = {}
+_OPEN: dict[FolderKey, _SharedFolder] = {}
 _OPENING = threading.Lock()
 
 NUMBERING = threading.Lock()
@@ -34,7 +34,7 @@ def acquire(key: FolderKey) -> DataFolder:
     with _OPENING:
         if key not in _OPEN:
             path, writable = key
-            _OPEN[key] = _Open(DataFolder(path, writable=writable, indexed=False))
+            _OPEN[key] = _SharedFolder(DataFolder(path, writable=writable, indexed=False))
         _OPEN[key].users += 1
         return _OPEN[key].folder
 

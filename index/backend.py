@@ -21,6 +21,7 @@ from index.records import (
     DeleteResult,
     EncodedQueries,
     Hybrid,
+    Queries,
     Query,
     Rescore,
     ScrollPage,
@@ -31,7 +32,7 @@ from index.records import (
 )
 
 if TYPE_CHECKING:
-    from index.search.search_options import Wanted
+    from index.search.search_options import SearchOptions
 
 MAX_K = 10_000
 BATCH_SIZE = 1000
@@ -198,7 +199,7 @@ class CollectionBackend(Protocol):
 
     def search(
         self,
-        queries: Sequence[Query] | EncodedQueries,
+        queries: Queries,
         k: int,
         radius: int | None = None,
         *,
@@ -235,8 +236,8 @@ class CollectionBackend(Protocol):
             UnknownDocument: if a query has an id that is not there.
         """
 
-    def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
-        """Do as :meth:`search`, what is wanted being given as one value."""
+    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
+        """Search as :meth:`search` does, with the options as one value."""
 
     def set_ranking(self, ranking: str) -> None:
         """Order the hits of searches that name no ranking by this one from now on.

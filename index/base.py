@@ -18,9 +18,9 @@ from index.backend import MAX_K
 from index.errors import EncoderMismatch
 from index.filters import Filter, filter_to_json
 from index.rankings.protocol import HAMMING
-from index.records import EncodedQueries, Hybrid, Query, Rescore, SearchResult
+from index.records import Hybrid, Queries, Rescore, SearchResult
 from index.schema import Description
-from index.search.search_options import Wanted
+from index.search.search_options import SearchOptions
 
 
 class CollectionBase(ABC):
@@ -45,7 +45,7 @@ class CollectionBase(ABC):
 
     def search(
         self,
-        queries: Sequence[Query] | EncodedQueries,
+        queries: Queries,
         k: int,
         radius: int | None = None,
         *,
@@ -67,7 +67,7 @@ class CollectionBase(ABC):
         The answer is the same moment's for all of `queries`. A query by id finds the document
         itself as well.
         """
-        wanted = Wanted(
+        options = SearchOptions(
             k,
             radius,
             ranking,
@@ -83,10 +83,10 @@ class CollectionBase(ABC):
             rescore=rescore,
             highlight=highlight,
         )
-        return self.find(queries, wanted)
+        return self.find(queries, options)
 
     @abstractmethod
-    def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
+    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
 
     @property

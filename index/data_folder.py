@@ -29,7 +29,7 @@ from index.folder.drafts import Draft
 from index.folder.following import Follower
 from index.folder.local import LocalCollections
 from index.folder.lock import FolderLock
-from index.folder.named_collections import Collections, Hidden
+from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
 from index.folder.names import check_name
 from index.schema import AUTO
@@ -287,7 +287,7 @@ class DataFolder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _publish(self, name: str, hidden: Hidden) -> CollectionBackend:
+    def _publish(self, name: str, hidden: HiddenCollection) -> CollectionBackend:
         with self._changing:
             self._aliases.check_free(name)
             hidden.appear()

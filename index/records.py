@@ -83,6 +83,10 @@ class EncodedQueries:
         return cls(codes, signs, nothing, np.zeros(len(codes), dtype=np.bool_), nothing)
 
 
+Queries = Sequence[Query] | EncodedQueries
+"""What a search takes: queries, or what they were encoded to before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hybrid:
     """How a hybrid ranking puts codes and words together; at most one of the two is given."""

@@ -98,7 +98,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         opened = None
         if not isinstance(data, DataFolder):
             opened = await run_in_threadpool(
-                settings.whereabouts.open,
+                settings.location.open,
                 writable=not settings.read_only,
                 follow=settings.read_only,
             )

@@ -21,7 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 from index.backend import CollectionBackend
 from index.collection import Collection
 from index.records import Query, SearchResult
-from index.search.search_options import Wanted
+from index.search.search_options import SearchOptions
 from service.http.monitoring import Metrics
 
 MAX_BATCH = 64
@@ -32,22 +32,22 @@ QUICK_LIMIT = 100
 QUICK_LENGTH = 2_000
 
 Answer = TypeVar("Answer")
-Key = tuple[str, Wanted]
+Key = tuple[str, SearchOptions]
 """What searches must have in common to be answered together: the collection's name, and all that
 is wanted besides the query."""
 
 
-class Found(NamedTuple):
+class BatchedResult(NamedTuple):
     """What a batch of searches found, for one of them to be written."""
 
     collection: CollectionBackend
-    wanted: Wanted
+    options: SearchOptions
     result: SearchResult
     seconds: float
     """How long all of them took together."""
 
 
-class _Waiting(NamedTuple, Generic[Answer]):
+class _WaitingQuery(NamedTuple, Generic[Answer]):
     query: Query
     answer: asyncio.Future[Answer]
 
@@ -55,11 +55,11 @@ class _Waiting(NamedTuple, Generic[Answer]):
 class _Batch(NamedTuple, Generic[Answer]):
     name: str
     collection: CollectionBackend
-    wanted: Wanted
-    waiting: list[_Waiting[Answer]]
+    options: SearchOptions
+    waiting: list[_WaitingQuery[Answer]]
 
 
-class _Answered(NamedTuple, Generic[Answer]):
+class _BatchOutcome(NamedTuple, Generic[Answer]):
     answers: list[Answer | Exception]
     seconds: float
 
@@ -74,7 +74,7 @@ class Batcher(Generic[Answer]):
         self,
         collection_of: Callable[[str], CollectionBackend],
         metrics: Metrics,
-        write: Callable[[Found, int], Answer],
+        write: Callable[[BatchedResult, int], Answer],
     ) -> None:
         """Search the collections that `collection_of` returns for a name."""
         self._collection_of = collection_of
@@ -82,13 +82,13 @@ class Batcher(Generic[Answer]):
         self._write = write
         self._free = os.cpu_count() or 1
         self._workers = ThreadPoolExecutor(self._free, thread_name_prefix="search")
-        self._waiting: dict[Key, list[_Waiting[Answer]]] = {}
+        self._waiting: dict[Key, list[_WaitingQuery[Answer]]] = {}
         self._is_due = False
         # By name: if another collection takes the name, its first search is made where that one's
         # last belonged.
         self._quick: set[str] = set()
 
-    async def search(self, name: str, wanted: Wanted, query: Query) -> Answer:
+    async def search(self, name: str, options: SearchOptions, query: Query) -> Answer:
         """Return the answer of one search of the collection `name`.
 
         Raises:
@@ -96,8 +96,8 @@ class Batcher(Generic[Answer]):
             InputError, UnknownDocument, StoreError: as the search of the collection does.
         """
         loop = asyncio.get_running_loop()
-        one: _Waiting[Answer] = _Waiting(query, loop.create_future())
-        self._waiting.setdefault((name, wanted), []).append(one)
+        one: _WaitingQuery[Answer] = _WaitingQuery(query, loop.create_future())
+        self._waiting.setdefault((name, options), []).append(one)
         if not self._is_due:
             self._is_due = True
             # After those that have come in this round.
@@ -112,8 +112,8 @@ class Batcher(Generic[Answer]):
         """Make the quick searches, and give the others to the workers that are free."""
         self._is_due = False
         for key, waiting in [*self._waiting.items()]:
-            name, wanted = key
-            short = wanted.k <= QUICK_LIMIT and len(waiting) <= MAX_BATCH
+            name, options = key
+            short = options.k <= QUICK_LIMIT and len(waiting) <= MAX_BATCH
             if name in self._quick and short and not any(map(_is_long, waiting)):
                 batch = self._take(key)
                 if batch is not None:
@@ -126,7 +126,7 @@ class Batcher(Generic[Answer]):
 
         There is none if the collection cannot be had; who waited for it is told.
         """
-        name, wanted = key
+        name, options = key
         waiting = self._waiting.pop(key)
         try:
             collection = self._collection_of(name)
@@ -137,7 +137,7 @@ class Batcher(Generic[Answer]):
             return None
         if len(waiting) > MAX_BATCH:
             self._waiting[key] = waiting[MAX_BATCH:]
-        return _Batch(name, collection, wanted, waiting[:MAX_BATCH])
+        return _Batch(name, collection, options, waiting[:MAX_BATCH])
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give a worker the searches that have waited the longest."""
@@ -152,7 +152,7 @@ class Batcher(Generic[Answer]):
         self,
         loop: asyncio.AbstractEventLoop,
         batch: _Batch[Answer],
-        done: asyncio.Future[_Answered[Answer]],
+        done: asyncio.Future[_BatchOutcome[Answer]],
     ) -> None:
         """Begin with the next, and hand the answers out."""
         self._free += 1
@@ -160,7 +160,7 @@ class Batcher(Generic[Answer]):
             self._start(loop)
         self._hand_out(batch, done.result())
 
-    def _hand_out(self, batch: _Batch[Answer], answered: _Answered[Answer]) -> None:
+    def _hand_out(self, batch: _Batch[Answer], answered: _BatchOutcome[Answer]) -> None:
         seconds = answered.seconds / len(batch.waiting)
         # Only an index in this process takes its time on a processor, and not waiting for others.
         if isinstance(batch.collection, Collection) and seconds <= QUICK_SECONDS:
@@ -175,35 +175,35 @@ class Batcher(Generic[Answer]):
             else:
                 one.answer.set_result(answer)
 
-    def _answer_all(self, batch: _Batch[Answer]) -> _Answered[Answer]:
+    def _answer_all(self, batch: _Batch[Answer]) -> _BatchOutcome[Answer]:
         """Search for all; if that fails, for one after the other, to tell which one it is."""
         began = time.perf_counter()
         answers = self._answer_some(batch, [one.query for one in batch.waiting])
-        return _Answered(answers, time.perf_counter() - began)
+        return _BatchOutcome(answers, time.perf_counter() - began)
 
     def _answer_some(
         self, batch: _Batch[Answer], queries: Sequence[Query]
     ) -> list[Answer | Exception]:
         try:
-            return [*self._answer(batch.collection, batch.wanted, queries)]
+            return [*self._answer(batch.collection, batch.options, queries)]
         except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
             if len(queries) == 1:
                 return [error]
         return [answer for query in queries for answer in self._answer_some(batch, [query])]
 
     def _answer(
-        self, collection: CollectionBackend, wanted: Wanted, queries: Sequence[Query]
+        self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> list[Answer]:
         began = time.perf_counter()
         encoded = collection.encode_queries(queries)
         searched = time.perf_counter()
-        result = collection.find(encoded, wanted)
+        result = collection.find(encoded, options)
         done = time.perf_counter()
         self._stages["encode"].observe(searched - began)
         self._stages["search"].observe(done - searched)
-        found = Found(collection, wanted, result, done - began)
+        found = BatchedResult(collection, options, result, done - began)
         return [self._write(found, place) for place in range(len(queries))]
 
 
-def _is_long(one: _Waiting[Answer]) -> bool:
+def _is_long(one: _WaitingQuery[Answer]) -> bool:
     return one.query.text is not None and len(one.query.text) > QUICK_LENGTH

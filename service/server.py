@@ -48,7 +48,7 @@ def serve(settings: Settings) -> None:
     check_address(settings)
     with (
         listening(settings.host, settings.port) as listener,
-        settings.whereabouts.open(
+        settings.location.open(
             writable=not settings.read_only, follow=settings.read_only
         ) as folder,
     ):

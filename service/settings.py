@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
 from index.backend import MAX_K
-from index.opening import Engine, Whereabouts
+from index.data_folder_location import DataFolderLocation, Engine
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
@@ -208,10 +208,10 @@ class Settings(BaseSettings):
         }
 
     @property
-    def whereabouts(self) -> Whereabouts:
+    def location(self) -> DataFolderLocation:
         """Where the collections are."""
         token = None if self.milvus_token is None else self.milvus_token.get_secret_value()
-        return Whereabouts(self.data_dir, self.engine, self.milvus_uri, token)
+        return DataFolderLocation(self.data_dir, self.engine, self.milvus_uri, token)
 
     @property
     def keys_path(self) -> Path:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from corpus.document import Document
 from evaluation.classifier_baseline import (
     ClassifierReference,
-    Shown,
+    ShownLabels,
     behind_classifier,
     classifier_of_collection,
 )
@@ -65,7 +65,7 @@ def run_job(
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     settings: RelevanceSettings | None = None,
-    shown: Shown | None = None,
+    shown: ShownLabels | None = None,
 ) -> Job:
     """Evaluate `collection` as :func:`evaluation.retrieval.evaluate_collection` does, and report.
 
@@ -88,14 +88,14 @@ def run_job(
     raise EvaluationError(message)
 
 
-def read_shown(folder: DataFolder, collection: CollectionBackend) -> Shown | None:
+def read_shown(folder: DataFolder, collection: CollectionBackend) -> ShownLabels | None:
     """Return what the collection's encoder records of the labels it was shown, None if nothing."""
     name = collection.encoder_name
     ids = [] if name is None else folder.encoders.labelled_ids(name)
     if name is None or not ids:
         return None
     encoders = folder.encoders
-    return Shown(ids, ClassifierReference(encoders.load(name), encoders.classifier(name)))
+    return ShownLabels(ids, ClassifierReference(encoders.load(name), encoders.classifier(name)))
 
 
 def _run(
@@ -103,7 +103,7 @@ def _run(
     queries: Sequence[Document],
     metrics: list[str],
     settings: RelevanceSettings,
-    shown: Shown | None,
+    shown: ShownLabels | None,
 ) -> Job:
     generation = collection.generation
     deepest = max(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hummingbit.commands.options import OptionError, add_data_dir
 from index.data_folder import DataFolder
+from index.data_folder_location import ENGINES, DataFolderLocation
 from index.filter_parser import parse_filter
 from index.filters import Filter, filter_to_json
-from index.opening import ENGINES, Whereabouts
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
@@ -86,7 +86,7 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
         StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
     """
     token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
-    where = Whereabouts(args.data_dir, args.engine, args.milvus_uri, token)
+    where = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
     return where.open(writable=writable, indexed=False)
 
 

@@ -25,7 +25,7 @@ from index.sqlite.changes import Changes
 from index.sqlite.store import Store
 
 
-class Written(NamedTuple):
+class AnnotationResult(NamedTuple):
     """How many records say something else than before, or were deleted, and the generation."""
 
     changed: int
@@ -94,7 +94,7 @@ class Annotations:
 
     def set_labels(
         self, labels: Sequence[DocumentLabel], removed: Iterable[tuple[str, str]] = ()
-    ) -> Written:
+    ) -> AnnotationResult:
         """Write `labels` and delete those of the keys (id, who) `removed`: all of it, or nothing.
 
         Raises:
@@ -105,7 +105,7 @@ class Annotations:
 
     def set_judgements(
         self, judgements: Sequence[Judgement], removed: Iterable[tuple[str, str, str]] = ()
-    ) -> Written:
+    ) -> AnnotationResult:
         """Write `judgements` and delete those of the keys (query, id, who) `removed`.
 
         Raises:
@@ -116,7 +116,7 @@ class Annotations:
 
     def import_records(
         self, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
-    ) -> tuple[Written, int]:
+    ) -> tuple[AnnotationResult, int]:
         """Write records, all or none; those of documents that are not there are passed over.
 
         Beside what was written stands how many were passed over.
@@ -136,19 +136,19 @@ class Annotations:
 
     def _set(
         self, table: Table[Record], records: Sequence[Record], removed: Iterable[Sequence[str]]
-    ) -> Written:
+    ) -> AnnotationResult:
         with self._writing, self._store.writing() as changes:
             self._check_there([one.id for one in records])
             changed = changes.delete_records(table, removed)
             changed += changes.write_records(table, records)
             return self._committed(changes, changed)
 
-    def _committed(self, changes: Changes, changed: int) -> Written:
+    def _committed(self, changes: Changes, changed: int) -> AnnotationResult:
         if not changed:
-            return Written(0, changes.generation)
+            return AnnotationResult(0, changes.generation)
         codes: Codes = np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
         rows = np.empty(0, dtype=np.int64)
-        return Written(changed, self._publication.publish(changes, codes, rows, rows))
+        return AnnotationResult(changed, self._publication.publish(changes, codes, rows, rows))
 
     def _check_there(self, ids: Sequence[str]) -> None:
         there = self._store.read_marks(list(dict.fromkeys(ids)))

@@ -34,7 +34,7 @@ PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class DuplicateCriteria:
     """When two documents are near-duplicates."""
 
     radius: int
@@ -53,20 +53,22 @@ class Likeness:
             raise InputError("shingle", f"is {self.shingle}; it must be from 1 to {MAX_SHINGLE}")
 
 
-def find_duplicates(collection: CollectionBackend, likeness: Likeness) -> Iterator[list[str]]:
+def find_duplicates(
+    collection: CollectionBackend, criteria: DuplicateCriteria
+) -> Iterator[list[str]]:
     """Yield the ids of each cluster of near-duplicates, in the order of insertion, oldest first.
 
     Clusters come by their oldest documents. The collection is read in pages: what is written
     meanwhile may be left out.
 
     Raises:
-        InputError: if `likeness` does not fit the collection.
+        InputError: if `criteria` do not fit the collection.
     """
-    likeness.check(collection.n_bits)
+    criteria.check(collection.n_bits)
     ids, codes = _read(collection)
-    for cluster in near_codes(codes, likeness.radius):
+    for cluster in near_codes(codes, criteria.radius):
         checkpoint()
-        for members in _confirmed(collection, cluster, codes, ids, likeness):
+        for members in _confirmed(collection, cluster, codes, ids, criteria):
             yield [ids[place] for place in members.tolist()]
 
 
@@ -87,7 +89,7 @@ def near_codes(codes: Codes, radius: int) -> list[Integers]:
     return _clusters(_connected(labels, edges)[postings.code_of])
 
 
-def near_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> list[Integers]:
+def near_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) -> list[Integers]:
     """Return the clusters of `texts` whose shingles and `codes`, ``uint8[N, C]``, are alike.
 
     They come as those of :func:`near_codes` do.
@@ -99,14 +101,14 @@ def near_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> list[I
     both = zip(texts, codes, strict=True)
     same = np.array([places.setdefault((text, code.tobytes()), len(places)) for text, code in both])
     _, first = np.unique(same, return_index=True)
-    labels = _connected_texts([text for text, _ in places], codes[first], likeness)
+    labels = _connected_texts([text for text, _ in places], codes[first], criteria)
     return _clusters(labels[same])
 
 
-def _connected_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> Integers:
+def _connected_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) -> Integers:
     """Return labels of texts, equal where near-duplicates connect them."""
-    least = likeness.confirm or 0.0
-    shingles = _shingle_matrix(texts, likeness.shingle)
+    least = criteria.confirm or 0.0
+    shingles = _shingle_matrix(texts, criteria.shingle)
     sizes = np.diff(shingles.indptr)
     transposed = shingles.T.tocsr()
     labels = np.arange(len(texts))
@@ -123,7 +125,7 @@ def _connected_texts(texts: Sequence[str], codes: Codes, likeness: Likeness) -> 
         one, other, both = shared.coords[0] + start, shared.coords[1], shared.data
         alike = both / (sizes[one] + sizes[other] - both) >= least
         one, other = one[alike], other[alike]
-        near = hamming_distance(codes[one], codes[other]) <= likeness.radius
+        near = hamming_distance(codes[one], codes[other]) <= criteria.radius
         labels = _connected(labels, [(one[near], other[near])])
     return labels
 
@@ -154,15 +156,15 @@ def _confirmed(
     cluster: Integers,
     codes: Codes,
     ids: Sequence[str],
-    likeness: Likeness,
+    criteria: DuplicateCriteria,
 ) -> list[Integers]:
     """Return what is left of a cluster where texts are compared, too."""
-    if likeness.confirm is None:
+    if criteria.confirm is None:
         return [cluster]
     known = {place: collection.get(ids[place]) for place in cluster.tolist()}
     texts = {place: one.text for place, one in known.items() if one and one.text is not None}
     places = np.array(list(texts), dtype=np.int64)
-    return [places[some] for some in near_texts(list(texts.values()), codes[places], likeness)]
+    return [places[some] for some in near_texts(list(texts.values()), codes[places], criteria)]
 
 
 def _shingle_matrix(texts: Sequence[str], length: int) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from index.backend import CollectionBackend
-from index.folder.named_collections import Hidden
+from index.folder.named_collections import HiddenCollection
 
 
 class Draft:
@@ -19,9 +19,9 @@ class Draft:
     def __init__(
         self,
         name: str,
-        hidden: Hidden,
+        hidden: HiddenCollection,
         collection: CollectionBackend,
-        publish: Callable[[str, Hidden], CollectionBackend],
+        publish: Callable[[str, HiddenCollection], CollectionBackend],
         release: Callable[[str], object],
     ) -> None:
         """Hold a hidden collection; the folder is to `publish` it, and to `release` its name."""

@@ -15,7 +15,7 @@ from index.collection import Collection
 from index.engines.setting import check_engine
 from index.errors import CollectionUnavailable, StoreError, UnknownCollection
 from index.filter_parser import check_indexed_fields
-from index.folder.named_collections import Collections, Hidden
+from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
 from index.folder.partial import begin, remove, remove_partial, settle, settled
 from index.rankings.protocol import HYBRID
@@ -81,7 +81,7 @@ class LocalCollections(Collections):
 
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[Hidden, CollectionBackend]:
+    ) -> tuple[HiddenCollection, CollectionBackend]:
         """Make an empty collection in a partial folder, which a crash leaves to be deleted."""
         partial = self._begin_store(description, encoder)
         try:
@@ -100,9 +100,9 @@ class LocalCollections(Collections):
             collection.close()
             shutil.rmtree(partial, ignore_errors=True)
 
-        return Hidden(partial.stem, appear, delete), collection
+        return HiddenCollection(partial.stem, appear, delete), collection
 
-    def restore_hidden(self, tar: Path, name: str) -> Hidden:
+    def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
         """Make a hidden collection of a snapshot's file, and install its encoder if it is missing.
 
         Raises:
@@ -118,7 +118,7 @@ class LocalCollections(Collections):
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        return Hidden(
+        return HiddenCollection(
             partial.stem,
             lambda: self._settle(partial),
             lambda: shutil.rmtree(partial, ignore_errors=True),

@@ -26,7 +26,7 @@ from index.folder.names import check_name
 from index.schema import Description
 
 
-class Hidden(NamedTuple):
+class HiddenCollection(NamedTuple):
     """A collection that nobody finds by its name until it is to `appear`; `delete` gives it up."""
 
     id: str
@@ -159,7 +159,7 @@ class Collections(ABC):
     @abstractmethod
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[Hidden, CollectionBackend]:
+    ) -> tuple[HiddenCollection, CollectionBackend]:
         """Make an empty collection that is hidden, and return it to be written to.
 
         Raises:
@@ -167,7 +167,7 @@ class Collections(ABC):
         """
 
     @abstractmethod
-    def restore_hidden(self, tar: Path, name: str) -> Hidden:
+    def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
         """Make a hidden collection `name` of a snapshot's file.
 
         Raises:

@@ -27,7 +27,7 @@ from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.filters import Filter
 from index.generations.compaction import Compaction
-from index.generations.published import Published, Searched, TextChanges
+from index.generations.published import PublishedGeneration, SearchTarget, TextChanges
 from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.moments import CodeMoments
@@ -45,7 +45,7 @@ class Publication:
         self._store = store
         self._writing = writing
         self._engine = engine
-        self.published: Published | None = None
+        self.published: PublishedGeneration | None = None
         """What is published; None where the index was not built."""
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
@@ -57,7 +57,7 @@ class Publication:
         published = self.published
         return None if published is None else published.generation
 
-    def current(self) -> Published:
+    def current(self) -> PublishedGeneration:
         """Return what is published; the index is built if it was not.
 
         Raises:
@@ -69,7 +69,7 @@ class Publication:
                 published = self._up_to_date()
         return published
 
-    def with_lexical(self) -> Published:
+    def with_lexical(self) -> PublishedGeneration:
         """Return what is published, its lexical index included, which is built if it was not.
 
         Raises:
@@ -85,21 +85,23 @@ class Publication:
                         published = self._publish_texts(*indexed)
         return published
 
-    def searched(self, filter_: Filter | None, *, lexical: bool = False) -> Searched:
+    def searched(self, filter_: Filter | None, *, lexical: bool = False) -> SearchTarget:
         """Return what to search, with the lexical index where it is asked for."""
         published = self.with_lexical() if lexical else self.current()
         if filter_ is None:
-            return Searched(published, None)
+            return SearchTarget(published, None)
         number = published.generation.number
         found = self._matching.of(filter_, number)
         if found.generation == number:
-            return Searched(published, found.rows)
+            return SearchTarget(published, found.rows)
         # A write came in between. The list is nearly complete by now, so that little is left to do.
         with self.one_moment(filter_, lexical=lexical) as searched:
             return searched
 
     @contextmanager
-    def one_moment(self, filter_: Filter | None, *, lexical: bool = False) -> Iterator[Searched]:
+    def one_moment(
+        self, filter_: Filter | None, *, lexical: bool = False
+    ) -> Iterator[SearchTarget]:
         """Lend what to search as of a moment of the store.
 
         Whatever this thread reads of the store meanwhile is as of the same moment.
@@ -111,16 +113,16 @@ class Publication:
                     if lexical and published.lexical is None:
                         published = self._publish_texts(*self._index_texts())
                     if filter_ is None:
-                        yield Searched(published, None)
+                        yield SearchTarget(published, None)
                         return
                     number = published.generation.number
                     found = self._matching.of(filter_, number, alone=True)
                     if found.generation == number:
-                        yield Searched(published, found.rows)
+                        yield SearchTarget(published, found.rows)
                         return
                 # Another process wrote, and the list was completed after this moment began.
 
-    def up_to_date(self) -> Published:
+    def up_to_date(self) -> PublishedGeneration:
         """Return what is published as of a moment of the store, in which this is called.
 
         Called with the lock held.
@@ -151,7 +153,7 @@ class Publication:
                 # The lexical index may have been built meanwhile.
                 lexical, moments = texts.added_to(self._up_to_date(changes.generation))
             changes.commit()
-            self.published = Published(after, changes.last_row, lexical, moments)
+            self.published = PublishedGeneration(after, changes.last_row, lexical, moments)
         self._compaction.note((number, codes, rows, removed), after)
         if lexical is not None:
             self._lexical_compaction.note(texts.write, lexical)
@@ -187,7 +189,7 @@ class Publication:
         self._compaction.wait()
         self._lexical_compaction.wait()
 
-    def _up_to_date(self, number: int | None = None) -> Published:
+    def _up_to_date(self, number: int | None = None) -> PublishedGeneration:
         """Return what is published. Called with the lock held.
 
         Another process may have written, or an interrupt have come between a commit and its
@@ -202,7 +204,7 @@ class Publication:
         self.published = published
         return published
 
-    def _caught_up(self, before: Published) -> Published:
+    def _caught_up(self, before: PublishedGeneration) -> PublishedGeneration:
         """Return what the store holds by now, made of what it held before."""
         with self._store.moment():
             later = self._store.read_later(before.last_row)
@@ -225,15 +227,15 @@ class Publication:
                 gone = before.generation.live_rows(removed)
                 moments = moments.with_changes(codes, before.generation.codes_of(gone))
         self._compaction.note((number, codes, rows, removed), after)
-        return Published(after, later.last_row, lexical, moments)
+        return PublishedGeneration(after, later.last_row, lexical, moments)
 
-    def _rebuilt(self) -> Published:
+    def _rebuilt(self) -> PublishedGeneration:
         """Return what the store holds, made of all of it."""
         number, codes, rows, last_row = self._store.read_codes()
         # What compactions under way will bring is not what the writes from now on are made on.
         self._compaction = Compaction(self._finish_compaction)
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
-        return Published(Generation.build(number, codes, rows, self._engine), last_row)
+        return PublishedGeneration(Generation.build(number, codes, rows, self._engine), last_row)
 
     def _finish_compaction(
         self, compaction: Compaction[Generation], generation: Generation
@@ -271,7 +273,7 @@ class Publication:
         documents = self._store.texts(up_to=last_row)
         return LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], documents), last_row
 
-    def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> Published:
+    def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
         published = self._up_to_date()
         generation = published.generation

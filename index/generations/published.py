@@ -13,7 +13,7 @@ from index.rankings.moments import CodeMoments
 from index.sqlite.changes import Changes
 
 
-class Published(NamedTuple):
+class PublishedGeneration(NamedTuple):
     """A generation, and the last row that had been given by then."""
 
     generation: Generation
@@ -24,10 +24,10 @@ class Published(NamedTuple):
     """The moments of its codes; they are there where the texts are."""
 
 
-class Searched(NamedTuple):
+class SearchTarget(NamedTuple):
     """What to search: a generation, and the rows for which the filter holds; None without one."""
 
-    published: Published
+    published: PublishedGeneration
     among: Rows | None
 
 
@@ -40,7 +40,9 @@ class TextChanges:
         self._codes = codes
         self._removed = removed
 
-    def added_to(self, before: Published) -> tuple[LexicalIndex | None, CodeMoments | None]:
+    def added_to(
+        self, before: PublishedGeneration
+    ) -> tuple[LexicalIndex | None, CodeMoments | None]:
         """Return the lexical index and the moments after the write, if there were any before."""
         if before.lexical is None or before.moments is None:
             return None, None

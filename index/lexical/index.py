@@ -60,7 +60,7 @@ class WeighedQuery(NamedTuple):
         return (self.average_length, *(term.idf for term in self.terms))
 
 
-class Found(NamedTuple):
+class ScoredRows(NamedTuple):
     """Documents and their scores, in units of :data:`index.lexical.bm25_formula.UNIT`."""
 
     rows: Rows
@@ -74,7 +74,7 @@ class Matches:
         """Take ascending rows and their scores, 0 where no term is found or nothing is."""
         self.parts = parts
 
-    def best(self, k: int, allowed: Rows | None = None) -> Found:
+    def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
         found = []
         for rows, scores in self.parts:
@@ -86,9 +86,9 @@ class Matches:
             found.append((rows[places], scores[places].astype(np.int64)))
         rows, scores = _joined(found)
         order = np.lexsort((rows, -scores))[:k]
-        return Found(rows[order], scores[order])
+        return ScoredRows(rows[order], scores[order])
 
-    def reaching(self, least: int, allowed: Rows | None = None) -> Found:
+    def reaching(self, least: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the documents that score at least `least`, which is above 0, by row."""
         found = []
         for rows, scores in self.parts:
@@ -98,7 +98,7 @@ class Matches:
                 places = places_of(rows, allowed)
                 places = places[scores[places] >= least]
             found.append((rows[places], scores[places].astype(np.int64)))
-        return Found(*_joined(found))
+        return ScoredRows(*_joined(found))
 
     def of(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Return the scores of `rows`, in any order, 0 for those that have no text."""
@@ -219,7 +219,7 @@ class LexicalIndex:
             parts.append((segment.rows, scores))
         return Matches(parts)
 
-    def rank(self, text: str, k: int, allowed: Rows | None = None) -> Found:
+    def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
         """Return the `k` documents that score highest by (score descending, row ascending).
 
         Documents without a term of `text` are not found. Where `allowed` is given, only these rows

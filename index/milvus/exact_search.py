@@ -19,7 +19,7 @@ MAX_ANSWER = 16_384
 HITS_AT_ONCE = 200_000
 
 
-class Found(NamedTuple):
+class Neighbour(NamedTuple):
     """A document and how far it is. Sorted, the order is that of results."""
 
     distance: int
@@ -35,7 +35,7 @@ class Band(NamedTuple):
     expression: str = ""
 
 
-Ask = Callable[[Sequence[bytes], int, Band], list[list[Found]]]
+Ask = Callable[[Sequence[bytes], int, Band], list[list[Neighbour]]]
 """Returns up to so many of the documents nearest to each code within a band, in any order."""
 
 
@@ -48,10 +48,10 @@ class ExactSearch:
         self._last_row = last_row
         self._max_answer = max_answer
 
-    def nearest(self, codes: Codes, k: int, within: Band) -> list[list[Found]]:
+    def nearest(self, codes: Codes, k: int, within: Band) -> list[list[Neighbour]]:
         """Return the `k` nearest of each of `codes`, ``uint8[Q, C]``, within a band, in order."""
         queries = [code.tobytes() for code in codes]
-        answers: dict[int, list[Found]] = {}
+        answers: dict[int, list[Neighbour]] = {}
         limit = min(k + k // 2 + 16, self._max_answer)
         open_ = list(range(len(queries)))
         while open_:
@@ -71,9 +71,9 @@ class ExactSearch:
             answers[at] = self._by_distance(queries[at], k, within)
         return [answers[at] for at in range(len(queries))]
 
-    def _by_distance(self, query: bytes, k: int, within: Band) -> list[Found]:
+    def _by_distance(self, query: bytes, k: int, within: Band) -> list[Neighbour]:
         """Gather the answer from the near end of the band to the far one."""
-        gathered: list[Found] = []
+        gathered: list[Neighbour] = []
         low = within.nearest
         while len(gathered) < k and low <= within.farthest:
             (found,) = self._ask([query], self._max_answer, within._replace(nearest=low))
@@ -87,9 +87,9 @@ class ExactSearch:
             low = crowded + 1
         return gathered[:k]
 
-    def _by_rows(self, query: bytes, k: int, band: Band) -> list[Found]:
+    def _by_rows(self, query: bytes, k: int, band: Band) -> list[Neighbour]:
         """Return the first `k` rows of a band of one distance."""
-        gathered: list[Found] = []
+        gathered: list[Neighbour] = []
         first, width = 1, self._last_row
         while len(gathered) < k and first <= self._last_row:
             rows = f"(row >= {first} and row < {first + width})"
@@ -106,7 +106,7 @@ class ExactSearch:
         return gathered
 
 
-def _complete(found: Sequence[Found], limit: int) -> list[Found]:
+def _complete(found: Sequence[Neighbour], limit: int) -> list[Neighbour]:
     """Leave out, unless this is all there is, those as far as the farthest; return it in order."""
     if len(found) < limit:
         return sorted(found)

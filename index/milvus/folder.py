@@ -10,7 +10,7 @@ from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import CollectionUnavailable, SnapshotError, StoreError
-from index.folder.named_collections import Collections, Hidden
+from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
 from index.folder.names import NAME
 from index.milvus.catalogue import CATALOGUE, Catalogue, Counters
@@ -89,7 +89,7 @@ class MilvusCollections(Collections):
 
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[Hidden, CollectionBackend]:
+    ) -> tuple[HiddenCollection, CollectionBackend]:
         """Make a collection that this process does not show.
 
         Milvus has no names that do not count, so others see it there, and so does the next opening.
@@ -104,9 +104,9 @@ class MilvusCollections(Collections):
             collection.close()
             self._drop(name)
 
-        return Hidden(name, appear, delete), collection
+        return HiddenCollection(name, appear, delete), collection
 
-    def restore_hidden(self, tar: Path, name: str) -> Hidden:
+    def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
         """Raise SnapshotError: a snapshot is of a collection that lies in a folder."""
         hint = "restore it without Milvus, and move it there by index export and import"
         raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")

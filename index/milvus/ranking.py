@@ -10,11 +10,11 @@ from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.milvus.catalogue import Counters
-from index.milvus.exact_search import Band, ExactSearch, Found
+from index.milvus.exact_search import Band, ExactSearch, Neighbour
 from index.milvus.schema import to_code, to_payload, to_text
 from index.milvus.store import MilvusStore
 from index.rankings.hamming import shown_distances
-from index.rankings.protocol import HAMMING, Ranked
+from index.rankings.protocol import HAMMING, RankedRows
 from index.records import EncodedQueries, SearchResult, StoredRow
 from index.search.search_steps import Search, rows_of
 
@@ -30,13 +30,13 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
         InputError: if the ranking is one that Milvus does not have, or hits are to be rescored.
         StoreError: if Milvus cannot be reached or refuses.
     """
-    wanted = search.wanted
+    options = search.options
     check_on_milvus(search.ranking)
-    if wanted.rescore is not None:
+    if options.rescore is not None:
         raise InputError("rescore", "cannot be had of a collection on Milvus")
-    condition = store.condition(wanted.filter, now.last_row)
+    condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
-        ranking = _HammingOnMilvus(store, now.last_row, condition, wanted.radius)
+        ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
         pages = search.pages(ranking, None)
         known = ranking.known(search, rows_of(pages))
         if known is not None:
@@ -73,7 +73,9 @@ class _HammingOnMilvus:
         self._search = ExactSearch(store.nearest, last_row)
         self._ids: dict[int, str] = {}
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`; Milvus judges what is allowed."""
         if allowed is not None:
             raise ValueError("rows are allowed by the expression of a filter only")
@@ -83,16 +85,16 @@ class _HammingOnMilvus:
         self._ids.update((one.row, one.id) for some in found for one in some)
         return [_ranked(some) for some in found]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
         return shown_distances(queries, found)
 
     def known(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return what is stored of the hits, or None if one was replaced or deleted meanwhile."""
-        wanted = search.wanted
+        options = search.options
         fields = ["row"]
-        fields += ["payload", "original"] if wanted.with_payload else []
-        fields += ["content"] if wanted.with_text or wanted.highlight else []
+        fields += ["payload", "original"] if options.with_payload else []
+        fields += ["content"] if options.with_text or options.highlight else []
         fields += ["code"] if search.needs_codes else []
         if fields == ["row"]:
             return {row: (self._ids[row], None, None, None) for row in rows}
@@ -100,8 +102,8 @@ class _HammingOnMilvus:
         known: dict[int, StoredRow] = {
             entity["row"]: (
                 id_,
-                to_payload(entity) if wanted.with_payload else None,
-                to_text(entity) if wanted.with_text or wanted.highlight else None,
+                to_payload(entity) if options.with_payload else None,
+                to_text(entity) if options.with_text or options.highlight else None,
                 to_code(entity) if search.needs_codes else None,
             )
             for id_, entity in found.items()
@@ -109,6 +111,6 @@ class _HammingOnMilvus:
         return known if set(rows) <= known.keys() else None
 
 
-def _ranked(found: Sequence[Found]) -> Ranked:
+def _ranked(found: Sequence[Neighbour]) -> RankedRows:
     rows = np.array([one.row for one in found], dtype=np.int64)
-    return Ranked(rows, np.array([-one.distance for one in found], dtype=np.int64))
+    return RankedRows(rows, np.array([-one.distance for one in found], dtype=np.int64))

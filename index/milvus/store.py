@@ -12,7 +12,7 @@ from encoder.codes import Codes
 from index.errors import StoreError, StoreUnavailable
 from index.filters import Filter
 from index.milvus.cluster import Cluster
-from index.milvus.exact_search import MAX_ANSWER, Band, Found
+from index.milvus.exact_search import MAX_ANSWER, Band, Neighbour
 from index.milvus.filters import Condition, expression, quoted
 from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_code, to_payload
 from index.schema import Description
@@ -87,7 +87,7 @@ class MilvusStore:
             if len(found) < most // 8:
                 width *= 2
 
-    def nearest(self, codes: Sequence[bytes], limit: int, band: Band) -> list[list[Found]]:
+    def nearest(self, codes: Sequence[bytes], limit: int, band: Band) -> list[list[Neighbour]]:
         """Ask for neighbours; see :data:`index.milvus.exact_search.Ask`."""
         # Milvus leaves out what is as far as `radius`, and keeps what is as far as `range_filter`.
         within = {"range_filter": band.nearest, "radius": band.farthest + 1}
@@ -105,7 +105,7 @@ class MilvusStore:
             **self._cluster.consistency(),
         )
         return [
-            [Found(round(hit["distance"]), hit["entity"]["row"], hit["id"]) for hit in hits]
+            [Neighbour(round(hit["distance"]), hit["entity"]["row"], hit["id"]) for hit in hits]
             for hits in answers
         ]
 

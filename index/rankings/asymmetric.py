@@ -25,7 +25,7 @@ from encoder.features import Floats
 from index.engines.portable.weighted import weighted_distances
 from index.engines.protocol import MAX_WEIGHT, Rows, Weights
 from index.engines.segments import Generation
-from index.rankings.protocol import ASYMMETRIC, Ranked, Scores
+from index.rankings.protocol import ASYMMETRIC, RankedRows, Scores
 from index.records import EncodedQueries
 
 
@@ -42,14 +42,16 @@ class AsymmetricRanking:
         """Rank the documents of `generation`."""
         self._generation = generation
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         weights = whole_weights(queries.weights)
         totals = np.abs(weights).sum(axis=1)
         found = self._generation.search_weighted(weights, k, allowed)
         # Bits that differ are counted on the other side of the sum.
         return [
-            Ranked(rows, total - 2 * distances)
+            RankedRows(rows, total - 2 * distances)
             for total, (rows, distances) in zip(totals, found, strict=True)
         ]
 
@@ -61,7 +63,7 @@ class AsymmetricRanking:
             for one, some in zip(whole_weights(queries.weights), rows, strict=True)
         ]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return ``(1 + score / sum_b |w_b|) / 2``: the share of the weight in bits that agree."""
         totals = np.maximum(np.abs(whole_weights(queries.weights)).sum(axis=1), 1)
         return [

@@ -10,7 +10,7 @@ from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.lexical.bm25_formula import UNIT
 from index.lexical.index import LexicalIndex, Matches, WeighedQuery
-from index.rankings.protocol import BM25, Ranked, Scores
+from index.rankings.protocol import BM25, RankedRows, Scores
 from index.records import EncodedQueries
 
 
@@ -30,10 +30,12 @@ class Bm25Ranking:
         self._lexical = lexical
         self._statistics = statistics
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         return [
-            Ranked(*matches.best(k, allowed), weighed.statistics)
+            RankedRows(*matches.best(k, allowed), weighed.statistics)
             for weighed, matches in self._matches(queries)
         ]
 
@@ -42,7 +44,7 @@ class Bm25Ranking:
         pairs = zip(self._matches(queries), rows, strict=True)
         return [matches.of(some) for (_, matches), some in pairs]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:  # noqa: ARG002
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
         """Return the scores as the formula has them."""
         return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
 

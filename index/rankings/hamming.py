@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from encoder.codes import hamming_distance
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
-from index.rankings.protocol import HAMMING, Ranked, Scores
+from index.rankings.protocol import HAMMING, RankedRows, Scores
 from index.records import EncodedQueries
 
 
@@ -21,13 +21,15 @@ class HammingRanking:
         self._generation = generation
         self._radius = radius
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         generation = self._generation
         # Without deltas, the base is all there is.
         index = generation if generation.deltas else generation.base
         found = index.search(queries.codes, k, self._radius, allowed)
-        return [Ranked(rows, -distances) for rows, distances in found]
+        return [RankedRows(rows, -distances) for rows, distances in found]
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""
@@ -36,12 +38,12 @@ class HammingRanking:
             for code, some in zip(queries.codes, rows, strict=True)
         ]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
         return shown_distances(queries, found)
 
 
-def shown_distances(queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+def shown_distances(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
     """Return 1 - distance / n_bits for every hit, where scores are distances below zero."""
     n_bits = queries.codes.shape[1] * 8
     return [(1 + some.scores / n_bits).tolist() for some in found]

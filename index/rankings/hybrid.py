@@ -24,8 +24,8 @@ from index.engines.segments import Generation
 from index.lexical.index import LexicalIndex, Matches, WeighedQuery
 from index.rankings.asymmetric import AsymmetricRanking, whole_weights
 from index.rankings.bm25 import texts_of
-from index.rankings.moments import CodeMoments, Standard, sums_of_scores
-from index.rankings.protocol import HYBRID, Ranked, Scores
+from index.rankings.moments import CodeMoments, StandardScore, sums_of_scores
+from index.rankings.protocol import HYBRID, RankedRows, Scores
 from index.records import EncodedQueries
 
 DEFAULT_WEIGHT = 0.3
@@ -56,7 +56,9 @@ class HybridRanking:
         self._weight = weight
         self._statistics = statistics
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         by_codes = self._codes.rank(queries, k, allowed)
         found = []
@@ -71,7 +73,7 @@ class HybridRanking:
         pairs = zip(self._scorers(queries), rows, strict=True)
         return [scorer.scores(some) for scorer, some in pairs]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:  # noqa: ARG002
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
         """Return the scores as they are."""
         return [some.scores.tolist() for some in found]
 
@@ -90,13 +92,13 @@ class HybridRanking:
             by_words = self._standard_of(matches)
             by_codes = self._moments.standard(weights)
         else:
-            by_words, by_codes = Standard(*known[:2]), Standard(*known[2:4])
+            by_words, by_codes = StandardScore(*known[:2]), StandardScore(*known[2:4])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
-    def _standard_of(self, matches: Matches) -> Standard:
+    def _standard_of(self, matches: Matches) -> StandardScore:
         sums = [sums_of_scores(scores) for _, scores in matches.parts]
         total, squares = (sum(column) for column in zip(*sums, strict=True))
-        return Standard.of_sums(self._n_documents, total, squares)
+        return StandardScore.of_sums(self._n_documents, total, squares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +109,8 @@ class _Scorer:
     matches: Matches
     codes: AsymmetricRanking
     query: EncodedQueries
-    by_words: Standard
-    by_codes: Standard
+    by_words: StandardScore
+    by_codes: StandardScore
     weight: float
 
     @property
@@ -118,7 +120,7 @@ class _Scorer:
         standards = (words.mean, words.deviation, codes.mean, codes.deviation)
         return (*standards, *self.weighed.statistics)
 
-    def best(self, k: int, nearest: Ranked, allowed: Rows | None) -> Ranked:
+    def best(self, k: int, nearest: RankedRows, allowed: Rows | None) -> RankedRows:
         """Return the `k` best documents; `nearest` are the `k` best by codes alone.
 
         A document without a term of the query is among the `k` best only if it is among `nearest`:
@@ -132,12 +134,12 @@ class _Scorer:
         rows = np.concatenate([others, rows[self.matches.of(rows) < least]])
         scores = self.scores(rows)
         order = np.lexsort((rows, -scores))[:k]
-        return Ranked(rows[order], scores[order], self.statistics)
+        return RankedRows(rows[order], scores[order], self.statistics)
 
-    def matching(self, found: Ranked) -> Ranked:
+    def matching(self, found: RankedRows) -> RankedRows:
         """Leave out documents without a term of the query."""
         match = self.matches.of(found.rows) > 0
-        return Ranked(found.rows[match], found.scores[match], found.statistics)
+        return RankedRows(found.rows[match], found.scores[match], found.statistics)
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""
@@ -145,7 +147,7 @@ class _Scorer:
         by_words = self.by_words.of(self.matches.of(rows))
         return np.asarray(by_words + self.weight * self.by_codes.of(by_codes))
 
-    def _least_by_words(self, k: int, rows: Rows, nearest: Ranked) -> int:
+    def _least_by_words(self, k: int, rows: Rows, nearest: RankedRows) -> int:
         """Return a score by words, above 0, that every other document among the best reaches."""
         if len(rows) < k or not self.by_words.deviation:
             return 1

@@ -30,14 +30,14 @@ HALF = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Standard:
+class StandardScore:
     """Turns scores into standard scores: (score - mean) / deviation, 0 where all are equal."""
 
     mean: float
     deviation: float
 
     @classmethod
-    def of_sums(cls, n_scores: int, total: int, squares: int) -> Standard:
+    def of_sums(cls, n_scores: int, total: int, squares: int) -> StandardScore:
         """Make it from the number of scores, their sum and the sum of their squares."""
         if not n_scores:
             return cls(0.0, 0.0)
@@ -85,12 +85,12 @@ class CodeMoments:
             self.products + more.products - fewer.products,
         )
 
-    def standard(self, weights: Integers) -> Standard:
+    def standard(self, weights: Integers) -> StandardScore:
         """Return what standardises the asymmetric scores of a query with these whole `weights`."""
         by_hand = weights.tolist()
         total = sum(map(int.__mul__, by_hand, self.sums.tolist()))
         turned = (self.products @ weights).tolist()
-        return Standard.of_sums(self.n_codes, total, sum(map(int.__mul__, by_hand, turned)))
+        return StandardScore.of_sums(self.n_codes, total, sum(map(int.__mul__, by_hand, turned)))
 
 
 def sums_of_scores(scores: Scores) -> tuple[int, int]:

@@ -28,7 +28,7 @@ MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 """What the codes may weigh in a hybrid ranking; a difference in either score is not lost then."""
 
 
-class Ranked(NamedTuple):
+class RankedRows(NamedTuple):
     """What one query found, best first; rows with the same score in ascending order."""
 
     rows: Rows
@@ -55,14 +55,16 @@ class Ranking(Protocol):
     def name(self) -> str:
         """One of :data:`RANKINGS`."""
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """Return the `k` best documents of each query, fewer where there are fewer.
 
         `k` is at least 1. Where `allowed` is given, ``int64[M]`` in ascending order, only these
         rows are found; rows that are not there are passed over.
         """
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores of what each query found as hits show them: higher is better."""
 
 

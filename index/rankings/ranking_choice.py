@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from index.engines.protocol import Rows
-from index.generations.published import Published
+from index.generations.published import PublishedGeneration
 from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.bm25 import Bm25Ranking
 from index.rankings.hamming import HammingRanking
 from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
-from index.rankings.protocol import ASYMMETRIC, BM25, Ranked, Ranking
+from index.rankings.protocol import ASYMMETRIC, BM25, RankedRows, Ranking
 from index.rankings.reciprocal import ReciprocalRanking
 from index.rankings.rescored import RescoredRanking, Scorer
 from index.records import EncodedQueries
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from index.search.search_steps import Search
 
 
-def ranking_of(search: Search, published: Published) -> Ranking:
+def ranking_of(search: Search, published: PublishedGeneration) -> Ranking:
     """Return the ranking that a search wants, of the documents that are published."""
-    ranking, rescore = _first_ranking(search, published), search.wanted.rescore
+    ranking, rescore = _first_ranking(search, published), search.options.rescore
     if rescore is None:
         return ranking
     scorer: Scorer = AsymmetricRanking(published.generation)
     if rescore.by == BM25 and published.lexical is not None:
         scorer = Bm25Ranking(published.lexical)
-    return RescoredRanking(ranking, scorer, search.wanted.n_candidates)
+    return RescoredRanking(ranking, scorer, search.options.n_candidates)
 
 
-def _first_ranking(search: Search, published: Published) -> Ranking:
+def _first_ranking(search: Search, published: PublishedGeneration) -> Ranking:
     if not search.by_words:
         return _by_codes(search, published)
     if all(text is not None for text in search.queries.texts):
@@ -39,19 +39,19 @@ def _first_ranking(search: Search, published: Published) -> Ranking:
     return _TextsByWords(_by_words(search, published), AsymmetricRanking(published.generation))
 
 
-def _by_codes(search: Search, published: Published) -> Ranking:
+def _by_codes(search: Search, published: PublishedGeneration) -> Ranking:
     if search.ranking == ASYMMETRIC:
         return AsymmetricRanking(published.generation)
-    return HammingRanking(published.generation, search.wanted.radius)
+    return HammingRanking(published.generation, search.options.radius)
 
 
-def _by_words(search: Search, published: Published) -> Ranking:
+def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
     lexical, moments = published.lexical, published.moments
     if lexical is None or moments is None:
         raise RuntimeError("a ranking by words is asked for where no lexical index is published")
     if search.ranking == BM25:
         return Bm25Ranking(lexical, search.statistics)
-    hybrid = search.wanted.hybrid
+    hybrid = search.options.hybrid
     if hybrid is not None and hybrid.rrf is not None:
         return ReciprocalRanking(published.generation, lexical, hybrid.rrf)
     weight = DEFAULT_WEIGHT if hybrid is None or hybrid.codes is None else hybrid.codes
@@ -66,13 +66,15 @@ class _TextsByWords:
         self._codes = codes
         self.name = words.name
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         return [
             self._of(query).rank(query, k, allowed)[0]
             for query in (queries[place : place + 1] for place in range(len(queries)))
         ]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
         return [self._of(query).shown(query, [some])[0] for query, some in pairs]
 

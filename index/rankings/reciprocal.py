@@ -21,7 +21,7 @@ from index.engines.segments import Generation
 from index.lexical.index import LexicalIndex
 from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.bm25 import texts_of
-from index.rankings.protocol import HYBRID, Ranked, Scores
+from index.rankings.protocol import HYBRID, RankedRows, Scores
 from index.records import EncodedQueries
 
 
@@ -37,7 +37,9 @@ class ReciprocalRanking:
         self._lexical = lexical
         self._constant = constant
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         is_allowed: Any = slice(None)
         if allowed is not None:
@@ -46,7 +48,7 @@ class ReciprocalRanking:
         results = []
         for scores in self._scores(queries):
             order = np.lexsort((rows, -scores[is_allowed]))[:k]
-            results.append(Ranked(rows[order], scores[is_allowed][order]))
+            results.append(RankedRows(rows[order], scores[is_allowed][order]))
         return results
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
@@ -54,7 +56,7 @@ class ReciprocalRanking:
         pairs = zip(self._scores(queries), rows, strict=True)
         return [scores[np.searchsorted(self._rows, some)] for scores, some in pairs]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:  # noqa: ARG002
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
         """Return the scores as they are."""
         return [some.scores.tolist() for some in found]
 

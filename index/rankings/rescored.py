@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from index.engines.protocol import Rows
-from index.rankings.protocol import Ranked, Ranking, RowScorer
+from index.rankings.protocol import RankedRows, Ranking, RowScorer
 from index.records import EncodedQueries
 
 
@@ -30,16 +30,18 @@ class RescoredRanking:
         self._n_candidates = n_candidates
         self.name = candidates.name
 
-    def rank(self, queries: EncodedQueries, k: int, allowed: Rows | None = None) -> list[Ranked]:
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         found = self._candidates.rank(queries, self._n_candidates, allowed)
         scored = self._scorer.score(queries, [one.rows for one in found])
         results = []
         for (rows, _, _), scores in zip(found, scored, strict=True):
             order = np.lexsort((rows, -scores))[:k]
-            results.append(Ranked(rows[order], scores[order]))
+            results.append(RankedRows(rows[order], scores[order]))
         return results
 
-    def shown(self, queries: EncodedQueries, found: Sequence[Ranked]) -> list[list[float]]:
+    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return the scores as the other ranking shows them."""
         return self._scorer.shown(queries, found)

@@ -34,7 +34,7 @@ class Position(NamedTuple):
     """The last row that had been given when the first page was made."""
     passed: int
     statistics: tuple[float, ...] = ()
-    """What scores depended on then; see :class:`index.rankings.protocol.Ranked`."""
+    """What scores depended on then; see :class:`index.rankings.protocol.RankedRows`."""
 
 
 def write_cursor(position: Position, *search: object) -> str:

@@ -12,12 +12,12 @@ from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.highlights import highlight
 from index.lexical.index import LexicalIndex
 from index.records import EncodedQueries, Hit, StoredRow
-from index.search.search_options import Wanted
+from index.search.search_options import SearchOptions
 
 
 def hits_with_codes(
     query: EncodedQueries,
-    wanted: Wanted,
+    options: SearchOptions,
     rows: Sequence[int],
     stored: Sequence[StoredRow],
     shown: Sequence[float],
@@ -29,14 +29,14 @@ def hits_with_codes(
     packed = b"".join(code or b"" for _, _, _, code in stored)
     codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
     distances = hamming_distance(codes, query.codes[0]).tolist()
-    shows_code = wanted.with_code
+    shows_code = options.with_code
     hits = [
         Hit(id_, distance, score, row, payload, text, code.hex() if shows_code and code else None)
         for row, distance, score, (id_, payload, text, code) in zip(
             rows, distances, shown, stored, strict=True
         )
     ]
-    if not wanted.rerank:
+    if not options.rerank:
         return hits
     return reranked(hits, codes, query.weights[0].astype(np.float64))
 

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from index.engines.protocol import Rows
 from index.filters import filter_to_json
-from index.rankings.protocol import Ranked, Ranking
+from index.rankings.protocol import RankedRows, Ranking
 from index.records import EncodedQueries
 from index.search.cursors import Position, write_cursor
-from index.search.search_options import Wanted
+from index.search.search_options import SearchOptions
 
 
 class Page(NamedTuple):
     """The hits of one query, whether others come after them, and whether any has their score."""
 
-    found: Ranked
+    found: RankedRows
     more: bool
     tie_cut: bool
     passed: int
@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
 def hits_after(
     after: Position, ranking: Ranking, queries: EncodedQueries, k: int, allowed: Rows | None
-) -> Ranked:
+) -> RankedRows:
     """Return the hits after a position, more than `k` of them if there are as many.
 
     They are among the documents that there were when the first page was made.
@@ -36,7 +36,7 @@ def hits_after(
         old = found.rows <= after.last_row
         rows, scores = found.rows[old], found.scores[old]
         later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
-        hits = Ranked(rows[later], scores[later], found.statistics)
+        hits = RankedRows(rows[later], scores[later], found.statistics)
         # Documents that were added since lie before the page and took the places of others.
         if exhausted or len(hits.rows) > k:
             return hits
@@ -53,9 +53,9 @@ def cursor_after(page: Page, last_row: int, identity: tuple[object, ...]) -> str
 
 
 def identity_of(
-    name: str, incarnation: str, ranking: str, queries: EncodedQueries, wanted: Wanted
+    name: str, incarnation: str, ranking: str, queries: EncodedQueries, options: SearchOptions
 ) -> tuple[object, ...]:
     """Return what the cursors of a search are bound to."""
-    shown = None if wanted.filter is None else filter_to_json(wanted.filter)
+    shown = None if options.filter is None else filter_to_json(options.filter)
     query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
-    return (name, incarnation, ranking, wanted.hybrid, *query_key, wanted.radius, shown)
+    return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, shown)

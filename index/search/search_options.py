@@ -28,7 +28,7 @@ RESCORERS = (BM25, LOGITS)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchOptions:
     """What is asked of a search besides its queries; :meth:`check` says what can be."""
 
     k: int
@@ -116,33 +116,33 @@ def check_hybrid(hybrid: Hybrid) -> None:
         raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
 
 
-def default_ranking(default: str, queries: EncodedQueries, wanted: Wanted) -> str:
+def default_ranking(default: str, queries: EncodedQueries, options: SearchOptions) -> str:
     """Return what orders the hits of a search that names no ranking.
 
     That is `default`, but Hamming distance if there is a radius or re-ranking, or nothing is known
     of the queries but their codes.
     """
-    bits_only = wanted.radius is not None or wanted.rerank or not queries.weighted.any()
+    bits_only = options.radius is not None or options.rerank or not queries.weighted.any()
     return HAMMING if bits_only else default
 
 
-def check_suits(wanted: Wanted, ranking: str, queries: EncodedQueries) -> None:
-    """Raise InputError unless the queries and all else that is wanted suit the ranking."""
-    if wanted.hybrid is not None and ranking != HYBRID:
+def check_suits(options: SearchOptions, ranking: str, queries: EncodedQueries) -> None:
+    """Raise InputError unless the queries and the options suit the ranking."""
+    if options.hybrid is not None and ranking != HYBRID:
         message = f"is for the ranking {HYBRID!r}; this search is ranked by {ranking!r}"
         raise InputError("hybrid", message)
-    if wanted.cursor is not None and not wanted.has_cursors:
-        what = "rescore" if wanted.rescore is not None else "rrf"
+    if options.cursor is not None and not options.has_cursors:
+        what = "rescore" if options.rescore is not None else "rrf"
         raise InputError("cursor", f"cannot be followed beside {what}; use offset")
-    explicit = wanted.ranking in BY_WORDS
-    by_words = wanted.rescore is not None and wanted.rescore.by == BM25
+    explicit = options.ranking in BY_WORDS
+    by_words = options.rescore is not None and options.rescore.by == BM25
     for position, text in enumerate(queries.texts):
         if text is None and explicit:
-            message = f"is {wanted.ranking!r}, which needs a query that is a text"
+            message = f"is {options.ranking!r}, which needs a query that is a text"
             raise InputError("ranking", message, position)
         if text is None and by_words:
             message = f"by is {BM25!r}, which needs a query that is a text"
             raise InputError("rescore", message, position)
-    if wanted.rerank and not queries.weighted.all():
+    if options.rerank and not queries.weighted.all():
         message = "needs a query that the collection's encoder encodes: a text or a vector"
         raise InputError("rerank", message, int(queries.weighted.argmin()))

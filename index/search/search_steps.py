@@ -27,16 +27,16 @@ from index.encoded_inputs import encode_queries
 from index.engines.protocol import Rows
 from index.errors import StoreError
 from index.generations.publication import Publication
-from index.generations.published import Published
+from index.generations.published import PublishedGeneration
 from index.lexical.index import LexicalIndex
 from index.rankings.hamming import HammingRanking
-from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, Ranked, Ranking
+from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, RankedRows, Ranking
 from index.rankings.ranking_choice import ranking_of
-from index.records import EncodedQueries, Hit, Query, SearchResult, StoredRow
+from index.records import EncodedQueries, Hit, Queries, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
 from index.search.hit_details import highlighted, hits_with_codes
 from index.search.paging import Page, cursor_after, hits_after, identity_of
-from index.search.search_options import Wanted, check_suits, default_ranking
+from index.search.search_options import SearchOptions, check_suits, default_ranking
 from index.sqlite.store import Store
 
 # What most searches say of radius, cursor, hybrid, rescore and offset. They are neither checked nor
@@ -59,7 +59,7 @@ class Search:
         self,
         name: str,
         queries: EncodedQueries,
-        wanted: Wanted,
+        options: SearchOptions,
         incarnation: str,
         default: str = HAMMING,
     ) -> None:
@@ -72,28 +72,28 @@ class Search:
                 search.
         """
         self.queries = queries
-        self.wanted = wanted
+        self.options = options
         self.name = name
-        if default != HAMMING and not wanted.ranking:
-            default = default_ranking(default, queries, wanted)
-        self.ranking: str = wanted.ranking or default
-        rescore = wanted.rescore
+        if default != HAMMING and not options.ranking:
+            default = default_ranking(default, queries, options)
+        self.ranking: str = options.ranking or default
+        rescore = options.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
         self.needs_words: bool = self.by_words or (rescore is not None and rescore.by == BM25)
         """Whether the lexical index is needed."""
         self.by_distance: bool = self.ranking == HAMMING and rescore is None
         """Whether the scores are distances."""
-        self.needs_codes: bool = wanted.with_code or wanted.rerank or not self.by_distance
+        self.needs_codes: bool = options.with_code or options.rerank or not self.by_distance
         """Whether the codes of the hits are needed."""
-        if self.by_words or wanted.rerank or wanted.hybrid or rescore or wanted.cursor:
-            check_suits(wanted, self.ranking, queries)
+        if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
+            check_suits(options, self.ranking, queries)
         self._after: Position | None = None
         self._identity: tuple[object, ...] = ()
-        if wanted.cursor is not None or wanted.with_cursor:
-            self._identity = identity_of(name, incarnation, self.ranking, queries, wanted)
-        if wanted.cursor is not None:
-            self._after = read_cursor(wanted.cursor, *self._identity)
+        if options.cursor is not None or options.with_cursor:
+            self._identity = identity_of(name, incarnation, self.ranking, queries, options)
+        if options.cursor is not None:
+            self._after = read_cursor(options.cursor, *self._identity)
 
     @property
     def statistics(self) -> tuple[float, ...] | None:
@@ -102,7 +102,7 @@ class Search:
 
     def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
         """Return the page of each query; where `allowed` is given, only these rows are found."""
-        queries, offset, k = self.queries, self.wanted.offset, self.wanted.k
+        queries, offset, k = self.queries, self.options.offset, self.options.k
         if self._after is not None:
             found = hits_after(self._after, ranking, queries, k, allowed)
             return [_page(found, 0, k, self._after.passed)]
@@ -130,7 +130,7 @@ class Search:
         lexical: LexicalIndex | None = None,
     ) -> SearchResult:
         """Return the hits of the pages; `known` is what is stored of their rows."""
-        queries, wanted = self.queries, self.wanted
+        queries, options = self.queries, self.options
         found = [page.found for page in pages]
         shown = ranking.shown(queries, found)
         hits: list[list[Hit]] = []
@@ -138,10 +138,10 @@ class Search:
             if place or len(one.rows) > FEW_HITS:
                 checkpoint()
             hits.append(self._hits(place, one, shown[place], known))
-        if wanted.highlight:
-            hits = highlighted(hits, queries, lexical, with_text=wanted.with_text)
+        if options.highlight:
+            hits = highlighted(hits, queries, lexical, with_text=options.with_text)
         cursors: list[str | None] = [None] * len(pages)
-        if wanted.with_cursor and len(pages) == 1 and wanted.has_cursors:
+        if options.with_cursor and len(pages) == 1 and options.has_cursors:
             last = last_row if self._after is None else self._after.last_row
             cursors = [cursor_after(pages[0], last, self._identity)]
         return SearchResult(
@@ -152,33 +152,33 @@ class Search:
             engine=engine,
             rankings=self._rankings(),
             queries=queries,
-            reranked=wanted.rerank,
-            rescored_by=None if wanted.rescore is None else wanted.rescore.by,
-            highlighted=wanted.highlight,
+            reranked=options.rerank,
+            rescored_by=None if options.rescore is None else options.rescore.by,
+            highlighted=options.highlight,
         )
 
     def _rankings(self) -> list[str]:
         """Return what orders the hits of each query: of a code nothing is known but its bits."""
-        given = self.wanted.ranking
+        given = self.options.ranking
         if given is not None or self.ranking == HAMMING:
             return [self.ranking] * len(self.queries.codes)
         return [self.ranking if one else HAMMING for one in self.queries.weighted.tolist()]
 
-    def _recognized(self, place: int, found: Ranked) -> Ranked:
+    def _recognized(self, place: int, found: RankedRows) -> RankedRows:
         """Return what a query found; nothing, where the ranking knows nothing of the query."""
         terms = self.queries.terms[place]
         nothing = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
-        return Ranked(found.rows[:0], found.scores[:0]) if nothing else found
+        return RankedRows(found.rows[:0], found.scores[:0]) if nothing else found
 
     def _hits(
-        self, place: int, found: Ranked, shown: list[float], known: Mapping[int, StoredRow]
+        self, place: int, found: RankedRows, shown: list[float], known: Mapping[int, StoredRow]
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
         rows: list[int] = found.rows.tolist()
         stored = [known[row] for row in rows]
         if self.needs_codes:
             query = self.queries[place : place + 1]
-            return hits_with_codes(query, self.wanted, rows, stored, shown)
+            return hits_with_codes(query, self.options, rows, stored, shown)
         distances: list[int] = (-found.scores).tolist()
         return [
             Hit(id_, distance, score, row, payload, text)
@@ -202,14 +202,14 @@ class SearchedCollection(CollectionBase, ABC):
         weights[[one is not None and not one.recognized_terms for one in terms]] = 0
         return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
 
-    def find(self, queries: Sequence[Query] | EncodedQueries, wanted: Wanted) -> SearchResult:
+    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
-        special = (wanted.radius, wanted.cursor, wanted.hybrid, wanted.rescore, wanted.offset)
-        usual = special == USUAL and wanted.ranking in KNOWN and 1 <= wanted.k <= MAX_K
+        special = (options.radius, options.cursor, options.hybrid, options.rescore, options.offset)
+        usual = special == USUAL and options.ranking in KNOWN and 1 <= options.k <= MAX_K
         if not usual:
-            wanted.check(self.n_bits, len(queries))
+            options.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
-        return self._answer(Search(self.name, encoded, wanted, self.incarnation, self.ranking))
+        return self._answer(Search(self.name, encoded, options, self.incarnation, self.ranking))
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
@@ -230,8 +230,8 @@ class IndexedCollection(SearchedCollection, ABC):
         return self.store.read_codes_of(ids)
 
     def _answer(self, search: Search) -> SearchResult:
-        filter_, lexical = search.wanted.filter, search.needs_words
-        tried: Published | None = None
+        filter_, lexical = search.options.filter, search.needs_words
+        tried: PublishedGeneration | None = None
         for _ in range(ATTEMPTS):
             published, allowed = self._publication.published, None
             if published is None or filter_ is not None or lexical:
@@ -251,19 +251,19 @@ class IndexedCollection(SearchedCollection, ABC):
         return result
 
     def _found(
-        self, search: Search, published: Published, allowed: Rows | None
+        self, search: Search, published: PublishedGeneration, allowed: Rows | None
     ) -> SearchResult | None:
         """Return the answer as of a generation, or None if a hit is no longer in the store."""
-        generation, wanted = published.generation, search.wanted
-        ranking: Ranking = HammingRanking(generation, wanted.radius)
+        generation, options = published.generation, search.options
+        ranking: Ranking = HammingRanking(generation, options.radius)
         if not search.by_distance:
             ranking = ranking_of(search, published)
         pages = search.pages(ranking, allowed)
         rows = rows_of(pages)
         known = self.store.read_rows(
             rows,
-            with_payload=wanted.with_payload,
-            with_text=wanted.with_text or wanted.highlight,
+            with_payload=options.with_payload,
+            with_text=options.with_text or options.highlight,
             with_code=search.needs_codes,
         )
         if len(known) < len(rows):
@@ -284,9 +284,9 @@ def rows_of(pages: Sequence[Page]) -> list[int]:
     return list({row for page in pages for row in page.found.rows.tolist()})
 
 
-def _page(found: Ranked, start: int, k: int, passed: int) -> Page:
+def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
     rows, scores, statistics = found
-    hits = Ranked(rows[start : start + k], scores[start : start + k], statistics)
+    hits = RankedRows(rows[start : start + k], scores[start : start + k], statistics)
     n_hits = len(hits.rows)
     more = n_hits > 0 and len(rows) > start + n_hits
     tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])

@@ -90,7 +90,7 @@ class MatchingRows:
                 self._lists.popitem(last=False)
 
 
-class _Wanted:
+class _MatchingTask:
     """A filter whose rows are wanted, and those found so far."""
 
     def __init__(self, filter_: Filter, length: int) -> None:
@@ -114,14 +114,14 @@ class _SharedPass:
         self._store = store
         self._lock = threading.Lock()
         self._reading = threading.Lock()
-        self._wanted: dict[str, _Wanted] = {}
-        self._taken: list[_Wanted] = []
+        self._wanted: dict[str, _MatchingTask] = {}
+        self._taken: list[_MatchingTask] = []
         self._after = 0
 
     def of(self, key: str, filter_: Filter) -> Matching:
         """Return the rows for which the filter holds."""
         with self._lock:
-            wanted = self._wanted.setdefault(key, _Wanted(filter_, len(key)))
+            wanted = self._wanted.setdefault(key, _MatchingTask(filter_, len(key)))
             wanted.waiters += 1
         try:
             self._wait(wanted)
@@ -135,7 +135,7 @@ class _SharedPass:
         assert wanted.found is not None  # noqa: S101 - for the type checker
         return wanted.found
 
-    def _wait(self, wanted: _Wanted) -> None:
+    def _wait(self, wanted: _MatchingTask) -> None:
         while not wanted.done.is_set():
             checkpoint()
             if self._reading.acquire(blocking=False):
@@ -147,7 +147,7 @@ class _SharedPass:
                 with stepping_aside():
                     wanted.done.wait(SECONDS_BETWEEN_LOOKS)
 
-    def _read_until(self, wanted: _Wanted) -> None:
+    def _read_until(self, wanted: _MatchingTask) -> None:
         while not wanted.done.is_set():
             checkpoint()
             if not any(one.waiters for one in self._taken):

@@ -43,7 +43,7 @@ class StoredCodes(NamedTuple):
     last_row: int
 
 
-class Later(NamedTuple):
+class LaterRows(NamedTuple):
     """What was written after a row: codes, ``uint8[N, C]``, and their rows, ascending.
 
     `removed` are rows at or below it that were removed lately. Rows that were removed earlier may
@@ -185,12 +185,12 @@ class Store(DocumentReader):
             generation = number_in_meta(connection, "generation")
             return StoredCodes(generation, block.codes, block.rows, last_row(connection))
 
-    def read_later(self, row: int) -> Later:
+    def read_later(self, row: int) -> LaterRows:
         """Return the codes of the documents above `row`, and what was removed of those before."""
         query = "SELECT row, code FROM documents WHERE row > ? ORDER BY row"
         with self._database.reading(one_moment=True) as connection:
             found = connection.execute(query, (row,)).fetchall()
-            return Later(
+            return LaterRows(
                 number_in_meta(connection, "generation"),
                 self._packed([code for _, code in found]),
                 np.array([one for one, _ in found], dtype=np.int64),

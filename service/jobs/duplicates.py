@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.files import replacing
-from index.bulk.near_duplicates import Likeness, find_duplicates
+from index.bulk.near_duplicates import DuplicateCriteria, find_duplicates
 from index.data_folder import DataFolder
 from service.jobs.work import Progress
 
@@ -32,7 +32,7 @@ def list_duplicates(folder: DataFolder, progress: Progress) -> dict[str, Any]:
         replacing(progress.folder / CLUSTERS_FILE) as path,
         path.open("w", encoding="utf-8") as file,
     ):
-        for ids in find_duplicates(collection, Likeness(**progress.job.spec)):
+        for ids in find_duplicates(collection, DuplicateCriteria(**progress.job.spec)):
             line = json.dumps({"size": len(ids), "ids": ids[:MAX_LISTED]}, ensure_ascii=False)
             file.write(line + "\n")
             clusters += 1

@@ -20,8 +20,8 @@ from corpus.document import parse_vector
 from foundation.errors import InputError
 from index.backend import CollectionBackend
 from index.records import Query
-from index.search.search_options import Wanted
-from service.batching import Found
+from index.search.search_options import SearchOptions
+from service.batching import BatchedResult
 from service.http.admission import Turns
 from service.http.bodies.field_errors import show
 from service.http.bodies.json_parser import parse_json
@@ -185,7 +185,7 @@ async def search_response(
     if long or not OF_ONE_SEARCH.isdisjoint(body.model_fields_set):
         collection = app.state.folder.collection(name)
         return await special_search(app, state, collection, body, query, is_long=long)
-    wanted = Wanted(
+    options = SearchOptions(
         body.limit,
         body.radius,
         body.ranking,
@@ -194,7 +194,7 @@ async def search_response(
         with_cursor=False,
     )
     try:
-        answer: bytes = await app.state.batcher.search(name, wanted, query)
+        answer: bytes = await app.state.batcher.search(name, options, query)
     except InputError as error:
         raise problem_at(error) from None
     return answer
@@ -206,17 +206,17 @@ async def post_search(request: Request, name: str, body: SearchRequest) -> Respo
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
 
 
-def write_search(found: Found, place: int, *, most: int) -> bytes:
+def write_search(found: BatchedResult, place: int, *, most: int) -> bytes:
     """Write the answer to one of the searches of a batch."""
-    collection, wanted, result, seconds = found
+    collection, options, result, seconds = found
     answer = search_answer(
         collection,
         result,
         place,
-        wanted.k,
-        wanted.radius,
-        with_payload=wanted.with_payload,
-        with_text=wanted.with_text,
+        options.k,
+        options.radius,
+        with_payload=options.with_payload,
+        with_text=options.with_text,
         seconds=seconds,
     )
     return answer_to_json(answer, most)

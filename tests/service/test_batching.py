@@ -11,8 +11,8 @@ from encoder.codes import code_to_hex
 from foundation.errors import InputError
 from index.errors import UnknownDocument
 from index.records import Query
-from index.search.search_options import Wanted
-from service.batching import MAX_BATCH, QUICK_LIMIT, Batcher, Found
+from index.search.search_options import SearchOptions
+from service.batching import MAX_BATCH, QUICK_LIMIT, BatchedResult, Batcher
 from service.http.monitoring import Metrics
 from tests.support.codes import clustered_codes
 from tests.support.collections import Model, code_collection, code_documents
@@ -29,13 +29,13 @@ def test_searches_that_wait_are_answered_together_and_as_alone(tmp_path: Path) -
     queries = [code_to_hex(one) for one in clustered_codes(rng, 200, N_BITS)]
     sizes: list[int] = []
 
-    def write(found: Found, place: int) -> list[tuple[str, int]]:
+    def write(found: BatchedResult, place: int) -> list[tuple[str, int]]:
         sizes.append(len(found.result.hits))
         return [(hit.id, hit.distance) for hit in found.result.hits[place]]
 
     async def ask_all() -> list[list[tuple[str, int]] | BaseException]:
         batcher = Batcher({"c": collection}.__getitem__, Metrics(), write)
-        near, far = Wanted(7, 5, with_cursor=False), Wanted(20, with_cursor=False)
+        near, far = SearchOptions(7, 5, with_cursor=False), SearchOptions(20, with_cursor=False)
         searches = [
             batcher.search("c", far if i % 3 else near, Query(code=c))
             for i, c in enumerate(queries)
@@ -69,11 +69,11 @@ def test_who_has_gone_is_not_answered(tmp_path: Path) -> None:
         batcher = Batcher(
             lambda _: collection, Metrics(), lambda found, place: found.result.hits[place][0].id
         )
-        wanted = Wanted(1, with_cursor=False)
-        gone = asyncio.ensure_future(batcher.search("c", wanted, Query(code="00ff")))
+        options = SearchOptions(1, with_cursor=False)
+        gone = asyncio.ensure_future(batcher.search("c", options, Query(code="00ff")))
         await asyncio.sleep(0)
         gone.cancel()
-        answers = [await batcher.search("c", wanted, Query(code="00ff")) for _ in range(5)]
+        answers = [await batcher.search("c", options, Query(code="00ff")) for _ in range(5)]
         with pytest.raises(asyncio.CancelledError):
             await gone
         batcher.close()
@@ -99,15 +99,15 @@ def test_quick_searches_are_made_on_the_event_loop(
     collection.upsert(code_documents(["00ff"]))
     threads: list[bool] = []
 
-    def write(found: Found, place: int) -> str:
+    def write(found: BatchedResult, place: int) -> str:
         threads.append(threading.current_thread() is threading.main_thread())
         return found.result.hits[place][0].id
 
     async def ask() -> list[str]:
         batcher = Batcher(lambda _: collection, Metrics(), write)
-        wanted = Wanted(limit, with_cursor=False)
+        options = SearchOptions(limit, with_cursor=False)
         try:
-            return [await batcher.search("c", wanted, Query(code="00ff")) for _ in range(3)]
+            return [await batcher.search("c", options, Query(code="00ff")) for _ in range(3)]
         finally:
             batcher.close()
 

@@ -7,7 +7,7 @@ import json
 import sys
 
 from hummingbit.commands.data_folder_options import Actions, add_action, open_folder
-from index.bulk.near_duplicates import Likeness, find_duplicates
+from index.bulk.near_duplicates import DuplicateCriteria, find_duplicates
 
 
 def configure(actions: Actions) -> None:
@@ -44,11 +44,11 @@ def configure(actions: Actions) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a cluster a line, as JSON, and how many there are; delete what is asked for."""
-    likeness = Likeness(args.radius, args.confirm, args.shingle)
+    criteria = DuplicateCriteria(args.radius, args.confirm, args.shingle)
     clusters, later = 0, []
     with open_folder(args, writable=args.delete) as folder:
         collection = folder.collection(args.collection)
-        for ids in find_duplicates(collection, likeness):
+        for ids in find_duplicates(collection, criteria):
             print(json.dumps({"ids": ids}, ensure_ascii=False))
             clusters += 1
             later += ids[1:]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from index.bulk.near_duplicates import Likeness
+from index.bulk.near_duplicates import DuplicateCriteria
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
@@ -94,10 +94,10 @@ def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
 
     Nothing is deleted: the clusters are listed, and documents can be deleted by their ids.
     """
-    likeness = body.model_dump()
+    criteria = body.model_dump()
     with pointing_at():
-        Likeness(**likeness).check(collection.n_bits)
-    return accepted(submit("duplicates", collection.name, likeness))
+        DuplicateCriteria(**criteria).check(collection.n_bits)
+    return accepted(submit("duplicates", collection.name, criteria))
 
 
 @router.get(

@@ -14,7 +14,7 @@ from fastapi import Depends, Query, Request, Response
 from evaluation.labelling.places import PlacesCache
 from foundation.errors import InputError
 from index.annotations.annotation_records import ANONYMOUS, DocumentLabel, Judgement, is_storable
-from index.annotations.annotations import Written
+from index.annotations.annotations import AnnotationResult
 from index.backend import CollectionBackend
 from index.collection import Collection
 from service.http.admission import given_key
@@ -76,7 +76,7 @@ def set_given(
     field: str,
     given: Sequence[Given],
     read: Callable[[Given], Record | Key],
-    write: Callable[[Sequence[Record], Sequence[Key]], Written],
+    write: Callable[[Sequence[Record], Sequence[Key]], AnnotationResult],
 ) -> Response:
     """Write what the list `field` of a body says, all of it or none.
 

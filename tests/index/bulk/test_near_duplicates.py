@@ -13,7 +13,7 @@ from corpus.document import Document
 from encoder.artifact import write_artifact
 from foundation.errors import InputError
 from index.bulk.near_duplicates import (
-    Likeness,
+    DuplicateCriteria,
     find_duplicates,
     near_codes,
     near_texts,
@@ -70,7 +70,7 @@ def test_texts_are_alike_by_the_jaccard_similarity_of_their_shingles(
         and bits_apart(codes[a], codes[b]) <= 1
     ]
     texts = [" ".join(one) for one in words]
-    found = near_texts(texts, codes, Likeness(1, least, shingle))
+    found = near_texts(texts, codes, DuplicateCriteria(1, least, shingle))
     assert [some.tolist() for some in found] == brute_force(alike, len(words))
 
 
@@ -80,7 +80,7 @@ def test_texts_that_begin_alike_take_little_memory(end: str) -> None:
     texts = ["the same few words" + end.format(place) for place in range(size)]
     tracemalloc.start()
     try:
-        found = near_texts(texts, np.zeros((size, 1), dtype=np.uint8), Likeness(0, 0.3, 2))
+        found = near_texts(texts, np.zeros((size, 1), dtype=np.uint8), DuplicateCriteria(0, 0.3, 2))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -101,9 +101,9 @@ def test_near_duplicates_of_a_collection_come_oldest_first(tmp_path: Path) -> No
         collection = folder.create_collection("c", encoder="words")
         collection.upsert([Document(id=id_, text=text) for id_, text in texts.items()])
         collection.upsert([Document(id="x", text="apple bread cheese")])
-        by_codes = list(find_duplicates(collection, Likeness(0)))
-        by_texts = list(find_duplicates(collection, Likeness(0, confirm=0.9, shingle=2)))
-        everything = list(find_duplicates(collection, Likeness(32)))
+        by_codes = list(find_duplicates(collection, DuplicateCriteria(0)))
+        by_texts = list(find_duplicates(collection, DuplicateCriteria(0, confirm=0.9, shingle=2)))
+        everything = list(find_duplicates(collection, DuplicateCriteria(32)))
     assert by_codes == [["b", "a", "x"]]
     assert by_texts == [["b", "x"]]
     assert everything == [["b", "a", "y", "x"]]
@@ -112,12 +112,12 @@ def test_near_duplicates_of_a_collection_come_oldest_first(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("likeness", "message"),
     [
-        (Likeness(-1), "radius: is -1; it must be from 0 to 32"),
-        (Likeness(33), "radius: is 33; it must be from 0 to 32"),
-        (Likeness(1, confirm=0.0), "confirm: is 0.0; it must be above 0 and at most 1"),
-        (Likeness(1, shingle=0), "shingle: is 0; it must be from 1 to 100"),
+        (DuplicateCriteria(-1), "radius: is -1; it must be from 0 to 32"),
+        (DuplicateCriteria(33), "radius: is 33; it must be from 0 to 32"),
+        (DuplicateCriteria(1, confirm=0.0), "confirm: is 0.0; it must be above 0 and at most 1"),
+        (DuplicateCriteria(1, shingle=0), "shingle: is 0; it must be from 1 to 100"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(likeness: Likeness, message: str) -> None:
+def test_what_cannot_be_compared_is_refused(likeness: DuplicateCriteria, message: str) -> None:
     with pytest.raises(InputError, match=message):
         likeness.check(32)

@@ -23,7 +23,7 @@ from index.errors import UnknownCollection
 from index.filter_parser import parse_filter
 from index.folder import following
 from index.folder.alias_file import AddAlias
-from index.generations.published import Published
+from index.generations.published import PublishedGeneration
 from index.records import Query
 from index.sqlite import blocks, database
 from tests.support.codes import random_hex
@@ -292,7 +292,7 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
     matching = followed._publication._matching
     caught_up = followed._publication.up_to_date
 
-    def overtaken() -> Published:
+    def overtaken() -> PublishedGeneration:
         """Write, and let another thread complete the list, once the moment has begun."""
         monkeypatch.setattr(followed._publication, "up_to_date", caught_up)
         published = caught_up()

@@ -16,6 +16,7 @@ from corpus.document import Document
 from encoder.artifact import write_artifact
 from encoder.codes import code_to_hex
 from foundation.errors import InputError
+from index.data_folder_location import DataFolderLocation
 from index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -26,7 +27,6 @@ from index.errors import (
     StoreUnavailable,
     UnknownCollection,
 )
-from index.opening import Whereabouts
 from index.records import Query
 from tests.support.codes import random_codes
 from tests.support.collections import code_documents
@@ -244,8 +244,8 @@ def test_addresses_that_are_none(uri: str, tmp_path: Path) -> None:
 
 def test_the_engine_needs_an_address(tmp_path: Path) -> None:
     with pytest.raises(DataFolderError, match="nothing says where it is: give --milvus-uri"):
-        Whereabouts(tmp_path, "milvus").open(writable=True)
-    assert "secret" not in repr(Whereabouts(tmp_path, "milvus", "http://h:1", "secret"))
+        DataFolderLocation(tmp_path, "milvus").open(writable=True)
+    assert "secret" not in repr(DataFolderLocation(tmp_path, "milvus", "http://h:1", "secret"))
 
 
 def test_a_closed_collection_says_so(other: MilvusFolder) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from encoder.codes import Codes, hamming_distance
 from index.engines.brute_force import BruteForceIndex
 from index.engines.protocol import Neighbours, Rows
-from index.milvus.exact_search import Band, ExactSearch, Found
+from index.milvus.exact_search import Band, ExactSearch, Neighbour
 from tests.support.codes import assert_same, clustered_codes, random_rows
 
 
@@ -25,12 +25,12 @@ class Capricious:
         self.rng = np.random.default_rng(seed)
         self.asked = 0
 
-    def __call__(self, queries: Sequence[bytes], limit: int, band: Band) -> list[list[Found]]:
+    def __call__(self, queries: Sequence[bytes], limit: int, band: Band) -> list[list[Neighbour]]:
         assert 1 <= limit <= self.max_answer
         self.asked += 1
         return [self.answer(np.frombuffer(one, np.uint8), limit, band) for one in queries]
 
-    def answer(self, query: Codes, limit: int, band: Band) -> list[Found]:
+    def answer(self, query: Codes, limit: int, band: Band) -> list[Neighbour]:
         distances = hamming_distance(self.codes, query)
         kept = (distances >= band.nearest) & (distances <= band.farthest)
         for operator, bound in re.findall(r"row (>=|<) (\d+)", band.expression):
@@ -38,10 +38,10 @@ class Capricious:
         places = np.flatnonzero(kept)
         order = np.lexsort((self.rng.random(len(places)), distances[places]))[:limit]
         self.rng.shuffle(order)
-        return [Found(int(distances[at]), int(self.rows[at]), "") for at in places[order]]
+        return [Neighbour(int(distances[at]), int(self.rows[at]), "") for at in places[order]]
 
 
-def neighbours(found: Sequence[Found]) -> Neighbours:
+def neighbours(found: Sequence[Neighbour]) -> Neighbours:
     rows = np.array([one.row for one in found], dtype=np.int64)
     return Neighbours(rows, np.array([one.distance for one in found], dtype=np.int64))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
 from index.rankings import moments
-from index.rankings.moments import CodeMoments, Standard, sums_of_scores
+from index.rankings.moments import CodeMoments, StandardScore, sums_of_scores
 
 
 @settings(max_examples=40, deadline=None)
@@ -61,6 +61,6 @@ def test_sums_are_exact(values: list[int], dtype: type[np.signedinteger]) -> Non
 
 
 def test_where_all_scores_are_equal_standard_scores_are_zero() -> None:
-    assert Standard.of_sums(3, 21, 147).of(np.array([7, 7])).tolist() == [0, 0]
-    assert Standard.of_sums(0, 0, 0).of(np.array([7])).tolist() == [0]
-    assert Standard.of_sums(2, 10, 68).of(np.array([2, 8])).tolist() == [-1, 1]
+    assert StandardScore.of_sums(3, 21, 147).of(np.array([7, 7])).tolist() == [0, 0]
+    assert StandardScore.of_sums(0, 0, 0).of(np.array([7])).tolist() == [0]
+    assert StandardScore.of_sums(2, 10, 68).of(np.array([2, 8])).tolist() == [-1, 1]

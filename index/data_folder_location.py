@@ -15,7 +15,7 @@ ENGINES = get_args(Engine)
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class DataFolderLocation:
     """The data folder, and whether its collections lie in it or on Milvus."""
 
     path: Path
