@@ -41,9 +41,9 @@ class ReciprocalRanking:
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        is_allowed: Any = slice(None)
-        if allowed is not None:
-            is_allowed = np.isin(self._rows, allowed, assume_unique=True)
+        is_allowed = (
+            slice(None) if allowed is None else np.isin(self._rows, allowed, assume_unique=True)
+        )
         rows = self._rows[is_allowed]
         results = []
         for scores in self._scores(queries):
