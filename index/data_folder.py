@@ -143,8 +143,7 @@ class DataFolder:
         reading these. If there is one just like it, that one is returned.
 
         Raises:
-            InputError: if the name, `n_bits`, the engine or an indexed field cannot be, or of
-                encoder and `n_bits` both or none are given.
+            InputError: if a value cannot be, or of encoder and `n_bits` both or none are given.
             UnknownEncoder, ArtifactError: if the encoder is missing or not intact.
             CollectionExists: if the name is taken by a collection with other settings.
             StoreError: if it cannot be written.

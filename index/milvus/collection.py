@@ -30,19 +30,11 @@ from index.encoded_inputs import batches, encode_documents, last_of_each_id
 from index.errors import StoreError
 from index.filters import Filter
 from index.generations.code_statistics import StatisticsCache
+from index.milvus import schema
 from index.milvus.catalogue import Catalogue, Progress
 from index.milvus.cluster import Cluster
 from index.milvus.filters import check_fields_on_milvus
 from index.milvus.ranking import ENGINE, check_on_milvus, search_on_milvus
-from index.milvus.schema import (
-    is_intact,
-    is_stored,
-    name_on_milvus,
-    to_codes,
-    to_document,
-    to_entity,
-    to_payload,
-)
 from index.milvus.store import MilvusStore
 from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
 from index.payload_labels import labels_of
@@ -60,8 +52,6 @@ from index.search.search_options import check_ranking
 from index.search.search_steps import Search, SearchedCollection
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
-# Statistics of the codes are those of so many documents at most, the first ones.
-STATISTICS_OF = 100_000
 
 
 class MilvusCollection(SearchedCollection):
@@ -82,7 +72,7 @@ class MilvusCollection(SearchedCollection):
             EncoderMismatch: if the collection was made with another encoder, or without one.
             StoreError: if Milvus cannot be reached or refuses.
         """
-        on_milvus = cluster.call("describe_collection", name_on_milvus(description.name))
+        on_milvus = cluster.call("describe_collection", schema.name_on_milvus(description.name))
         super().__init__(description, encoder, str(on_milvus.get("collection_id", "")))
         self._store = MilvusStore(cluster, description)
         self._progress = Progress(catalogue, description.name, writable=writable)
@@ -149,7 +139,9 @@ class MilvusCollection(SearchedCollection):
         ids = list({document.id: None for document in documents})
         known = self._store.of_ids(ids, ["code", "checksum"])
         return [
-            one for one in documents if one.id not in known or not is_stored(one, known[one.id])
+            one
+            for one in documents
+            if one.id not in known or not schema.is_stored(one, known[one.id])
         ]
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
@@ -174,9 +166,9 @@ class MilvusCollection(SearchedCollection):
         found = self._store.whole(id_)
         if found is None:
             return None
-        if not is_intact(found):
+        if not schema.is_intact(found):
             raise StoreError(f"document {id_!a} on Milvus is not what was written")
-        return to_document(found)
+        return schema.to_document(found)
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002, ARG002 - of every filter
         """Return False: Milvus reads payloads anew for every search."""
@@ -203,24 +195,24 @@ class MilvusCollection(SearchedCollection):
             if len(found) == limit:
                 position = Position(0, found[-1].row, start.last_row, start.passed + limit)
                 return ScrollPage(found, write_cursor(position, *search))
-            found.append(to_document(entity))
+            found.append(schema.to_document(entity))
         return ScrollPage(found, None)
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents above `row`, in the order of rows."""
         found = self._store.documents(row + 1, self._progress.now().last_row)
-        return [*map(to_document, itertools.islice(found, limit))]
+        return [*map(schema.to_document, itertools.islice(found, limit))]
 
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents as they were given, by row."""
-        return [*map(to_document, self._store.documents(1, self._progress.now().last_row))]
+        return [*map(schema.to_document, self._store.documents(1, self._progress.now().last_row))]
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
         fields = ["row", "code", "payload", "original"]
         found = list(self._store.by_row(fields, 1, self._progress.now().last_row))
-        labels = [labels_of(to_payload(entity), label_field) for entity in found]
-        return to_codes(found, self.n_bits), labels
+        labels = [labels_of(schema.to_payload(entity), label_field) for entity in found]
+        return schema.to_codes(found, self.n_bits), labels
 
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)
@@ -260,7 +252,7 @@ class MilvusCollection(SearchedCollection):
     def stats(self) -> dict[str, Any]:
         """See :meth:`index.backend.CollectionBackend.stats`.
 
-        The statistics are those of the codes of the first :data:`STATISTICS_OF` documents.
+        The statistics are those of the first 100,000 documents' codes.
         """
         now = self._progress.now()
         return self._stats(
@@ -270,7 +262,7 @@ class MilvusCollection(SearchedCollection):
             engine_reason=ENGINE_REASON,
             statistics=self._statistics.of(
                 now.generation,
-                lambda: statistics_on_milvus(self._store, now, self.n_bits, STATISTICS_OF),
+                lambda: statistics_on_milvus(self._store, now, self.n_bits),
             ),
             problems=[],
         )
@@ -296,7 +288,7 @@ class MilvusCollection(SearchedCollection):
 
     def _entities(self, documents: Sequence[Document], codes: Codes) -> list[dict[str, Any]]:
         pairs = zip(documents, codes, strict=True)
-        return [to_entity(document, code.tobytes()) for document, code in pairs]
+        return [schema.to_entity(document, code.tobytes()) for document, code in pairs]
 
     def _write(self, entities: list[dict[str, Any]]) -> None:
         """Give the documents rows and write them. Called with the writing lock held."""

@@ -15,6 +15,8 @@ from index.milvus.store import MilvusStore
 from index.records import Verification
 from index.sqlite.verification import MAX_PROBLEMS
 
+MAX_DOCUMENTS = 100_000
+
 
 def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
     """Read every document and hold it against its checksum, and their number against the count."""
@@ -34,11 +36,9 @@ def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
     return Verification(checked, problems)
 
 
-def statistics_on_milvus(
-    store: MilvusStore, now: Counters, n_bits: int, most: int
-) -> dict[str, Any]:
-    """Return the statistics of the codes of the first `most` documents."""
+def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict[str, Any]:
+    """Return the statistics of the codes of the first :data:`MAX_DOCUMENTS` documents."""
     entities = store.by_row(["row", "code"], 1, now.last_row)
-    found = list(itertools.islice(entities, most))
+    found = list(itertools.islice(entities, MAX_DOCUMENTS))
     rows = np.array([entity["row"] for entity in found], dtype=np.int64)
     return code_statistics(Generation.build(now.generation, to_codes(found, n_bits), rows))
