@@ -138,11 +138,7 @@ class MilvusCollection(SearchedCollection):
         """Return the documents that the collection does not hold just as they are given."""
         ids = list({document.id: None for document in documents})
         known = self._store.of_ids(ids, ["code", "checksum"])
-        return [
-            one
-            for one in documents
-            if one.id not in known or not schema.is_stored(one, known[one.id])
-        ]
+        return [one for one in documents if not schema.is_stored(one, known.get(one.id))]
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that documents of the collection have."""

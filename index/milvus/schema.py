@@ -173,8 +173,10 @@ def to_text(entity: Mapping[str, Any]) -> str | None:
     return content[1:] if content[:1] == "t" else None
 
 
-def is_stored(document: Document, entity: Mapping[str, Any]) -> bool:
-    """Tell whether a document is stored just as it is given; its encoder never changes."""
+def is_stored(document: Document, entity: Mapping[str, Any] | None) -> bool:
+    """Tell whether an entity holds a document just as it is given; its encoder never changes."""
+    if entity is None:
+        return False
     code = to_code(entity)
     if document.code is not None and document.code.lower() != code.hex():
         return False
