@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -19,6 +20,34 @@ def code_version() -> str:
     for folder in FOLDERS:
         for name, source in _modules(files(folder), folder):
             digest.update(f"{name}\n{meaning_of(source)}\n".encode())
+    return digest.hexdigest()
+
+
+def version_of(*modules: str) -> str:
+    """Return the SHA-256 of modules and of all in :data:`FOLDERS` that they import, at any depth.
+
+    A result that depends on one method stays when another method changes.
+
+    Raises:
+        ModuleNotFoundError: if one of `modules` is not there.
+    """
+    found: dict[str, str] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        source = _source_of(name)
+        if source is None:
+            if name in modules:
+                raise ModuleNotFoundError(f"there is no module {name}", name=name)
+            # A name that is imported from a module, such as a function.
+            continue
+        found[name] = meaning_of(source)
+        waiting += _imports(source)
+    digest = hashlib.sha256()
+    for name, meaning in sorted(found.items()):
+        digest.update(f"{name}\n{meaning}\n".encode())
     return digest.hexdigest()
 
 
@@ -47,3 +76,26 @@ def _modules(folder: Traversable, name: str) -> list[tuple[str, str]]:
         elif entry.name.endswith(".py"):
             found.append((f"{name}/{entry.name}", entry.read_text(encoding="utf-8")))
     return found
+
+
+def _source_of(name: str) -> str | None:
+    folder, *path = name.split(".")
+    place = files(folder)
+    for part in path[:-1]:
+        place = place / part
+    last = path[-1] if path else "__init__"
+    for file in (place / f"{last}.py", place / last / "__init__.py"):
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None
+
+
+def _imports(source: str) -> Iterator[str]:
+    """Yield what a module imports from :data:`FOLDERS`, at its beginning or within functions."""
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if name.split(".")[0] in FOLDERS)

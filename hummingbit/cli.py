@@ -61,6 +61,7 @@ COMMANDS = {
     "evaluate curve": Command(
         "evaluation", "train with several shares of the labels, to see how many pay off"
     ),
+    "leaderboard": Command("evaluation", "compare methods of text hashing on the same documents"),
     "reproduce": Command("evaluation", "rerun an experiment of a paper beside its printed figures"),
 }
 

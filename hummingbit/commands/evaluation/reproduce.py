@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from importlib.metadata import entry_points
+from typing import Any
 
 from hummingbit.commands.options import OptionError
 
@@ -34,6 +35,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
             entry.name, help=module.SUMMARY, description=f"{module.SUMMARY}."
         )
         module.configure(sub_parser)
+
+
+def load_experiment(name: str) -> Any:
+    """Return the module of an experiment.
+
+    Raises:
+        OptionError: if it is not installed, or a package that it needs is not.
+    """
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            return entry.load()
+        except ModuleNotFoundError as error:
+            raise OptionError(f"{name} needs {error.name}: {EXTRA}") from None
+    raise OptionError(f"{name} is not installed; reinstall hummingbit")
 
 
 def _refuse(message: str, _args: argparse.Namespace) -> int:

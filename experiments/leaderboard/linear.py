@@ -1,0 +1,26 @@
+"""LSH, PCA-sign and ITQ, of TF-IDF rows or of sentence vectors: :mod:`training.linear_codes`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from encoder.encoder import Encoder, Layer
+from experiments.leaderboard.contract import Encode, Task
+from training.linear_codes import LINEAR_METHODS
+from training.pipeline import choose_features
+
+
+def learn(method: str, task: Task) -> Encode:
+    """Return the codes of a linear method by its name."""
+    features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
+    rows = features.transform(task.data.inputs)  # type: ignore[arg-type]
+    weight, thresholds = LINEAR_METHODS[method](rows, task.n_bits, task.seed)
+    layer = Layer(weight, np.zeros(task.n_bits, dtype=np.float32), "identity")
+    return Encoder(features, [layer], thresholds, {}).encode
+
+
+lsh = partial(learn, "lsh")
+pca_sign = partial(learn, "pca-sign")
+itq = partial(learn, "itq")

@@ -1,0 +1,95 @@
+"""PairRec: a document is rebuilt from its own code and from that of a document near it.
+
+Source: Hansen et al., "Unsupervised Semantic Hashing with Pairwise Reconstruction" (2020). There,
+the near documents come from codes of self-taught hashing; here they are the nearest by cosine of
+latent semantic analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from encoder.features import SparseRows
+from experiments.leaderboard.contract import Encode, Task
+from experiments.leaderboard.text_training import (
+    Batch,
+    TextModel,
+    WordCounts,
+    bernoulli_draw,
+    fit_text_encoder,
+)
+from training.data import Rows
+from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
+from training.objectives.ssb_vae import kl_loss, text_reconstruction_loss
+from training.text_features import principal_directions
+
+NEIGHBOURS = 20
+"""How many of its nearest documents one of them is drawn from."""
+
+KL_WEIGHT = 0.01
+"""β"""
+
+
+class PairRec(TextModel):
+    """L = −ln p(x|z(x) + ε) − ln p(x|z(x⁺) + ε) + β (KL(x) + KL(x⁺)), x⁺ drawn near x.
+
+    p(w|z) = softmax over w of i_w E_w·z + c_w, with a learned importance i_w of each word. In the
+    paper i_w multiplies the encoder's input, too; here that is a matter of its first matrix. The
+    noise ε ~ N(0, σ²) goes from σ = 1 to 0 along the run.
+    """
+
+    def __init__(self, shape: Shape, documents: WordCounts, seed: int) -> None:
+        super().__init__()
+        self.encoder = EncoderNetwork(shape)
+        self.decoder = TextDecoder(shape.n_bits, shape.inputs)
+        self.importance_V = nn.Parameter(torch.empty(shape.inputs).uniform_(0.1, 1.0))
+        self._documents = documents
+        self._near = nearest(documents.x, NEIGHBOURS, seed)
+
+    def losses(
+        self, batch: Batch, generator: torch.Generator, progress: float
+    ) -> Mapping[str, Tensor]:
+        """Return the loss of a document by its own code, by that of the other, and the KL terms."""
+        rank = torch.randint(self._near.shape[1], (len(batch.rows),), generator=generator)
+        other = self._documents.batch(self._near[batch.rows, rank.numpy()])
+        terms: dict[str, Tensor] = {}
+        for name, x in (("own", batch.x), ("near", other.x)):
+            _, logits_NB = self.encoder(x, generator)
+            z_NB = bernoulli_draw(logits_NB, generator)
+            noise_NB = (1 - progress) * torch.randn(z_NB.shape, generator=generator)
+            terms[f"reconstruction_by_{name}"] = self._words_loss(z_NB + noise_NB, batch)
+            terms[f"kl_of_{name}"] = KL_WEIGHT * kl_loss(logits_NB)
+        return terms
+
+    def _words_loss(self, z_NB: Tensor, batch: Batch) -> Tensor:
+        weight_VB = self.importance_V[:, None] * self.decoder.weight
+        per_word_N = text_reconstruction_loss(z_NB, weight_VB, self.decoder.bias, batch.words)
+        return (batch.n_words_N * per_word_N).mean()
+
+
+def nearest(x: SparseRows, count: int, seed: int) -> Rows:
+    """Return the `count` documents nearest to each, itself left out, ``int64[N, count]``.
+
+    `x` are TF-IDF rows; near is by the cosine of their places in latent semantic analysis.
+    """
+    import faiss  # noqa: PLC0415
+
+    _, places = principal_directions(x, seed)
+    places = np.ascontiguousarray(places, dtype=np.float32)
+    faiss.normalize_L2(places)
+    index = faiss.IndexFlatIP(places.shape[1])
+    index.add(places)
+    count = min(count, len(places) - 1)
+    _, found = index.search(places, count + 1)
+    # A repeated text may come before the document itself.
+    others = [[row for row in rows if row != own][:count] for own, rows in enumerate(found)]
+    return np.array(others, dtype=np.int64)
+
+
+def learn(task: Task) -> Encode:
+    """Return the codes that PairRec learns."""
+    return fit_text_encoder(task.texts, task.n_bits, task.seed, PairRec).encode

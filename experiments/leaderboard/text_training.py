@@ -1,0 +1,150 @@
+"""What the published text hashing methods share: word counts, their batches, and the training.
+
+Each method is a network with an `encoder` and `losses`. All are given the same: TF-IDF rows of unit
+length over the most frequent terms without stop words, two hidden layers, and Adam.
+
+Shapes: N rows of a batch, V terms, H hidden units, B bits.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from encoder.encoder import Encoder
+from encoder.features import SparseRows, TextFeatures
+from training.data import Rows
+from training.loop import Schedule, fit
+from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
+from training.models.batches import SparseBatch, word_distribution
+from training.models.export import to_encoder
+from training.pipeline import with_median_thresholds
+from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from training.text_features import fit_text_features, keep_terms
+
+MAX_TERMS = 10_000
+HIDDEN = 500
+EPOCHS = 20
+BATCH_SIZE = 100
+LEARNING_RATE = 2e-3
+
+WARMUP = 0.5
+"""The share of a run over which the KL term gains its weight, so that no bit is frozen early."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Documents of a batch: their rows, TF-IDF `x`, and `n_words_N` words with frequencies."""
+
+    rows: Rows
+    x: SparseBatch
+    words: SparseBatch
+    n_words_N: Tensor
+
+
+class WordCounts:
+    """The texts that a method learns from: TF-IDF rows and the words to rebuild."""
+
+    def __init__(self, features: TextFeatures, texts: Sequence[str]) -> None:
+        counts = features.count_terms(texts)
+        self.x: SparseRows = features.weigh(counts)
+        self._words = word_distribution(counts)
+        self._n_words = np.asarray(counts.sum(axis=1), dtype=np.float32).ravel()
+
+    def batch(self, rows: Rows) -> Batch:
+        """Return the documents of `rows`."""
+        x, words = (SparseBatch.of_rows(matrix, rows) for matrix in (self.x, self._words))
+        return Batch(rows, x, words, torch.from_numpy(self._n_words[rows]))
+
+
+class TextModel(nn.Module):
+    """A method's network."""
+
+    encoder: EncoderNetwork
+
+    @abstractmethod
+    def losses(
+        self, batch: Batch, generator: torch.Generator, progress: float
+    ) -> Mapping[str, Tensor]:
+        """Return the terms of the loss, whose sum is minimised."""
+
+
+def words_loss(decoder: TextDecoder, b_NB: Tensor, batch: Batch) -> Tensor:
+    """Return the mean over rows of −Σ_i ln softmax(E b + c)_{w_i}, over all words w_i of a text.
+
+    This is −ln p(x|b) of VDSH and of all that followed it.
+    """
+    per_word_N: Tensor = decoder(b_NB, batch.words)
+    return (batch.n_words_N * per_word_N).mean()
+
+
+def warmed_up(progress: float) -> float:
+    """Return the share of its weight that the KL term has when `progress` of a run is behind."""
+    return min(1.0, progress / WARMUP)
+
+
+def bernoulli_draw(logits_NB: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw bits of 0 or 1 with probability σ(l), with the gradient of σ(l), ``(N, B)``.
+
+    Source: Bengio, Léonard and Courville, "Estimating or Propagating Gradients Through Stochastic
+    Neurons" (2013).
+    """
+    p_NB = torch.sigmoid(logits_NB)
+    drawn_NB = (torch.rand(p_NB.shape, generator=generator) < p_NB).to(p_NB.dtype)
+    return p_NB + (drawn_NB - p_NB).detach()
+
+
+def telling_features(texts: Sequence[str], max_terms: int = MAX_TERMS) -> TextFeatures:
+    """Return TF-IDF of the most frequent terms that are no English stop words."""
+    from sklearn.feature_extraction.text import (  # noqa: PLC0415 - takes a second
+        ENGLISH_STOP_WORDS,
+    )
+
+    features = fit_text_features(texts, max_terms + len(ENGLISH_STOP_WORDS))
+    kept = [
+        column for column, term in enumerate(features.vocabulary) if term not in ENGLISH_STOP_WORDS
+    ]
+    return keep_terms(features, np.array(kept[:max_terms], dtype=np.int64))
+
+
+def fit_text_encoder(
+    texts: Sequence[str],
+    n_bits: int,
+    seed: int,
+    build: Callable[[Shape, WordCounts, int], TextModel],
+    *,
+    median_thresholds: bool = False,
+    epochs: int = EPOCHS,
+) -> Encoder:
+    """Train what `build` makes of the sizes, the documents and the seed, and return its encoder.
+
+    A bit is 1 where its logit is above 0 or, with `median_thresholds`, above the median over the
+    documents trained on.
+    """
+    features = telling_features(texts)
+    documents = WordCounts(features, texts)
+    torch.manual_seed(seed)
+    shape = Shape(
+        inputs=features.dimension,
+        hidden=HIDDEN,
+        n_bits=n_bits,
+        classes=1,
+        text=True,
+        dropout=0.1,
+        input_scale=UNIT_ROW_SCALE,
+        sparse_gradient=touches_few_terms(features, list(texts), BATCH_SIZE),
+    )
+    model = build(shape, documents, seed)
+
+    def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:
+        return model.losses(documents.batch(rows), generator, progress)
+
+    schedule = Schedule(epochs, BATCH_SIZE, LEARNING_RATE, seed, decay=True)
+    fit(model, loss, len(texts), schedule, progress=False)
+    encoder = to_encoder(model.encoder, features, {})
+    return with_median_thresholds(encoder, list(texts)) if median_thresholds else encoder

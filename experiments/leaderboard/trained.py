@@ -1,0 +1,40 @@
+"""The methods of ``hummingbit train``: SSB-VAE's, by its paper's settings or ours, and ict."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from experiments.leaderboard.contract import Encode, Task
+from training.paper_weights import DATASETS
+from training.recipe import Recipe
+from training.semi_supervised import train
+
+
+def learn(method: str, task: Task, *, paper: bool = False) -> Encode:
+    """Return the codes of a method of :data:`training.recipe.METHODS`.
+
+    With `paper`, the settings are those of SSB-VAE's authors; for documents that they did not have,
+    their settings for Snippets.
+    """
+    recipe = Recipe(
+        method=method,
+        n_bits=task.n_bits,
+        seed=task.seed,
+        supervision=task.supervision,
+        validation_share=0.0,
+    )
+    if paper:
+        recipe = recipe.as_in_the_paper(task.dataset if task.dataset in DATASETS else "snippets")
+    with TemporaryDirectory() as folder:
+        trained = train(task.data, recipe, Path(folder, "encoder"), progress=False)
+    return trained.encoder.encode
+
+
+b_vae = partial(learn, "b-vae")
+ict = partial(learn, "ict")
+ssb_vae = partial(learn, "ssb-vae")
+vdsh_s_paper = partial(learn, "vdsh-s", paper=True)
+psh_gs_paper = partial(learn, "psh-gs", paper=True)
+ssb_vae_paper = partial(learn, "ssb-vae", paper=True)

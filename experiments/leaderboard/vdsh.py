@@ -1,0 +1,50 @@
+"""VDSH: a Gaussian autoencoder of words whose means are cut at their medians.
+
+Source: Chaidaroon and Fang, "Variational Deep Semantic Hashing for Text Documents" (2017), the
+unsupervised model. Ours are linear decay of the step size and the warm-up of the KL term along the
+run instead of by steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from experiments.leaderboard.contract import Encode, Task
+from experiments.leaderboard.text_training import (
+    Batch,
+    TextModel,
+    WordCounts,
+    fit_text_encoder,
+    warmed_up,
+    words_loss,
+)
+from training.models.autoencoders import EncoderNetwork, GaussianLatent, Shape, TextDecoder
+
+
+class Vdsh(TextModel):
+    """x → μ, σ → s ~ N(μ, σ²) → a softmax over the words; L = E_q ln p(x|s) − KL(q ‖ N(0, I))."""
+
+    def __init__(self, shape: Shape, _documents: WordCounts, _seed: int) -> None:
+        super().__init__()
+        self.encoder = EncoderNetwork(shape)
+        self.latent = GaussianLatent(shape.hidden, shape.n_bits)
+        self.decoder = TextDecoder(shape.n_bits, shape.inputs)
+
+    def losses(
+        self, batch: Batch, generator: torch.Generator, progress: float
+    ) -> Mapping[str, Tensor]:
+        """Return −ln p(x|s) and the KL term, each a mean over the batch."""
+        h_NH, mean_NB = self.encoder(batch.x, generator)
+        s_NB, kl = self.latent(h_NH, mean_NB, generator)
+        return {
+            "reconstruction_loss": words_loss(self.decoder, s_NB, batch),
+            "kl_loss": warmed_up(progress) * kl,
+        }
+
+
+def learn(task: Task) -> Encode:
+    """Return the codes that VDSH learns."""
+    return fit_text_encoder(task.texts, task.n_bits, task.seed, Vdsh, median_thresholds=True).encode
