@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from corpus.readers import read_documents
 from encoder.artifact import read_classifier, read_labelled_ids
 from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
@@ -19,8 +17,8 @@ from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_encoder
 from experiments.kept_encoders import kept_encoder
 from experiments.result_tables import Record
-from training.data import TrainingData, gather
-from training.distillation.teachers import read_teacher
+from experiments.splits import read_split
+from training.data import TrainingData
 from training.linear_codes import train_linear
 from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
@@ -84,27 +82,6 @@ def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
         return None
     found = tfidf_cosine(data.labelled(), queries.labelled())
     return {"dataset": dataset, "method": TFIDF, **_UNTRAINED, **_figures(found)}
-
-
-@cache
-def read_split(
-    dataset: str, data_root: Path | None, vectors: Path | None = None
-) -> tuple[TrainingData, TrainingData]:
-    """Return the documents to train on and search, and the queries.
-
-    Raises:
-        ReadError: if the data set or the file of vectors cannot be read.
-        TeacherError: if the file lacks the vector of a document.
-    """
-    names = (f"{dataset}:train", f"{dataset}:test")
-    train_data, test_data = (gather(read_documents(name, data_root=data_root)) for name in names)
-    if vectors is None:
-        return train_data, test_data
-    return _with_vectors(train_data, vectors), _with_vectors(test_data, vectors)
-
-
-def _with_vectors(data: TrainingData, path: Path) -> TrainingData:
-    return replace(data, inputs=read_teacher(str(path), data).vectors)
 
 
 def trained_encoder(data: TrainingData, recipe: Recipe | LinearRecipe, folder: Path) -> Encoder:

@@ -31,8 +31,9 @@ from training.models.autoencoders import (
     GaussianAutoencoder,
     LinearEncoderNetwork,
     Shape,
+    TextDecoder,
 )
-from training.models.batches import vector_scale
+from training.models.batches import share_of_terms, vector_scale, word_distribution
 from training.models.export import autoencoder_to_encoder
 from training.objectives.autoencoder import AutoencoderLoss
 from training.pipeline import (
@@ -96,6 +97,9 @@ def train(
         sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
     ).to(place)
     start_at_latent_semantics(model, features, inputs, recipe.seed)
+    method = METHODS[recipe.method]
+    if method.reconstructs and not method.uses_labels:
+        start_at_word_frequencies(model, features, inputs, idf_target=recipe.idf_target)
     multi_label = data.is_multi_label
     loss = AutoencoderLoss(
         model,
@@ -153,6 +157,19 @@ def start_at_latent_semantics(
     start = itq_of_terms(features.transform(inputs), n_bits, seed)  # type: ignore[arg-type]
     if start is not None:
         network.start_at(*map(torch.from_numpy, start))
+
+
+def start_at_word_frequencies(
+    model: Autoencoder, features: Features, inputs: Inputs, *, idf_target: bool
+) -> None:
+    """Let the decoder of a network that learns from texts alone begin at how frequent terms are.
+
+    Without labels, nothing else keeps bits from freezing early; see :class:`TextDecoder`.
+    """
+    if isinstance(model.decoder, TextDecoder) and isinstance(features, TextFeatures):
+        counts = features.count_terms([str(text) for text in inputs])
+        targets = word_distribution(counts, features.idf if idf_target else None)
+        model.decoder.start_at(torch.from_numpy(share_of_terms(targets)))
 
 
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:

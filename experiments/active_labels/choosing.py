@@ -11,8 +11,8 @@ import numpy as np
 from encoder.features import Floats
 from evaluation.labelling.places import text_places
 from evaluation.labelling.sampling import Pool, Rows, suggest
-from experiments.cells import read_split
 from experiments.code_version import code_version
+from experiments.splits import read_split
 from foundation.files import replace_file
 from training.text_features import fit_text_features
 

@@ -19,7 +19,6 @@ from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS, Rows
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_codes, evaluate_encoder
 from experiments.active_labels.choosing import kept_order, places_of
-from experiments.cells import read_split
 from experiments.code_version import code_version
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
@@ -30,6 +29,7 @@ from experiments.result_tables import (
     read_records,
     write_records,
 )
+from experiments.splits import read_split
 from training.recipe import Recipe
 from training.semi_supervised import train
 

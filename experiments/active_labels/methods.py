@@ -16,7 +16,6 @@ import numpy as np
 from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import METHODS
 from experiments.active_labels.choosing import label_order, places_of
-from experiments.cells import read_split
 from experiments.code_version import code_version
 from experiments.result_tables import (
     Record,
@@ -26,6 +25,7 @@ from experiments.result_tables import (
     read_records,
     write_records,
 )
+from experiments.splits import read_split
 
 DATASETS = ("snippets", "20news-bydate", "ag-news", "hwu64")
 HELD_OUT = 5

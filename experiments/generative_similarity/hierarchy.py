@@ -28,7 +28,6 @@ from sklearn.svm import LinearSVC
 from torch import Tensor, nn
 from torch.nn import functional
 
-from experiments.cells import read_split
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.contrastive_baselines import (
     class_triplet_loss,
@@ -36,6 +35,7 @@ from experiments.generative_similarity.contrastive_baselines import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from experiments.saved_tensors import Tensors, load_or_compute
+from experiments.splits import read_split
 from training.data import Rows, TrainingData
 from training.loop import Schedule, fit
 from training.objectives.generative_similarity import kernel_triplet_loss

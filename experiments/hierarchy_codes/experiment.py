@@ -22,10 +22,10 @@ import numpy as np
 from encoder.encoder import Encoder
 from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
-from experiments.cells import read_split
 from experiments.kept_encoders import kept_encoder
 from experiments.parts import add_run_options
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.splits import read_split
 from training.data import TrainingData
 from training.metric_learning import train_metric
 from training.metric_recipe import MetricRecipe

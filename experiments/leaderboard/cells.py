@@ -1,29 +1,22 @@
-"""One cell of the leaderboard: a method learns from a data set, and its codes are measured.
-
-Every training document is learned from and makes the database; the test documents are the queries.
-A cell of unseen classes learns from the documents that have none of them, and asks for them.
-"""
+"""One cell of the leaderboard: computed once, and again if the code that it comes from changes."""
 
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from evaluation.relevance import LabelSet
-from evaluation.retrieval import evaluate_codes
-from experiments.cells import read_split
+from experiments import splits
 from experiments.code_version import version_of
+from experiments.leaderboard import measuring
 from experiments.leaderboard.contract import Task
+from experiments.leaderboard.measuring import measure, rows_of
 from experiments.leaderboard.methods import METHODS
 from experiments.result_tables import Record
+from experiments.splits import read_split
 from foundation.files import replace_file
-from training.data import Rows, TrainingData
-
-METRICS = ("P@100", "mAP@100")
 
 
 @dataclass(frozen=True)
@@ -68,65 +61,14 @@ def compute(
     if cell.queries is not None and cell.queries < len(queries):
         drawn = np.random.default_rng(0).choice(len(queries), cell.queries, replace=False)
         queries = rows_of(queries, np.sort(drawn))
-    record = {**asdict(cell), **measure(cell, documents, queries), "code": _version(cell)}
+    task = Task(cell.dataset, documents, cell.n_bits, cell.seed, cell.supervision)
+    figures = measure(METHODS[cell.method].load(), task, queries, unseen=cell.unseen)
+    record = {**asdict(cell), **figures, "code": _version(cell)}
     work_dir.mkdir(parents=True, exist_ok=True)
     replace_file(work_dir / f"{cell.name}.json", json.dumps(record, indent=1) + "\n")
     return record
 
 
-def measure(cell: Cell, documents: TrainingData, queries: TrainingData) -> Record:
-    """Return the figures of a cell: as served, tie-averaged, distinct codes and CPU seconds.
-
-    The seconds are those of all processors while the method learns; codes are not counted.
-    """
-    asked_for = unseen_classes(documents.classes) if cell.unseen else documents.classes
-    known = documents
-    if cell.unseen:
-        seen = ~documents.tags[:, np.isin(documents.classes, asked_for)].any(axis=1)
-        known = rows_of(documents, np.flatnonzero(seen))
-    query_labels = [only(labels, asked_for) for labels in queries.labelled().labels]
-    asking = np.flatnonzero([bool(labels) for labels in query_labels])
-    queries = rows_of(queries, asking)
-    began = time.process_time()
-    task = Task(cell.dataset, known, cell.n_bits, cell.seed, cell.supervision)
-    encode = METHODS[cell.method].load()(task)
-    seconds = time.process_time() - began
-    found = evaluate_codes(
-        encode(queries.inputs),
-        [query_labels[row] for row in asking],
-        encode(documents.inputs),
-        documents.labelled().labels,
-        METRICS,
-    )
-    return {
-        "p100": found.metrics["P@100"],
-        "p100_expected": found.expected["P@100"],
-        "map100_expected": found.expected["mAP@100"],
-        "distinct_codes": found.distinct_codes,
-        "cpu_seconds": seconds,
-        "asked": len(queries),
-    }
-
-
-def unseen_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return every second class in alphabetical order, the first one left."""
-    return tuple(sorted(classes)[1::2])
-
-
-def only(labels: LabelSet, classes: tuple[str, ...]) -> LabelSet:
-    """Return those of the labels that are among `classes`."""
-    return tuple(label for label in labels if label in classes)
-
-
-def rows_of(data: TrainingData, rows: Rows) -> TrainingData:
-    """Return the documents of `rows`, with the classes that they have."""
-    ids = tuple(data.ids[row] for row in rows.tolist())
-    present = np.flatnonzero(data.tags[rows].any(axis=0))
-    classes = tuple(data.classes[column] for column in present)
-    tags = data.tags[np.ix_(rows, present)]
-    return replace(data, ids=ids, inputs=data.take(rows), classes=classes, tags=tags)
-
-
 def _version(cell: Cell) -> str:
-    """Return the version of the code that computes the cell: its method, and this module."""
-    return version_of(METHODS[cell.method].module, __name__)
+    """Return the version of the code of the method and of what measures it."""
+    return version_of(METHODS[cell.method].module, measuring.__name__, splits.__name__)

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from encoder.encoder import Encoder
-from encoder.features import SparseRows, TextFeatures
+from encoder.features import Floats, SparseRows, TextFeatures
 from training.data import Rows
 from training.loop import Schedule, fit
 from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
-from training.models.batches import SparseBatch, word_distribution
+from training.models.batches import SparseBatch, share_of_terms, word_distribution
 from training.models.export import to_encoder
 from training.pipeline import with_median_thresholds
 from training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
@@ -56,6 +56,10 @@ class WordCounts:
         self._words = word_distribution(counts)
         self._n_words = np.asarray(counts.sum(axis=1), dtype=np.float32).ravel()
 
+    def share_of_terms(self) -> Floats:
+        """Return the mean share that each term has of a text, ``float32[V]``."""
+        return share_of_terms(self._words)
+
     def batch(self, rows: Rows) -> Batch:
         """Return the documents of `rows`."""
         x, words = (SparseBatch.of_rows(matrix, rows) for matrix in (self.x, self._words))
@@ -63,9 +67,10 @@ class WordCounts:
 
 
 class TextModel(nn.Module):
-    """A method's network."""
+    """A method's network. The training lets the decoder begin at how frequent the terms are."""
 
     encoder: EncoderNetwork
+    decoder: TextDecoder
 
     @abstractmethod
     def losses(
@@ -140,6 +145,7 @@ def fit_text_encoder(
         sparse_gradient=touches_few_terms(features, list(texts), BATCH_SIZE),
     )
     model = build(shape, documents, seed)
+    model.decoder.start_at(torch.from_numpy(documents.share_of_terms()))
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:
         return model.losses(documents.batch(rows), generator, progress)

@@ -10,10 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from experiments.cells import kind_of, read_split
+from experiments.cells import kind_of
 from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
+from experiments.splits import read_split
 from training.recipe import Recipe
 from training.semi_supervised import train
 

@@ -7,7 +7,7 @@ import torch
 
 from encoder.encoder import Encoder
 from experiments import kept_encoders, saved_tensors
-from experiments.code_version import code_version, meaning_of
+from experiments.code_version import code_version, meaning_of, version_of
 from experiments.kept_encoders import kept_encoder
 from experiments.saved_tensors import load_or_compute
 from tests.support.corpora import topic_documents
@@ -82,3 +82,31 @@ def test_comments_layout_and_docstrings_are_no_other_code() -> None:
     assert meaning_of(one) != meaning_of(one.replace("1\n", "2\n"))
     assert meaning_of("x = 'a'") != meaning_of("x = 'b'")
     assert len(code_version()) == 64
+
+
+def test_a_version_follows_what_a_module_imports_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "made_up_code"
+    (folder / "inner").mkdir(parents=True)
+    sources = {
+        "__init__.py": "",
+        "one.py": "def f():\n    from made_up_code.inner import two\n    return two\n",
+        "inner/__init__.py": "",
+        "inner/two.py": "import made_up_code.three as three\nX = 1\n",
+        "three.py": "import json\n",
+        "four.py": "Y = 1\n",
+    }
+    for name, source in sources.items():
+        (folder / name).write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("experiments.code_version.FOLDERS", ("made_up_code",))
+    before = version_of("made_up_code.one")
+    (folder / "four.py").write_text("Y = 2\n")
+    (folder / "three.py").write_text('"""Said otherwise."""\nimport json\n')
+    assert version_of("made_up_code.one") == before
+    assert version_of("made_up_code.one", "made_up_code.four") != before
+    (folder / "three.py").write_text("import json\nZ = 3\n")
+    assert version_of("made_up_code.one") != before
+    with pytest.raises(ModuleNotFoundError, match=r"made_up_code\.five"):
+        version_of("made_up_code.five")

@@ -25,6 +25,7 @@ from training.semi_supervised import (
     build_model,
     hidden_dropout,
     start_at_latent_semantics,
+    start_at_word_frequencies,
     touches_few_terms,
     train,
 )
@@ -196,6 +197,18 @@ def test_the_method_without_labels_ignores_them(tmp_path: Path) -> None:
     other = train(gather(swapped), recipe, tmp_path / "other", progress=False)
     texts = [d.text or "" for d in labelled]
     assert np.array_equal(some.encoder.encode(texts), other.encoder.encode(texts))
+
+
+def test_the_decoder_without_labels_begins_at_the_frequencies_of_terms() -> None:
+    texts = ["sea wave wave", "sea sail", "wave sea"]
+    features = fit_text_features(texts, 3)
+    model = build_model(replace(RECIPE, method="b-vae"), features, 0)
+    start_at_word_frequencies(model, features, texts, idf_target=False)
+    # Shares of a text, and not of the words of all texts, are added up.
+    found = dict(zip(features.vocabulary, model.decoder.bias.softmax(0).tolist(), strict=True))
+    # A single text has "sail", so it is no term.
+    expected = {"sea": (1 / 3 + 1 + 1 / 2) / 3, "wave": (2 / 3 + 1 / 2) / 3}
+    assert found == pytest.approx(expected)
 
 
 def test_a_corpus_without_labels_trains_without_figures(tmp_path: Path) -> None:

@@ -150,6 +150,15 @@ class TextDecoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(terms))
         nn.init.xavier_uniform_(self.weight)
 
+    def start_at(self, share_V: Tensor) -> None:
+        """Set c to the logarithm of the share that each term has of all words.
+
+        Otherwise the first thing that every text asks of its bits is the frequent words. All texts
+        ask it alike, so bits freeze at the same value for all before c has learned it.
+        """
+        with torch.no_grad():
+            self.bias.copy_(share_V.log())
+
     def forward(self, b_NB: Tensor, targets: SparseBatch) -> Tensor:
         """Return :func:`text_reconstruction_loss` of each row, shape ``(N,)``."""
         return text_reconstruction_loss(b_NB, self.weight, self.bias, targets)

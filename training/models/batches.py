@@ -94,6 +94,13 @@ def word_distribution(counts: Any, idf: Floats | None = None) -> Any:
     return weighted
 
 
+def share_of_terms(distributions: Any) -> Floats:
+    """Return the mean of distributions over terms, a CSR matrix ``(N, V)``; none of it is 0."""
+    total = np.asarray(distributions.sum(axis=0), dtype=np.float64).ravel()
+    total = np.maximum(total, 1e-3 * total.mean())
+    return np.asarray(total / total.sum(), dtype=np.float32)
+
+
 def shuffled_batches(
     rows: int, batch_size: int, rng: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:

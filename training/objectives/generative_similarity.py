@@ -6,7 +6,8 @@ they come about (:mod:`training.similarities.generative_models`); S is how alike
 are, greater the nearer: a cosine, or a distance with its sign turned.
 
 - Where s_gen can be computed, S is fitted to it or to its logarithm: :func:`regression_loss`.
-- Where one can only draw from the model, triplets do: :func:`triplet_loss`.
+- Where one can only draw from the model, triplets do: :func:`triplet_loss`. Two losses without a
+  contrast are :func:`squared_distance_loss` and :func:`dot_product_loss`.
 - Where a kernel stands for s_gen, the pairs of a batch are weighed by it:
   :func:`kernel_triplet_loss`, or :func:`kernel_pair_loss` where only some pairs are known.
 
@@ -66,6 +67,26 @@ def triplet_loss(same_M: Tensor, different_M: Tensor, *, contrast: str = "softpl
     """
     _check_pairs(same_M, different_M, "different", least=1)
     return _phi(contrast)(different_M - same_M).mean()
+
+
+def squared_distance_loss(anchor_MD: Tensor, same_MD: Tensor, different_MD: Tensor) -> Tensor:
+    """Return (1/M) Σ ‖φ(x) − φ(y)‖² − ‖φ(x) − φ(z)‖² of M triplets of embeddings, a scalar; (H1).
+
+    It has no least: embeddings that grow keep lowering it, so the length of the training says how
+    far they go.
+    """
+    near_M = (anchor_MD - same_MD).square().sum(dim=1)
+    far_M = (anchor_MD - different_MD).square().sum(dim=1)
+    return (near_M - far_M).mean()
+
+
+def dot_product_loss(anchor_MD: Tensor, same_MD: Tensor, different_MD: Tensor) -> Tensor:
+    """Return (1/M) Σ φ(x)·φ(z) − φ(x)·φ(y) of M triplets of embeddings, a scalar; (F1).
+
+    For a projection φ(x) = φ·x on a unit vector and two clouds around ±μ, its expectation is
+    −(φ·μ)², least along μ; (G2), whose factor of 4 is the paper's.
+    """
+    return (anchor_MD * (different_MD - same_MD)).sum(dim=1).mean()
 
 
 def kernel_triplet_loss(

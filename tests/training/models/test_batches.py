@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from training.models.batches import (
     SparseBatch,
     add_noise,
     drop_words,
+    share_of_terms,
     shuffled_batches,
     word_distribution,
 )
@@ -97,3 +99,11 @@ def test_batches_hold_every_row_once(rows: int, size: int, seed: int) -> None:
     batches = list(shuffled_batches(rows, size, np.random.default_rng(seed)))
     assert sorted(np.concatenate(batches).tolist()) == list(range(rows))
     assert all(len(batch) == size for batch in batches[:-1])
+
+
+def test_the_share_of_terms_is_their_mean_and_nowhere_0() -> None:
+    rows = sparse.csr_array(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    found = share_of_terms(rows)
+    # The sums are 1.5, 0.5 and 0, their mean 2/3; the last becomes a thousandth of that.
+    whole = 2 + 2 / 3000
+    assert found.tolist() == pytest.approx([1.5 / whole, 0.5 / whole, 2 / 3000 / whole])

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.retrieval import evaluate_codes
+from experiments.leaderboard import cells
+from experiments.leaderboard.cells import Cell, compute, kept_record
+from experiments.leaderboard.contract import Encode, Task
+from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
+from experiments.leaderboard.methods import METHODS
+from hummingbit.cli import main
+from tests.support.corpora import TOPICS, topic_documents, write_snippets
+from training.data import TrainingData, gather
+
+
+def corpus() -> tuple[TrainingData, TrainingData]:
+    return gather(topic_documents(200)), gather(topic_documents(40, seed=1, prefix="test"))
+
+
+def cell(method: str = "itq", **changes: object) -> Cell:
+    return Cell(**{**vars(Cell("snippets", method, 16, 0, 0.5)), **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    write_snippets(tmp_path, topic_documents(200), topic_documents(40, seed=1, prefix="test"))
+    return tmp_path
+
+
+def test_figures_are_those_of_the_codes_over_all_documents() -> None:
+    documents, queries = corpus()
+    task = Task("snippets", documents, 16, 0, 0.5)
+    found = measure(METHODS["itq"].load(), task, queries)
+    encode = METHODS["itq"].load()(task)
+    labels = [documents.labelled().labels, queries.labelled().labels]
+    direct = evaluate_codes(encode(queries.inputs), labels[1], encode(documents.inputs), labels[0])
+    assert found["p100"] == direct.metrics["P@100"]
+    assert found["p100_expected"] == direct.expected["P@100"]
+    assert found["map100_expected"] == direct.expected["mAP@100"]
+    assert found["distinct_codes"] == direct.distinct_codes
+    assert found["asked"] == 40
+    assert found["cpu_seconds"] > 0
+
+
+def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> None:
+    documents, queries = corpus()
+    assert unseen_classes(documents.classes) == ("food",)
+    tasks = []
+    load = METHODS["itq"].load()
+
+    def watched(task: Task) -> Encode:
+        tasks.append(task)
+        return load(task)
+
+    whole = Task("snippets", documents, 16, 0, 0.5)
+    found = measure(watched, whole, queries, unseen=True)
+    (task,) = tasks
+    assert task.data.classes == ("algebra", "sea")
+    seen = documents.tags[:, [0, 2]].any(axis=1)
+    assert task.data.ids == tuple(np.array(documents.ids)[seen])
+    food = rows_of(queries, np.flatnonzero(queries.tags[:, documents.classes.index("food")]))
+    encode = load(task)
+    direct = evaluate_codes(
+        encode(food.inputs),
+        food.labelled().labels,
+        encode(documents.inputs),
+        documents.labelled().labels,
+    )
+    assert found["p100_expected"] == direct.expected["P@100"]
+    assert found["asked"] == len(food)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if "sentence" not in name])
+def test_every_method_gives_codes_of_any_text(method: str) -> None:
+    documents, queries = corpus()
+    encode = METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5))
+    codes = encode(queries.inputs)
+    assert codes.shape == (40, 1)
+    assert codes.dtype == np.uint8
+    assert np.array_equal(encode(queries.inputs[:3]), codes[:3])
+
+
+def test_a_cell_is_kept_until_its_code_changes(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, work = cell(), tmp_path / "work"
+    assert kept_record(one, work) is None
+    record = compute(one, work, data_root)
+    assert kept_record(one, work) == record
+    assert kept_record(cell(seed=1), work) is None
+    monkeypatch.setattr(cells, "version_of", lambda *_modules: "other code")
+    assert kept_record(one, work) is None
+
+
+def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data_root / "records.json"
+    command = ["leaderboard", "--datasets", "snippets", "--bits", "16", "--seeds", "2"]
+    places = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
+    only = ["--methods", "lsh", "sentence-itq", "ssb-vae-paper", "--no-unseen"]
+    some = ["--methods", "lsh", "--queries", "20"]
+    assert main([*command, *places, *only, "--json", str(out)]) == 0
+    first = capsys.readouterr()
+    assert [one["method"] for one in json.loads(out.read_text())] == ["lsh", "ssb-vae-paper"] * 2
+    assert "| lsh           | 0." in first.out
+    assert "| sentence-itq  |       " in first.out
+    assert first.out.strip().endswith("0.621   |")  # printed for SSB-VAE at 16 bits, ρ = 0.1
+
+    assert main([*command, *places, *only, "--minutes", "0"]) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert again.err == ""
+    assert main([*command, *places, *some, "--seeds", "1"]) == 0
+    assert "snippets-lsh-16-0-unseen-20" in capsys.readouterr().err
+
+
+def test_vectors_name_a_data_set_and_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "--vectors", "nothing=vectors.npz", "--minutes", "0"]) == 2
+    assert "vectors is 'nothing=vectors.npz'; it must be" in capsys.readouterr().err
+
+
+def test_sentence_vectors_take_the_place_of_texts(data_root: Path) -> None:
+    ids = [f"doc-{i}" for i in range(200)] + [f"test-{i}" for i in range(40)]
+    both = [*topic_documents(200), *topic_documents(40, seed=1, prefix="test")]
+    place = {name: i for i, name in enumerate(TOPICS)}
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(scale=0.1, size=(240, 12)).astype(np.float32)
+    for row, one in enumerate(both):
+        vectors[row, place[one.labels[0]]] += 1
+    np.savez(data_root / "v.npz", ids=np.array(ids), vectors=vectors)
+    record = compute(
+        cell("sentence-itq", n_bits=8), data_root / "w", data_root, data_root / "v.npz"
+    )
+    assert record["map100_expected"] > 0.8

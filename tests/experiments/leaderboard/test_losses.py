@@ -1,0 +1,236 @@
+"""The losses of the leaderboard's methods beside sums written out in plain numbers."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import exp, log
+
+import numpy as np
+import pytest
+import torch
+
+from encoder.features import TextFeatures
+from experiments.leaderboard.bmsh import Bmsh, mixture_kl_loss
+from experiments.leaderboard.nash import Nash
+from experiments.leaderboard.pairrec import KL_WEIGHT, PairRec, nearest
+from experiments.leaderboard.text_training import (
+    TextModel,
+    WordCounts,
+    bernoulli_draw,
+    telling_features,
+    warmed_up,
+    words_loss,
+)
+from experiments.leaderboard.vdsh import Vdsh
+from training.models.autoencoders import Shape, TextDecoder
+from training.text_features import fit_text_features
+
+TEXTS = ["boat wave wave tide", "boat sail", "eggs flour honey", "flour eggs jam jam jam", "sail"]
+ROWS = np.array([0, 3])
+SHAPE = Shape(inputs=9, hidden=5, n_bits=3, classes=1, text=True, dropout=0.5, input_scale=2.0)
+
+
+def documents() -> WordCounts:
+    features = fit_text_features(TEXTS, 9, least_documents=1)
+    assert features.dimension == 8
+    padded = TextFeatures([*features.vocabulary, "none"], weighting="count")
+    return WordCounts(padded, TEXTS)
+
+
+def words_of(row: int) -> dict[int, int]:
+    """Return how often the text has each term, by the term's place."""
+    vocabulary = fit_text_features(TEXTS, 9, least_documents=1).vocabulary
+    words = TEXTS[row].split()
+    return {place: words.count(term) for place, term in enumerate(vocabulary) if term in words}
+
+
+def minus_log_likelihood(b: list[float], weight: np.ndarray, bias: np.ndarray, row: int) -> float:
+    """Return −Σ_i ln softmax(E b + c) over the words of a text, one after the other."""
+    scores = [float(np.dot(weight[v], b) + bias[v]) for v in range(len(weight))]
+    total = sum(exp(score) for score in scores)
+    return -sum(times * log(exp(scores[v]) / total) for v, times in words_of(row).items())
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + exp(-x))
+
+
+def bernoulli_kl(p: float, q: float) -> float:
+    return p * log(p / q) + (1 - p) * log((1 - p) / (1 - q))
+
+
+def model_of(method: type[TextModel]) -> TextModel:
+    torch.manual_seed(0)
+    model = method(SHAPE, documents(), 0)  # type: ignore[call-arg]
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return model.requires_grad_(False).eval()
+
+
+def decoder_of(model: TextModel) -> tuple[np.ndarray, np.ndarray]:
+    decoder = model.decoder
+    assert isinstance(decoder, TextDecoder)
+    return decoder.weight.detach().numpy(), decoder.bias.detach().numpy()
+
+
+def seeded(seed: int = 5) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_words_are_counted_with_their_repeats() -> None:
+    model = model_of(Vdsh)
+    b = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.0, 0.5]])
+    expected = [
+        minus_log_likelihood(b[i].tolist(), *decoder_of(model), row) for i, row in enumerate(ROWS)
+    ]
+    assert isinstance(model.decoder, TextDecoder)
+    found = words_loss(model.decoder, b, documents().batch(ROWS))
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_the_kl_term_gains_its_weight_over_half_of_a_run() -> None:
+    assert [warmed_up(x) for x in (0.0, 0.25, 0.5, 0.75)] == [0.0, 0.5, 1.0, 1.0]
+
+
+def test_drawn_bits_pass_on_the_gradient_of_their_probability() -> None:
+    logits = torch.tensor([[0.5, -2.0, 0.0, 30.0, -30.0]], requires_grad=True)
+    bits = bernoulli_draw(logits, seeded())
+    assert set(bits.flatten().tolist()) <= {0.0, 1.0}
+    assert bits[0, 3:].tolist() == [1.0, 0.0]
+    (slope,) = torch.autograd.grad(bits.sum(), logits)
+    expected = [sigmoid(x) * (1 - sigmoid(x)) for x in (0.5, -2.0, 0.0)]
+    assert slope[0, :3].tolist() == pytest.approx(expected)
+    many = bernoulli_draw(torch.full((20_000, 1), -1.0), seeded())
+    assert float(many.mean()) == pytest.approx(sigmoid(-1.0), abs=0.01)
+
+
+def test_vdsh_equals_its_sums() -> None:
+    model = model_of(Vdsh)
+    batch = documents().batch(ROWS)
+    found = model.losses(batch, seeded(), 0.1)
+    h_NH, mean_NB = model.encoder(batch.x)
+    assert isinstance(model, Vdsh)
+    log_variance_NB = model.latent.log_variance(h_NH).tolist()
+    noise_NB = torch.randn((2, 3), generator=seeded()).tolist()
+    words = kl = 0.0
+    for i, row in enumerate(ROWS):
+        s = []
+        for b in range(3):
+            mean, log_variance = float(mean_NB[i, b]), log_variance_NB[i][b]
+            s.append(mean + exp(log_variance / 2) * noise_NB[i][b])
+            kl += 0.5 * (mean**2 + exp(log_variance) - 1 - log_variance) / 2
+        words += minus_log_likelihood(s, *decoder_of(model), row) / 2
+    assert float(found["reconstruction_loss"]) == pytest.approx(words, rel=1e-4)
+    assert float(found["kl_loss"]) == pytest.approx(0.2 * kl, rel=1e-4)
+
+
+def noisy_bits(model: Nash | Bmsh, logits_NB: torch.Tensor) -> list[list[float]]:
+    """Return z' by the same draws, number by number."""
+    generator = seeded()
+    uniform = torch.rand((2, 3), generator=generator).tolist()
+    noise = torch.randn((2, 3), generator=generator).tolist()
+    weight, bias = (one.detach().numpy() for one in model.log_variance.parameters())
+    rows = []
+    for i in range(2):
+        p = [sigmoid(float(logit)) for logit in logits_NB[i]]
+        z = [float(uniform[i][b] < p[b]) for b in range(3)]
+        log_variance = [float(np.dot(weight[b], p) + bias[b]) for b in range(3)]
+        rows.append([z[b] + exp(log_variance[b] / 2) * noise[i][b] for b in range(3)])
+    return rows
+
+
+def test_nash_equals_its_sums() -> None:
+    model = model_of(Nash)
+    assert isinstance(model, Nash)
+    batch = documents().batch(ROWS)
+    found = model.losses(batch, seeded(), 1.0)
+    _, logits_NB = model.encoder(batch.x)
+    z_NB = noisy_bits(model, logits_NB)
+    words = [minus_log_likelihood(z_NB[i], *decoder_of(model), row) for i, row in enumerate(ROWS)]
+    kl = [bernoulli_kl(sigmoid(float(logit)), 0.5) for logit in logits_NB.flatten()]
+    assert float(found["reconstruction_loss"]) == pytest.approx(np.mean(words), rel=1e-4)
+    assert float(found["kl_loss"]) == pytest.approx(sum(kl) / 2, rel=1e-4)
+
+
+def test_bmsh_rebuilds_as_nash_does_and_has_its_own_prior() -> None:
+    model = model_of(Bmsh)
+    assert isinstance(model, Bmsh)
+    batch = documents().batch(ROWS)
+    found = model.losses(batch, seeded(), 0.25)
+    h_NH, logits_NB = model.encoder(batch.x)
+    z_NB = noisy_bits(model, logits_NB)
+    words = [minus_log_likelihood(z_NB[i], *decoder_of(model), row) for i, row in enumerate(ROWS)]
+    kl = mixture_kl_loss(logits_NB, model.component(h_NH), model.pi_K, model.gamma_KB)
+    assert float(found["reconstruction_loss"]) == pytest.approx(np.mean(words), rel=1e-4)
+    assert float(found["kl_loss"]) == pytest.approx(0.5 * float(kl), rel=1e-5)
+
+
+def test_the_divergence_from_a_mixture_is_a_sum_over_all_codes_and_components() -> None:
+    draws = seeded()
+    logits, component, pi, gamma = (
+        torch.randn(shape, generator=draws, dtype=torch.float64)
+        for shape in ((4, 3), (4, 2), (2,), (2, 3))
+    )
+    p_c = np.exp(pi.numpy()) / np.exp(pi.numpy()).sum()
+    total = 0.0
+    for i in range(4):
+        q_c = np.exp(component[i].numpy()) / np.exp(component[i].numpy()).sum()
+        for c, z in product(range(2), product((0, 1), repeat=3)):
+            q = p = 1.0
+            for b in range(3):
+                of_q, of_p = sigmoid(float(logits[i, b])), sigmoid(float(gamma[c, b]))
+                q *= of_q if z[b] else 1 - of_q
+                p *= of_p if z[b] else 1 - of_p
+            total += q_c[c] * q * log(q_c[c] * q / (p_c[c] * p))
+    assert float(mixture_kl_loss(logits, component, pi, gamma)) == pytest.approx(total / 4)
+
+
+def test_pairrec_rebuilds_a_text_from_its_own_code_and_its_neighbours() -> None:
+    model = model_of(PairRec)
+    assert isinstance(model, PairRec)
+    everything, progress = documents(), 0.25
+    found = model.losses(everything.batch(ROWS), seeded(), progress)
+    generator = seeded()
+    near = nearest(everything.x, 20, 0)
+    rank = torch.randint(4, (2,), generator=generator).tolist()
+    others = [int(near[row, rank[i]]) for i, row in enumerate(ROWS)]
+    weight, bias = decoder_of(model)
+    weight = model.importance_V.detach().numpy()[:, None] * weight
+    for name, rows in (("own", ROWS), ("near", np.array(others))):
+        _, logits_NB = model.encoder(everything.batch(rows).x)
+        uniform = torch.rand((2, 3), generator=generator).tolist()
+        noise = torch.randn((2, 3), generator=generator).tolist()
+        words = kl = 0.0
+        for i, row in enumerate(ROWS):
+            p = [sigmoid(float(logit)) for logit in logits_NB[i]]
+            z = [float(uniform[i][b] < p[b]) + 0.75 * noise[i][b] for b in range(3)]
+            words += minus_log_likelihood(z, weight, bias, row) / 2
+            kl += sum(bernoulli_kl(one, 0.5) for one in p) / 2
+        assert float(found[f"reconstruction_by_{name}"]) == pytest.approx(words, rel=1e-4)
+        assert float(found[f"kl_of_{name}"]) == pytest.approx(KL_WEIGHT * kl, rel=1e-4)
+
+
+def test_near_documents_are_those_of_the_largest_cosine_and_never_the_same_one() -> None:
+    rng = np.random.default_rng(0)
+    words = "boat wave tide sail reef eggs flour honey jam bread".split()
+    texts = [" ".join(rng.choice(words, size=4)) for _ in range(12)]
+    texts.append(texts[0])
+    x = fit_text_features(texts, 100).transform(texts)
+    found = nearest(x, 3, seed=0)
+    # With few terms, latent semantic analysis keeps all directions but the last.
+    u, s, _ = np.linalg.svd(x.toarray(), full_matrices=False)
+    places = (u * s)[:, : min(x.shape) - 1]
+    cosine = places @ places.T
+    norms = np.linalg.norm(places, axis=1)
+    cosine /= norms[:, None] * norms[None, :]
+    np.fill_diagonal(cosine, -2)
+    assert found.shape == (13, 3)
+    for row in range(13):
+        assert row not in found[row]
+        best = np.sort(cosine[row])[::-1][:3]
+        assert cosine[row, found[row]] == pytest.approx(best, abs=1e-3)
+
+
+def test_stop_words_are_no_terms_and_frequent_terms_come_first() -> None:
+    features = telling_features(["the boat of the sea", "the boat and a wave", "wave boat"], 2)
+    assert sorted(features.vocabulary) == ["boat", "wave"]
