@@ -11,7 +11,9 @@ which 7 concepts are held out is drawn anew for every seed and the same for all 
 
 What is measured is the accuracy of choosing among the 7 concepts the one whose mean embedding of
 five pictures is nearest by cosine: for our pictures, over 20 draws of the five, and for the
-published ones, of which five are the references and five the questions.
+published ones, of which five are the references and five the questions. Beside it stands the
+study's own measure on the published pictures of variants that are close and far
+(:mod:`experiments.generative_similarity.geoclidean_judgement`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from corpus.datasets import find_file
 from corpus.rows import ReadError
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.geoclidean_drawing import draw_program
+from experiments.generative_similarity.geoclidean_judgement import threshold_accuracy
 from experiments.generative_similarity.geoclidean_language import Program, parse_tree, read_concepts
 from experiments.generative_similarity.picture_encoders import (
     METHODS,
@@ -58,7 +61,8 @@ class Concepts(NamedTuple):
     """Concepts with their pictures, C of them.
 
     ``kernel_CC`` is how alike their programs are, from 0 to 1. Pictures are uint8, black on white:
-    ``train_CNHW`` and ``test_CTHW`` are ours, ``published_CTHW`` the published ones.
+    ``train_CNHW`` and ``test_CTHW`` are ours, ``published_CTHW`` the published ones: five
+    references, five questions, five of the close program and five of the far one.
     """
 
     names: list[str]
@@ -93,12 +97,13 @@ def run(args: argparse.Namespace) -> int:
             records.append(_record(method, seed, concepts.names, found))
     if args.json:
         write_records(args.json, records)
-    figures = ("accuracy", "accuracy_published")
+    figures = ("accuracy", "accuracy_published", "accuracy_close", "accuracy_far")
     rows = [
         [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, one) for one in figures)]
         for (method,), runs in group(records, "method").items()
     ]
-    print_table(("trained with", "seeds", "accuracy", "on published pictures"), rows)
+    titles = ("accuracy", "on published pictures", "not the close one", "not the far one")
+    print_table(("trained with", "seeds", *titles), rows)
     if args.plot:
         _plot(args.plot, concepts, records)
     return 0
@@ -107,7 +112,8 @@ def run(args: argparse.Namespace) -> int:
 def tell_apart(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
     """Train on all but the held-out concepts and return the accuracy on those, by concept.
 
-    ``accuracy_C`` and ``accuracy_published_C`` are NaN where a concept was trained on.
+    ``accuracy_C`` and ``accuracy_published_C``, and ``accuracy_close_C`` and ``accuracy_far_C`` of
+    :func:`threshold_accuracy`, are NaN where a concept was trained on.
     """
     held_out = held_out_concepts(len(concepts.names), schedule.seed)
     trained = np.setdiff1d(np.arange(len(concepts.names)), held_out)
@@ -122,16 +128,21 @@ def tell_apart(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
         turn=pi,
     )
     encoder = train_encoder(method, pictures, schedule)
-    found = {}
     rng = np.random.default_rng(schedule.seed)
-    for name, of_all, draws in (
-        ("accuracy_C", concepts.test_CTHW, _DRAWS),
-        ("accuracy_published_C", concepts.published_CTHW, 0),
-    ):
-        shown = of_all[held_out]
-        embedding_CTD = embed(encoder, _ink(shown)).view(*shown.shape[:2], -1)
+    ours_CTD, published_CTD = (
+        embed(encoder, _ink(shown)).view(*shown.shape[:2], -1)
+        for shown in (concepts.test_CTHW[held_out], concepts.published_CTHW[held_out])
+    )
+    reference_CRD, question_CTD, close_CTD, far_CTD = published_CTD.split(REFERENCES, dim=1)
+    found = {
+        "accuracy_C": prototype_accuracy(ours_CTD, rng, _DRAWS),
+        "accuracy_published_C": prototype_accuracy(published_CTD[:, : 2 * REFERENCES], rng, 0),
+        "accuracy_close_C": threshold_accuracy(reference_CRD, question_CTD, close_CTD),
+        "accuracy_far_C": threshold_accuracy(reference_CRD, question_CTD, far_CTD),
+    }
+    for name, of_held_out in found.items():
         found[name] = torch.full((len(concepts.names),), torch.nan, dtype=torch.float64)
-        found[name][held_out] = prototype_accuracy(embedding_CTD, rng, draws)
+        found[name][held_out] = of_held_out
     return found
 
 
@@ -174,23 +185,29 @@ def draw_concepts(programs: list[Program], count: int, test_count: int) -> Tenso
 
 
 def read_published(path: Path, names: list[str]) -> Tensor:
-    """Return the published pictures by concept, ``uint8[C, 10, 64, 64]``, the references first.
+    """Return the published pictures by concept, ``uint8[C, 20, 64, 64]``.
+
+    The references come first, then questions, and then pictures of the close and the far program.
 
     Raises:
-        ReadError: if the file is not what it should be, or a concept has not five references and
-            five questions.
+        ReadError: if the file is not what it should be, or a concept has not five of each.
     """
     arrays = load_arrays(path, ("images", "meta"))
     images, meta = arrays["images"], arrays["meta"]
-    questions = np.char.startswith(meta[:, 3], "in_")
+    kinds = {
+        "to train": meta[:, 2] == "train",
+        "to test": np.char.startswith(meta[:, 3], "in_"),
+        "close": np.char.startswith(meta[:, 3], "out_close_"),
+        "far": np.char.startswith(meta[:, 3], "out_far_"),
+    }
     chosen = []
     for name in names:
         of_concept = meta[:, 1] == name
-        parts = [images[of_concept & of] for of in (meta[:, 2] == "train", questions)]
+        parts = [images[of_concept & of] for of in kinds.values()]
         counts = [len(part) for part in parts]
-        if counts != [REFERENCES, REFERENCES]:
-            given = f"{counts[0]} pictures to train and {counts[1]} to test"
-            raise ReadError(f"{path}: {name} has {given}; it must have {REFERENCES} of each")
+        if set(counts) != {REFERENCES}:
+            given = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
+            raise ReadError(f"{path}: {name} has pictures: {given}; it must have {REFERENCES} each")
         chosen.append(np.concatenate(parts))
     return torch.from_numpy(np.stack(chosen))
 
@@ -225,13 +242,12 @@ def _ink(pictures: Tensor) -> Tensor:
 
 
 def _record(method: str, seed: int, names: list[str], found: Tensors) -> Record:
-    ours_C, published_C = found["accuracy_C"], found["accuracy_published_C"]
+    ours_C = found["accuracy_C"]
     return {
         "part": "geoclidean",
         "method": method,
         "seed": seed,
-        "accuracy": float(ours_C.nanmean()),
-        "accuracy_published": float(published_C.nanmean()),
+        **{of.removesuffix("_C"): float(value_C.nanmean()) for of, value_C in found.items()},
         "held_out": [name for name, value in zip(names, ours_C, strict=True) if value >= 0],
     }
 

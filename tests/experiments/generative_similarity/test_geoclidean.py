@@ -27,6 +27,7 @@ from experiments.generative_similarity.geoclidean_drawing import (
     draw_program,
     intersections,
 )
+from experiments.generative_similarity.geoclidean_judgement import threshold_accuracy
 from experiments.generative_similarity.geoclidean_language import (
     Point,
     parse_program,
@@ -106,7 +107,7 @@ def test_the_tree_of_a_program_is_what_is_written() -> None:
 def test_the_published_concepts_can_be_read_and_drawn(published: Path) -> None:
     concepts = read_concepts(published / "concepts.json")
     assert len(concepts) == 37
-    assert read_published(published / "images64.npz", list(concepts)).shape == (37, 10, 64, 64)
+    assert read_published(published / "images64.npz", list(concepts)).shape == (37, 20, 64, 64)
     drawn = draw_concepts(list(concepts.values()), 1, 1)
     assert drawn["train_CNHW"].shape == (37, 1, 64, 64)
     # As dark as the published pictures, which have the same lines.
@@ -223,6 +224,23 @@ def test_prototypes_are_means_of_five() -> None:
     assert prototype_accuracy(apart, rng, 3).tolist() == [1, 1, 1, 1]
 
 
+def test_the_best_threshold_is_found_by_trying_all() -> None:
+    rng = np.random.default_rng(1)
+    reference, own, other = (torch.from_numpy(rng.normal(size=(6, n, 3))) for n in (5, 5, 4))
+    other[0] = -reference[0, :4].mean(dim=0)
+    own[0] = reference[0]
+    found = threshold_accuracy(reference, own, other)
+    for c in range(6):
+        unit = [[x / x.norm() for x in of[c]] for of in (reference, own, other)]
+        prototype = sum(unit[0]) / 5
+        near, far = ([float((x - prototype).abs().sum()) for x in of] for of in unit[1:])
+        shares = [
+            (sum(d <= t for d in near) + sum(d > t for d in far)) / 9 for t in (*near, *far, -1.0)
+        ]
+        assert float(found[c]) == pytest.approx(max(shares))
+    assert found[0] == 1
+
+
 def test_which_concepts_are_held_out_depends_on_the_seed_alone() -> None:
     held = [tuple(held_out_concepts(37, seed)) for seed in (0, 0, 1)]
     assert held[0] == held[1] != held[2]
@@ -246,7 +264,9 @@ def data_root(tmp_path: Path) -> Path:
     for i, (name, text) in enumerate(zip(names, texts, strict=True)):
         kind = "constraints" if i % 2 else "elements"
         groups[kind][name] = {"concept": [f"'{line}'," for line in text.splitlines()]}
-        for split, file in (("train", "{}_fin.png"), ("test", "in_{}_fin.png")):
+        files = [("train", "{}_fin.png"), ("test", "in_{}_fin.png")]
+        files += [("test", "out_close_{}_fin.png"), ("test", "out_far_{}_fin.png")]
+        for split, file in files:
             for number in range(1, 6):
                 images.append(draw_program(program(text), rng, 64))
                 meta.append([kind, name, split, file.format(number)])
@@ -274,6 +294,8 @@ def test_every_method_tells_concepts_apart(
         assert len(first["held_out"]) == 7
         assert 0 < first["accuracy"] < 1
         assert 0 <= first["accuracy_published"] <= 1
+        assert 0.5 <= first["accuracy_close"] <= 1
+        assert 0.5 <= first["accuracy_far"] <= 1
     assert "| generative similarity, triplets" in printed
     assert "<svg" in picture.read_text()
     kept = {path: path.stat().st_mtime_ns for path in (data_root / "w").iterdir()}
@@ -301,7 +323,7 @@ def test_wrong_concepts_are_refused(content: str, message: str, tmp_path: Path) 
 
 
 def test_a_concept_without_its_pictures_is_refused(data_root: Path) -> None:
-    with pytest.raises(ReadError, match="concept_z has 0 pictures to train and 0 to test; it must"):
+    with pytest.raises(ReadError, match="concept_z has pictures: 0 to train, 0 to test, 0 cl"):
         read_published(data_root / "geoclidean" / "images64.npz", ["concept_z"])
 
 
