@@ -35,6 +35,7 @@ METHODS = {
     "proxy-nca": "proxy-NCA",
     "ranked-list": "ranked list loss",
 }
+AVERAGES = ("pairs", "anchors")
 FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3"}
 LEARNING_RATE = 0.03
 
@@ -52,6 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     potato.add_argument("--threshold", type=float, default=-1.0, metavar="Z", help="z_th")
     potato.add_argument("--margin", type=float, default=6.0, metavar="M")
     potato.add_argument("--balance", type=float, default=1.0, metavar="LAMBDA")
+    potato.add_argument(
+        "--average",
+        choices=AVERAGES,
+        default="pairs",
+        help="mean over all pairs of a batch, or over the pairs of each anchor, as on the poster",
+    )
     potato.add_argument("--rate", type=float, default=0.5, metavar="BETA")
     add_run_options(parser, "results/riemannian-potato", seeds=5)
     add_plot_option(parser)
@@ -88,7 +95,7 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
 
     schedule = Schedule(args.epochs, args.batch_size, LEARNING_RATE, seed)
     try:
-        potato = Potato(Ranking(args.threshold, args.margin, args.balance), args.rate)
+        potato = Potato(Ranking(args.threshold, args.margin, args.balance, args.average), args.rate)
     except ValueError as error:
         raise RecipeError(str(error)) from None
     settings = {

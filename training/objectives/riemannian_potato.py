@@ -47,18 +47,26 @@ The affine-invariant one is :data:`training.models.spd_geometry.AFFINE_INVARIANT
 """
 
 
+AVERAGES = ("pairs", "anchors")
+
+
 @dataclass(frozen=True)
 class Ranking:
     """What is asked of z-scores: own examples up to `threshold`, others from `margin` beyond it.
 
-    `balance` is λ, the weight of the others.
+    `balance` is λ, the weight of the others. `average` says what means are taken over: all pairs of
+    a batch, or, as on the poster, the pairs of each anchor and then the anchors.
     """
 
     threshold: float = -1.0
     margin: float = 6.0
     balance: float = 1.0
+    average: str = "pairs"
 
     def __post_init__(self) -> None:
+        if self.average not in AVERAGES:
+            wanted = " or ".join(AVERAGES)
+            raise ValueError(f"average is {self.average!r}; it must be {wanted}")
         for name, value in (("margin", self.margin), ("balance", self.balance)):
             if not value >= 0:
                 raise ValueError(f"{name} is {value:g}; it must be 0 or more")
@@ -81,6 +89,10 @@ def potato_ranking_loss(z_NC: Tensor, tags_NC: Tensor, ranking: Ranking) -> Tens
     0 where there are none: pairs on the right side are trivial and count for nothing. `tags_NC`,
     ``bool[N, C]``, says which classes an example has.
 
+    With ``average="anchors"`` each pair of an example and its class is an anchor. Its P are the
+    pairs of that class and its other examples, its N those of the class and examples that are not
+    of it, and L is the mean over the anchors.
+
     Raises:
         ValueError: if the shapes differ or z holds NaN.
     """
@@ -89,9 +101,22 @@ def potato_ranking_loss(z_NC: Tensor, tags_NC: Tensor, ranking: Ranking) -> Tens
         raise ValueError(f"z and tags have shapes {shapes}; both must be [N, C]")
     if bool(z_NC.isnan().any()):
         raise ValueError("z: holds NaN; distances and statistics must be finite")
+    if ranking.average == "anchors":
+        return _mean_over_anchors(z_NC, tags_NC, ranking)
     beyond_P = z_NC[tags_NC] - ranking.threshold
     short_N = ranking.threshold + ranking.margin - z_NC[~tags_NC]
     return _mean_of_positive(beyond_P) + ranking.balance * _mean_of_positive(short_N)
+
+
+def _mean_over_anchors(z_NC: Tensor, tags_NC: Tensor, ranking: Ranking) -> Tensor:
+    beyond_NC = (z_NC - ranking.threshold).clamp(min=0) * tags_NC
+    short_NC = (ranking.threshold + ranking.margin - z_NC).clamp(min=0) * ~tags_NC
+    # The anchor itself is no example that should be near it.
+    others_NC = beyond_NC.sum(dim=0) - beyond_NC
+    counted_NC = (beyond_NC > 0).sum(dim=0) - (beyond_NC > 0).long()
+    near_NC = others_NC / counted_NC.clamp(min=1) * (counted_NC > 0)
+    far_C = short_NC.sum(dim=0) / (short_NC > 0).sum(dim=0).clamp(min=1)
+    return (near_NC + ranking.balance * far_C)[tags_NC].mean()
 
 
 def geometric_z_score(distance_NC: Tensor, log_mean_C: Tensor, log_deviation_C: Tensor) -> Tensor:

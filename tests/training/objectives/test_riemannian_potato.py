@@ -54,6 +54,36 @@ def test_the_loss_equals_its_sums_in_loops(
     assert float(potato_ranking_loss(z, tags, ranking)) == pytest.approx(in_loops(z, tags, ranking))
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1), threshold=st.floats(-2, 2), balance=st.sampled_from([0.5, 1.0])
+)
+def test_the_loss_of_anchors_equals_its_sums_in_loops(
+    seed: int, threshold: float, balance: float
+) -> None:
+    """Each pair (i, c) of an example and its class has means of its own, without i itself."""
+    rng = np.random.default_rng(seed)
+    z = torch.from_numpy(3 * rng.standard_normal((7, 3)))
+    tags = torch.from_numpy(rng.random((7, 3)) < 0.4)
+    tags[0, 0] = True
+    anchors = []
+    for i in range(7):
+        for c in range(3):
+            if not tags[i, c]:
+                continue
+            others = [float(z[j, c]) - threshold for j in range(7) if tags[j, c] and j != i]
+            strange = [threshold + 2.0 - float(z[j, c]) for j in range(7) if not tags[j, c]]
+            near, far = ([x for x in of if x > 0] for of in (others, strange))
+            one = sum(near) / len(near) if near else 0.0
+            anchors.append(one + balance * (sum(far) / len(far) if far else 0.0))
+    found = potato_ranking_loss(z, tags, Ranking(threshold, 2.0, balance, "anchors"))
+    assert float(found) == pytest.approx(sum(anchors) / len(anchors))
+
+
+def test_an_average_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="average is 'all'; it must be pairs or anchors"):
+        Ranking(average="all")
+
+
 def test_trivial_pairs_have_no_gradient() -> None:
     z = torch.tensor([[0.0, 4.0], [2.0, 2.5]], dtype=torch.float64).requires_grad_()
     potato_ranking_loss(z, one_hot(0, 0), PLAIN).backward()  # type: ignore[no-untyped-call]
