@@ -54,6 +54,7 @@ def test_the_loss_equals_its_sums_in_loops(
     assert float(potato_ranking_loss(z, tags, ranking)) == pytest.approx(in_loops(z, tags, ranking))
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), threshold=st.floats(-2, 2), balance=st.sampled_from([0.5, 1.0])
 )
