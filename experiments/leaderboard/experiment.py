@@ -36,8 +36,22 @@ class LeaderboardError(HummingbitError, ValueError):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        default=list(DATASETS),
+        choices=DATASETS,
+        metavar="NAME",
+        help=f"of {', '}.join(DATASETS)",
+    )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=METHODS,
+        metavar="NAME",
+        help=f"of {', '}.join(METHODS)",
+    )
     parser.add_argument("--bits", type=int, nargs="+", default=[32, 64], metavar="N")
     parser.add_argument(
         "--supervision",
