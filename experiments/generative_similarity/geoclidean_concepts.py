@@ -133,7 +133,7 @@ def tell_apart(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
         embed(encoder, _ink(shown)).view(*shown.shape[:2], -1)
         for shown in (concepts.test_CTHW[held_out], concepts.published_CTHW[held_out])
     )
-    reference_CRD, question_CTD, close_CTD, far_CTD = published_CTD.split(REFERENCES, dim=1)
+    reference_CRD, question_CTD, close_CTD, far_CTD = torch.split(published_CTD, REFERENCES, 1)
     found = {
         "accuracy_C": prototype_accuracy(ours_CTD, rng, _DRAWS),
         "accuracy_published_C": prototype_accuracy(published_CTD[:, : 2 * REFERENCES], rng, 0),

@@ -17,7 +17,11 @@ from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 from training.data import TrainingDataError, gather
 from training.linear_codes import itq_of_terms
-from training.models.autoencoders import BernoulliAutoencoder, LinearEncoderNetwork
+from training.models.autoencoders import (
+    BernoulliAutoencoder,
+    LinearEncoderNetwork,
+    TextDecoder,
+)
 from training.models.batches import SparseBatch, vector_scale
 from training.models.export import autoencoder_to_encoder, to_encoder
 from training.recipe import Recipe
@@ -205,6 +209,7 @@ def test_the_decoder_without_labels_begins_at_the_frequencies_of_terms() -> None
     model = build_model(replace(RECIPE, method="b-vae"), features, 0)
     start_at_word_frequencies(model, features, texts, idf_target=False)
     # Shares of a text, and not of the words of all texts, are added up.
+    assert isinstance(model.decoder, TextDecoder)
     found = dict(zip(features.vocabulary, model.decoder.bias.softmax(0).tolist(), strict=True))
     # A single text has "sail", so it is no term.
     expected = {"sea": (1 / 3 + 1 + 1 / 2) / 3, "wave": (2 / 3 + 1 / 2) / 3}

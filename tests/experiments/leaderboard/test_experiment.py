@@ -22,7 +22,7 @@ def corpus() -> tuple[TrainingData, TrainingData]:
 
 
 def cell(method: str = "itq", **changes: object) -> Cell:
-    return Cell(**{**vars(Cell("snippets", method, 16, 0, 0.5)), **changes})  # type: ignore[arg-type]
+    return Cell(**{**vars(Cell("snippets", method, 16, 0, 0.5)), **changes})
 
 
 @pytest.fixture

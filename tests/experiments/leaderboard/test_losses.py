@@ -61,7 +61,7 @@ def bernoulli_kl(p: float, q: float) -> float:
 
 def model_of(method: type[TextModel]) -> TextModel:
     torch.manual_seed(0)
-    model = method(SHAPE, documents(), 0)  # type: ignore[call-arg]
+    model = method(SHAPE, documents(), 0)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     return model.requires_grad_(False).eval()
