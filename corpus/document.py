@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ Vector = npt.NDArray[np.float32]
 MAX_ID_LENGTH = 512
 MAX_TEXT_LENGTH = 1_000_000
 MAX_PAYLOAD_DEPTH = 64
+# Python writes integers of more than some thousand digits nowhere.
+LARGE_INTEGER = 1 << 64
 FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
 CONTENT_FIELDS = ("text", "vector", "code")
+_FIELDS = frozenset(FIELDS)
 
 
 class DocumentError(InputError):
@@ -63,23 +67,25 @@ def parse_document(record: object) -> Document:
     """
     if not isinstance(record, Mapping):
         raise DocumentError("document", f"is {_show(record)}; it must be an object")
-    unknown = sorted(set(map(str, record)) - set(FIELDS))
-    if unknown:
+    if not record.keys() <= _FIELDS:
+        unknown = sorted(set(map(str, record)) - _FIELDS)
         raise DocumentError(unknown[0], f"is not a field; the fields are {', '.join(FIELDS)}")
-    given = [name for name in CONTENT_FIELDS if record.get(name) is not None]
-    if len(given) != 1:
+    get = record.get
+    text, vector, code = get("text"), get("vector"), get("code")
+    if (text is None) + (vector is None) + (code is None) != len(CONTENT_FIELDS) - 1:
+        given = [name for name in CONTENT_FIELDS if get(name) is not None]
         found = " and ".join(given) or "none of them"
         raise DocumentError("document", f"must have exactly one of text, vector, code; has {found}")
-    is_matrix = "vector" in given and _is_matrix(record["vector"])
+    is_matrix = vector is not None and _is_matrix(vector)
     parse = _parse_matrix if is_matrix else parse_vector
     return Document(
-        id=_parse_id(record.get("id")),
-        text=parse_text(record["text"]) if "text" in given else None,
-        vector=parse(record["vector"]) if "vector" in given else None,
-        code=_parse_code(record["code"]) if "code" in given else None,
-        labels=_parse_labels(record),
-        payload=_parse_payload(record.get("payload")),
-        is_matrix=is_matrix,
+        _parse_id(get("id")),
+        None if text is None else parse_text(text),
+        None if vector is None else parse(vector),
+        None if code is None else _parse_code(code),
+        _parse_labels(record),
+        _parse_payload(get("payload")),
+        is_matrix,
     )
 
 
@@ -107,9 +113,7 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
     """
     if isinstance(value, np.ndarray):
         numbers = value
-    elif isinstance(value, list | tuple) and all(
-        isinstance(x, int | float) and not isinstance(x, bool) for x in value
-    ):
+    elif isinstance(value, list | tuple) and _are_numbers(value):
         try:
             numbers = np.asarray(value, dtype=np.float64)
         except OverflowError:
@@ -129,11 +133,19 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
     return vector
 
 
+def _are_numbers(values: Sequence[object]) -> bool:
+    if set(map(type, values)) <= {int, float}:
+        return True
+    return all(isinstance(x, int | float) and not isinstance(x, bool) for x in values)
+
+
 def _is_matrix(value: object) -> bool:
     """Tell whether a vector is given as a matrix: as rows, and not as a flat list."""
     if isinstance(value, np.ndarray):
         return value.ndim == 2
-    return isinstance(value, list | tuple) and any(isinstance(row, list | tuple) for row in value)
+    if not isinstance(value, list | tuple):
+        return False
+    return any(issubclass(kind, list | tuple) for kind in set(map(type, value)))
 
 
 def _parse_matrix(value: Any) -> Vector:
@@ -188,6 +200,8 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise DocumentError("payload", f"is {_show(value)}; it must be an object")
+    if _is_flat(value):
+        return value
     if _is_deeper(value, MAX_PAYLOAD_DEPTH):
         limit = f"at most {MAX_PAYLOAD_DEPTH} levels are taken"
         raise DocumentError("payload", f"is nested too deeply; {limit}")
@@ -198,6 +212,29 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
     if not _is_unicode(encoded):
         raise DocumentError("payload", "holds a lone surrogate")
     return value
+
+
+def _is_flat(value: Mapping[Any, Any]) -> bool:
+    """Tell whether a payload is surely JSON of one level, without writing it.
+
+    That it is not plain is no mistake: what is left is looked at in full.
+    """
+    for key, one in value.items():
+        kind = type(one)
+        if type(key) is not str or not (key.isascii() or _is_unicode(key)):
+            return False
+        if kind is str:
+            if not (one.isascii() or _is_unicode(one)):
+                return False
+        elif kind is int:
+            if not -LARGE_INTEGER < one < LARGE_INTEGER:
+                return False
+        elif kind is float:
+            if not isfinite(one):
+                return False
+        elif one is not None and kind is not bool:
+            return False
+    return True
 
 
 def _is_deeper(value: object, levels: int) -> bool:

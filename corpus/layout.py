@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corpus.document import CONTENT_FIELDS
+from corpus.document import CONTENT_FIELDS, FIELDS
 from corpus.rows import ReadError
 
 Record = dict[str, Any]
+
+_FIELDS = frozenset(FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,13 @@ class Layout:
             message = f"has none of the fields {contents}; it has {shown}"
             raise ReadError(f"{source}: {message}. --text-field names the one that holds the text")
 
-    def document_record(self, raw: Mapping[str, Any], default_id: str | None) -> Record:
+    def document_record(self, raw: Mapping[str, Any], default_id: str | None) -> Mapping[str, Any]:
         """Return the record of a document, as :func:`corpus.document.parse_document` takes it.
 
         `default_id` is the id of a record that has none. Integers are taken as ids and labels.
         """
+        if self._is_document(raw):
+            return raw
         rest = dict(raw)
         record: Record = {}
         id_ = rest.pop(self.id_field or "id", None)
@@ -66,6 +70,14 @@ class Layout:
         elif payload or given:
             record["payload"] = {**payload, **(given or {})}
         return record
+
+    def _is_document(self, raw: Mapping[str, Any]) -> bool:
+        """Tell whether a record is that of a document as it is, as most are."""
+        if self.id_field or self.text_fields or self.label_field or self.payload_fields is not None:
+            return False
+        if not raw.keys() <= _FIELDS or type(raw.get("id")) is not str or "labels" in raw:
+            return False
+        return type(raw.get("label", "")) is str
 
     def _take_content(self, rest: Record, record: Record) -> None:
         if not self.text_fields:

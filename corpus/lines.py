@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 from corpus.rows import BadLine, ReadError, Row
 from foundation.errors import HummingbitError
+from foundation.quick_json import Unsure, parse_quickly
 
 # The longest text that a document can hold, written as JSON escapes, and room for its payload.
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -57,6 +58,10 @@ class Lines:
             LineError: if it is longer than :data:`MAX_LINE_BYTES`.
             ReadError: if the stream breaks off or is not what its suffix says.
         """
+        return as_text(self.next_bytes())
+
+    def next_bytes(self) -> bytes:
+        """Read the next line as :meth:`__next__` does, without its bytes being looked at."""
         line = self._read()
         if not line:
             raise StopIteration
@@ -65,9 +70,7 @@ class Lines:
             while line and not line.endswith(b"\n"):
                 line = self._read()
             raise LineError(f"is longer than {MAX_LINE_BYTES:,} bytes")
-        if self.number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        return line.decode("utf-8", "surrogateescape")
+        return line.removeprefix(BYTE_ORDER_MARK) if self.number == 1 else line
 
     def close(self) -> None:
         """Close the stream."""
@@ -79,6 +82,11 @@ class Lines:
         except STREAM_ERRORS as error:
             bad = BadLine(self.source, self.number + 1, f"cannot be read on: {error}")
             raise ReadError(str(bad)) from None
+
+
+def as_text(line: bytes) -> str:
+    """Return the text of a line; bytes that are not UTF-8 come as surrogates."""
+    return line.decode("utf-8", "surrogateescape")
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -102,10 +110,14 @@ def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
     lines = Lines(stream, source)
     while True:
         try:
-            line = next(lines)
-            if line.strip():
-                check_utf8(line)
-                yield Row(lines.number, parse_json(line))
+            line = lines.next_bytes()
+            try:
+                yield Row(lines.number, parse_quickly(line))
+            except Unsure:
+                text = as_text(line)
+                if text.strip():
+                    check_utf8(text)
+                    yield Row(lines.number, parse_strictly(text))
         except StopIteration:
             return
         except LineError as error:
@@ -192,6 +204,14 @@ def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
 
 def parse_json(text: str, prefix: str = "") -> object:
     """Return the JSON value of `text`; raise LineError, begun by `prefix`, if it is none."""
+    try:
+        return parse_quickly(text.encode())
+    except (Unsure, UnicodeEncodeError):
+        return parse_strictly(text, prefix)
+
+
+def parse_strictly(text: str, prefix: str = "") -> object:
+    """Do as :func:`parse_json`, by Python's parser."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except LineError as error:

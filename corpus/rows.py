@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from foundation.errors import HummingbitError
 
@@ -23,8 +24,7 @@ class BadLine:
         return f"{self.source}:{self.line}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One record of a source before it is checked, or the reason why there is none.
 
     `line` counts from 1: the line a record starts on, or the row in a format without lines.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple
 
 import Stemmer
 
+from encoder.ascii_words import BOUNDARY, ascii_words, runs_of_all
 from encoder.characters import SPACED, SPACELESS, character_class
 from foundation.errors import HummingbitError
 from foundation.slices import checkpoint
@@ -121,7 +122,9 @@ class Analyzer:
         """Return the words and pairs of characters of `text` in order, repeats included."""
         if len(text) > PIECE:
             return [word for words in self._word_lists(text) for word in words]
-        if self.words == "words" or text.isascii():
+        if text.isascii():
+            return ascii_words(text)
+        if self.words == "words":
             return _WORD.findall(text.lower())
         seen = _normalized(_INVISIBLE.sub("", text)).lower()
         return _words_of_any_script(seen) if _NOT_PLAIN.search(seen) else _WORD.findall(seen)
@@ -138,6 +141,17 @@ class Analyzer:
         To go through a list of a million terms takes long, and so does to free it.
         """
         return (self.terms(text),) if len(text) <= PIECE else self._long_term_lists(text)
+
+    def terms_of_all(self, texts: Sequence[str]) -> list[str] | None:
+        """Return the terms of short ASCII texts, each text's followed by a ``BOUNDARY``.
+
+        Without endings to lose, single letters are among them, which are no terms. Return None if
+        the texts have to be looked at one by one.
+        """
+        runs = None if self.grams else runs_of_all(texts)
+        if runs is None or self.language is None:
+            return runs
+        return self._stem([run for run in runs if len(run) > 1 or run == BOUNDARY])
 
     def _long_term_lists(self, text: str) -> Iterator[list[str]]:
         for words in self._word_lists(text):
@@ -164,7 +178,10 @@ class Analyzer:
             cut = separator.search(seen, start + PIECE)
             piece = seen[start : cut.start() if cut else len(seen)]
             checkpoint()
-            yield _WORD.findall(piece) if is_plain else _words_of_any_script(piece)
+            if piece.isascii():
+                yield ascii_words(piece)
+            else:
+                yield _WORD.findall(piece) if is_plain else _words_of_any_script(piece)
             start += len(piece)
 
     def _stem(self, words: list[str]) -> list[str]:

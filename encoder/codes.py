@@ -6,6 +6,8 @@ most significant bit of its first byte, as :func:`numpy.packbits` has it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -125,3 +127,18 @@ def code_from_hex(text: str, n_bits: int) -> Codes:
         rule = f"{n_bits // 4} hexadecimal digits ({n_bits} bits)"
         raise CodeError("code", f"{shown!a} is not {rule}")
     return np.frombuffer(raw, dtype=np.uint8)
+
+
+def codes_from_hex(texts: Sequence[str], n_bits: int) -> Codes:
+    """Read packed codes, ``uint8[N, n_bits / 8]``, as :func:`code_from_hex` reads each.
+
+    Raises:
+        CodeError: about the first text that is not exactly ``n_bits / 4`` hexadecimal digits.
+    """
+    joined = "".join(texts)
+    if set(map(len, texts)) <= {n_bits // 4} and joined.isascii() and joined.isalnum():
+        with suppress(ValueError):
+            raw = bytearray.fromhex(joined)
+            return np.frombuffer(raw, dtype=np.uint8).reshape(len(texts), n_bits // 8)
+    read = [code_from_hex(text, n_bits) for text in texts]
+    return np.array(read, dtype=np.uint8).reshape(len(texts), n_bits // 8)

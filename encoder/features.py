@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from encoder.analyzers import PIECE, WORDS, Analyzer, lists_with_runs, with_runs_of_words
+from encoder.ascii_words import BOUNDARY, short_groups
 from encoder.spelling import Speller
 from foundation.errors import InputError
 from foundation.slices import checkpoint
@@ -49,6 +51,13 @@ class TextRow(NamedTuple):
     """``[M]``, ascending: the terms of the text that are in the vocabulary."""
     values: Floats
     """``[M]``"""
+
+
+class _Found(NamedTuple):
+    """The columns of the known terms of texts, one after the other, and how many each text has."""
+
+    columns: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class TextFeatures:
 
     def count_terms(self, texts: Sequence[str]) -> SparseRows:
         """Return tf, float32 of shape ``(N, V)``, columns sorted within a row."""
-        return self._count(map(self._term_lists, texts))
+        return self._counts(map(self._read_all, short_groups(texts)))
 
     def weigh(self, counts: SparseRows) -> SparseRows:
         """Turn term counts into features; `counts` is left as it is."""
@@ -120,7 +129,8 @@ class TextFeatures:
         self._check(texts)
         changes: list[dict[str, str | None]] = [{} for _ in texts]
         pairs = zip(texts, changes, strict=True)
-        counts = self._count(self._corrected_lists(text, changed) for text, changed in pairs)
+        lists = (self._corrected_lists(text, changed) for text, changed in pairs)
+        counts = self._counts([self._read_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
         known = [_query_terms(*one) for one in zip(recognized, changes, strict=True)]
         return self.weigh(counts), known
@@ -190,25 +200,58 @@ class TextFeatures:
                 changes[term] = self._speller.correct(term)
         return [changes.get(term) or term for term in terms] if unknown else terms
 
-    def _count(self, texts: Iterable[Iterable[list[str]]]) -> SparseRows:
+    def _read_all(self, texts: Sequence[str]) -> _Found:
+        """Look up the terms of short texts together, where that can be."""
+        is_long = len(texts) == 1 and len(texts[0]) > PIECE
+        terms = None if is_long or self.max_words > 1 else self.analyzer.terms_of_all(texts)
+        if terms is None:
+            return self._read_each(map(self._term_lists, texts))
+        unknown, end = -1, self.dimension
+        found = map(self._columns_and_end.get, terms, repeat(unknown))
+        columns = np.fromiter(found, dtype=np.int32, count=len(terms))
+        columns = columns[columns != unknown]
+        ends = np.flatnonzero(columns == end)
+        return _Found(columns[columns != end], np.diff(ends, prepend=-1) - 1)
+
+    def _read_each(self, texts: Iterable[Iterable[list[str]]]) -> _Found:
         column_of = self._columns.get
-        columns = array("i")
-        ends = array("i", [0])
+        columns, lengths = array("i"), array("q")
         end_of_slice = TERMS_AT_ONCE
         for lists in texts:
+            before = len(columns)
             for terms in lists:
                 found = map(column_of, terms)
                 columns.extend([column for column in found if column is not None])
-            ends.append(len(columns))
+            lengths.append(len(columns) - before)
             if len(columns) > end_of_slice:
                 end_of_slice = len(columns) + TERMS_AT_ONCE
                 checkpoint()
-        ones = np.ones(len(columns), dtype=np.float32)
+        return _Found(
+            np.frombuffer(columns, dtype=np.int32), np.frombuffer(lengths, dtype=np.int64)
+        )
+
+    def _counts(self, found: Iterable[_Found]) -> SparseRows:
+        columns, lengths = array("i"), array("q", [0])
+        for one in found:
+            checkpoint()
+            columns.frombytes(one.columns.tobytes())
+            lengths.frombytes(one.lengths.tobytes())
         indices = np.frombuffer(columns, dtype=np.int32)
+        ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64), dtype=np.int32)
+        ones = np.ones(len(indices), dtype=np.float32)
         shape = (len(ends) - 1, self.dimension)
-        counts = sparse.csr_array((ones, indices, np.frombuffer(ends, dtype=np.int32)), shape=shape)
+        counts = sparse.csr_array((ones, indices, ends), shape=shape)
         counts.sum_duplicates()
         return counts
+
+    @cached_property
+    def _columns_and_end(self) -> dict[str, int]:
+        """The column of every term, and V for the end of a text."""
+        columns = self._columns
+        if self.analyzer.language is None:
+            # Single letters are no words, and only endings that are left out make terms of them.
+            columns = {term: column for term, column in columns.items() if len(term) > 1}
+        return {**columns, BOUNDARY: self.dimension}
 
     @cached_property
     def _speller(self) -> Speller:

@@ -154,7 +154,7 @@ def _document(
 ) -> GivenDocument:
     raw: dict[str, Any]
     if isinstance(record, Mapping):
-        raw = layout.document_record(_without_gaps(record), None)
+        raw = dict(layout.document_record(_without_gaps(record), None))
     elif isinstance(record, str):
         raw = {"text": record}
     else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from corpus.document import Document, parse_text, parse_vector
-from encoder.codes import Codes, code_from_hex, pack_bits
+from encoder.codes import Codes, code_from_hex, codes_from_hex, pack_bits
 from encoder.encoder import Encoder, Inputs
 from foundation.errors import InputError
 from index.errors import UnknownDocument
@@ -109,8 +110,13 @@ def read_contents(
 def _read(
     items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
 ) -> tuple[Codes, list[int], Inputs]:
-    codes = np.zeros((len(items), n_bits // 8), dtype=np.uint8)
     places: list[int] = []
+    given = [item.code for item in items if item.code is not None]
+    if len(given) == len(items):
+        # With one mistake among them, they are read one by one, to say whose it is.
+        with suppress(InputError):
+            return codes_from_hex(given, n_bits), places, []
+    codes = np.zeros((len(items), n_bits // 8), dtype=np.uint8)
     for position, item in enumerate(items):
         try:
             if item.code is not None:
@@ -162,7 +168,8 @@ def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
 def _inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:
     if encoder is None or encoder.kind == "text" or not items:
         return [item.text or "" for item in items]
-    return np.stack([parse_vector(item.vector) for item in items])
+    # They have been checked.
+    return np.stack([np.asarray(item.vector, dtype=np.float32) for item in items])
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -130,9 +130,13 @@ def last_row(connection: sqlite3.Connection) -> int:
     return int((connection.execute(query).fetchone() or (0,))[0])
 
 
+# json.dumps would make one for each payload.
+_PAYLOADS = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def payload_to_json(payload: Mapping[str, Any]) -> str:
     """Write a payload as it is stored."""
-    return json.dumps(payload, ensure_ascii=False, allow_nan=False)
+    return _PAYLOADS.encode(payload)
 
 
 def checksum(id_: str, code: bytes, payload: str, text: str | None, vector: bytes | None) -> bytes:

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ from index.sqlite.field_indexes import (
     set_indexed_fields,
 )
 
+# One statement for several rows takes three quarters of the time of one for each.
+ROWS_A_STATEMENT = 10
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -98,12 +101,18 @@ class Changes:
         rows = self.last_row + 1 + np.arange(len(documents))
         self.last_row += len(documents)
         self._documents += len(documents)
+        packed, size = codes.tobytes(), self._code_size
         records = [
-            (row, *_record(document, code.tobytes()))
-            for row, document, code in zip(rows.tolist(), documents, codes, strict=True)
+            (row, *_record(document, packed[place * size : (place + 1) * size]))
+            for place, (row, document) in enumerate(zip(rows.tolist(), documents, strict=True))
         ]
-        query = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
-        self._connection.executemany(query, records)
+        whole = len(records) - len(records) % ROWS_A_STATEMENT
+        groups = [
+            tuple(chain.from_iterable(records[start : start + ROWS_A_STATEMENT]))
+            for start in range(0, whole, ROWS_A_STATEMENT)
+        ]
+        self._connection.executemany(_insertion(ROWS_A_STATEMENT), groups)
+        self._connection.executemany(_insertion(1), records[whole:])
         self._inserted.append(Block(codes, rows))
         return rows
 
@@ -209,6 +218,10 @@ def document_checksum(document: Document, code: bytes) -> bytes:
     """Return the checksum that a document has once it is stored with `code`."""
     payload = payload_to_json(document.payload_with_labels)
     return checksum(document.id, code, payload, document.text, _vector_bytes(document))
+
+
+def _insertion(rows: int) -> str:
+    return f"INSERT INTO documents VALUES {','.join(['(?, ?, ?, ?, ?, ?, ?)'] * rows)}"  # noqa: S608 - fixed parts
 
 
 def _record(document: Document, code: bytes) -> tuple[Any, ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from encoder.codes import (
     check_n_bits,
     code_from_hex,
     code_to_hex,
+    codes_from_hex,
     codes_of_vectors,
     hamming_distance,
     pack_bits,
@@ -110,3 +112,18 @@ def test_zero_is_not_positive() -> None:
 def test_vectors_that_hold_no_codes(vectors: list[list[object]], packing: Any, reason: str) -> None:
     with pytest.raises(CodeError, match=reason):
         codes_of_vectors(vectors, packing)
+
+
+@given(bit_rows())
+def test_several_codes_are_read_as_each_is(bits: np.ndarray) -> None:
+    codes = pack_bits(bits)
+    texts = [code_to_hex(code) for code in codes]
+    read = codes_from_hex([text.upper() for text in texts], bits.shape[1])
+    assert np.array_equal(read, codes)
+    read[:] = 0  # what is read may be written to
+
+
+@pytest.mark.parametrize("wrong", ["abc", "abcd12", "xyzw", "ab d", "", "ab\u0663d", "0x1f"])
+def test_of_several_codes_the_one_that_is_wrong_is_named(wrong: str) -> None:
+    with pytest.raises(CodeError, match=f"^code {re.escape(ascii(wrong))} is not 4 hexadecimal"):
+        codes_from_hex(["abcd", wrong, "12"], 16)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from encoder import analyzers
+from encoder import analyzers, ascii_words
 from encoder import features as features_module
 from encoder.analyzers import PIECE, Analyzer
 from encoder.features import TermWeighting, TextFeatures, VectorFeatures
@@ -33,6 +33,29 @@ def test_counts_equal_scikit_learns(batch: list[str], max_words: int) -> None:
     features = TextFeatures(vocabulary=vocabulary, max_words=max_words)
     expected = reference.transform(batch).toarray() if batch else np.zeros((0, len(vocabulary)))
     assert np.array_equal(features.count_terms(batch).toarray(), expected)
+
+
+mixed = st.text(st.sampled_from("aA1_ -.\x01\n\tß京"), max_size=8) | st.sampled_from(
+    random_texts(20)
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["words", "unicode", "unicode+english", "unicode+english+2-3grams"]
+)
+@given(st.lists(mixed, max_size=8), st.integers(1, 60))
+def test_texts_are_counted_together_as_one_by_one(name: str, batch: list[str], size: int) -> None:
+    analyzer = Analyzer.named(name)
+    known = sorted({term for text in [*batch[::2], *WORDS] for term in analyzer.terms(text)})
+    features = TextFeatures(vocabulary=[*known, "a", "1"], analyzer=analyzer)
+    expected = np.zeros((len(batch), features.dimension))
+    for row, text in enumerate(batch):
+        for term in analyzer.terms(text):
+            if term in features.vocabulary:
+                expected[row, features._columns[term]] += 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ascii_words, "JOINED", size)
+        assert np.array_equal(features.count_terms(batch).toarray(), expected)
 
 
 @given(texts.filter(bool))
