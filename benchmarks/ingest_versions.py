@@ -100,7 +100,8 @@ def write_encoder(case: str, folder: Path) -> None:
     from benchmarks.ingest import VOCABULARY, snippets  # noqa: PLC0415
     from encoder.artifact import write_artifact  # noqa: PLC0415
     from encoder.encoder import Encoder, Layer  # noqa: PLC0415
-    from encoder.features import TextFeatures, VectorFeatures  # noqa: PLC0415
+    from encoder.features import TextFeatures  # noqa: PLC0415
+    from encoder.vector_features import VectorFeatures  # noqa: PLC0415
 
     folder.mkdir(parents=True)
     if case == "codes":

@@ -32,7 +32,7 @@ from encoder.artifact_contents import artifact_contents, as_inputs
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Features, Inputs, Layer
-from encoder.features import Floats, TextFeatures, VectorFeatures
+from encoder.features import Floats, TextFeatures
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
@@ -47,6 +47,7 @@ from encoder.manifest import (
     other_stemmer,
 )
 from encoder.spd_features import SpdFeatures
+from encoder.vector_features import VectorFeatures
 from foundation.errors import HummingbitError
 from foundation.files import read_regular_file, replace_folder
 

@@ -12,7 +12,7 @@ from safetensors.numpy import save as save_tensors
 
 from encoder.codes import code_to_hex
 from encoder.encoder import Encoder, Features, Inputs
-from encoder.features import Floats, TextFeatures, VectorFeatures
+from encoder.features import Floats, TextFeatures
 from encoder.manifest import (
     GOLDEN,
     MANIFEST,
@@ -25,6 +25,7 @@ from encoder.manifest import (
     VectorSpec,
 )
 from encoder.spd_features import SpdFeatures
+from encoder.vector_features import VectorFeatures
 
 GOLDEN_INPUTS = 8
 

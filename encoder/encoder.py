@@ -13,8 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from encoder.codes import Codes, pack_bits
-from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures, VectorFeatures
+from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures
 from encoder.spd_features import SpdFeatures
+from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
 from foundation.slices import checkpoint
 

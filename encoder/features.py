@@ -1,7 +1,4 @@
-"""Features of a text and of a vector.
-
-A text becomes a sparse row over the vocabulary and is never made dense; a vector passes through.
-"""
+"""Features of a text: a sparse row over the vocabulary, never made dense."""
 
 from __future__ import annotations
 
@@ -258,48 +255,10 @@ class TextFeatures:
         return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
 
 
-@dataclass(frozen=True)
-class VectorFeatures:
-    """Vectors of a fixed dimension D, scaled to unit length with `l2_normalize`."""
-
-    dimension: int
-    l2_normalize: bool = False
-
-    def transform(self, vectors: Floats) -> Floats:
-        """Return the features of `vectors`, float32 of shape ``(N, D)``.
-
-        Raises:
-            InputError: unless `vectors` has shape ``(N, D)`` and finite entries.
-        """
-        rows = check_vectors(vectors, self.dimension)
-        if self.l2_normalize:
-            norms = np.linalg.norm(rows, axis=1, keepdims=True)
-            rows /= np.where(norms > 0, norms, 1.0)
-        return rows
-
-
 def _query_terms(count: int, changes: Mapping[str, str | None]) -> QueryTerms:
     if not changes:
         return QueryTerms(count, ())
     return QueryTerms(count, tuple((term, word) for term, word in changes.items() if word))
-
-
-def check_vectors(vectors: Floats, dimension: int) -> Floats:
-    """Return `vectors` as float32, a copy.
-
-    Raises:
-        InputError: unless they are of shape ``(N, dimension)`` and finite.
-    """
-    rows = np.asarray(vectors)
-    if rows.ndim != 2 or rows.shape[1] != dimension or rows.dtype.kind not in "fiu":
-        expected = f"this encoder takes vectors of {dimension} numbers"
-        length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
-        raise InputError("vector", f"{length}; {expected}")
-    with np.errstate(over="ignore"):
-        rows = rows.astype(np.float32)
-    if not np.isfinite(rows).all():
-        raise InputError("vector", "holds NaN or infinity; every number must be finite")
-    return rows
 
 
 def _scale_to_unit_length(rows: SparseRows) -> None:

@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.encoder import Encoder, Inputs, Layer
-from encoder.features import TextFeatures, VectorFeatures
+from encoder.features import TextFeatures
+from encoder.vector_features import VectorFeatures
 from foundation.errors import HummingbitError
 
 OPSET = 17

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from encoder.features import Floats, check_vectors
+from encoder.features import Floats
+from encoder.vector_features import check_vectors
 from foundation.errors import InputError
 
 Matrices = npt.NDArray[np.float64]

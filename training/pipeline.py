@@ -15,8 +15,9 @@ from encoder.artifact import write_artifact
 from encoder.classifier import CLASSIFIER, Classifier, write_classifier
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Features
-from encoder.features import Floats, VectorFeatures
+from encoder.features import Floats
 from encoder.manifest import LABELLED_IDS, METRICS
+from encoder.vector_features import VectorFeatures
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.relevance import Labelled
 from evaluation.retrieval import evaluate_encoder

@@ -13,7 +13,8 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from encoder import analyzers, ascii_words
 from encoder import features as features_module
 from encoder.analyzers import PIECE, Analyzer
-from encoder.features import TermWeighting, TextFeatures, VectorFeatures
+from encoder.features import TermWeighting, TextFeatures
+from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
 from foundation.slices import Cancelled, ComputeTurns, Slices, in_slices
 from tests.support.encoders import WORDS, random_texts, text_encoder

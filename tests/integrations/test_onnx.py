@@ -12,8 +12,9 @@ import pytest
 from encoder.analyzers import Analyzer
 from encoder.artifact import load_encoder, write_artifact
 from encoder.encoder import Encoder
-from encoder.features import TextFeatures, VectorFeatures
+from encoder.features import TextFeatures
 from encoder.onnx_graph import OnnxError, onnx_inputs, onnx_model, run_onnx
+from encoder.vector_features import VectorFeatures
 from hummingbit.cli import main
 from tests.support.encoders import random_layers, spd_encoder, text_encoder
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from encoder.encoder import Encoder, Layer
-from encoder.features import TextFeatures, VectorFeatures
+from encoder.features import TextFeatures
 from encoder.spd_features import SpdFeatures
+from encoder.vector_features import VectorFeatures
 
 WORDS = (
     "apple bread cheese dough eggs flour garlic honey ice jam "

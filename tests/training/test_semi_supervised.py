@@ -11,7 +11,8 @@ import torch
 from corpus.document import Document
 from encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
 from encoder.codes import unpack_codes
-from encoder.features import TextFeatures, VectorFeatures
+from encoder.features import TextFeatures
+from encoder.vector_features import VectorFeatures
 from evaluation.retrieval import evaluate_codes
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder

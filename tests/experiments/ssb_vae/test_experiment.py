@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from encoder.artifact import load_encoder
-from encoder.features import VectorFeatures
+from encoder.vector_features import VectorFeatures
 from experiments.ssb_vae.experiment import DATASETS, _print_over_shares
 from experiments.ssb_vae.presets import SHIPPED, read_presets
 from experiments.ssb_vae.printed_tables import printed_table
