@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -28,6 +29,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # What a stream raises that breaks off, or is not what its suffix says.
 STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
+
+_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
@@ -200,6 +204,49 @@ def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
                 return
             except LineError as error:
                 yield Row(lines.number, reason=str(error))
+
+
+def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """Yield one row for each section of a Markdown file that holds text; close the stream.
+
+    A section goes from one heading (``#`` to ``######``) to the next. Its `text` is the heading and
+    what follows, its `heading` also names the headings above it. What precedes the first heading is
+    a section as well, but for YAML between lines of ``---``. In fenced code, ``#`` is no heading.
+
+    Raises:
+        ReadError: if the stream breaks off.
+    """
+    path: list[str] = []
+    begun, body, fence, yaml = 1, list[str](), "", False
+    with closing(Lines(stream, source)) as lines:
+        while True:
+            try:
+                line = next(lines, None)
+                check_utf8(line or "")
+            except LineError as error:
+                yield Row(lines.number, reason=str(error))
+                continue
+            found = None if line is None or fence or yaml else _HEADING.match(line)
+            if line is None or found:
+                text = "\n".join([*path[-1:], "".join(body).strip()]).strip()
+                if "".join(body).strip():
+                    heading = " › ".join(filter(None, path))
+                    yield Row(begun, {"text": text, **({"heading": heading} if heading else {})})
+                if line is None:
+                    return
+                begun, body = lines.number, []
+            if found:
+                level = len(found[1])
+                path = [*path[: level - 1], *[""] * (level - 1 - len(path)), found[2].strip()]
+                continue
+            if line.strip() == "---" and (yaml or (lines.number == 1)):
+                yaml = not yaml
+                continue
+            mark = _FENCE.match(line)
+            if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
+                fence = "" if fence else mark[1]
+            if not yaml:
+                body.append(line)
 
 
 def parse_json(text: str, prefix: str = "") -> object:

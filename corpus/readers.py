@@ -23,6 +23,7 @@ from corpus.lines import (
     read_json_array,
     read_json_lines,
     read_json_object,
+    read_markdown,
     read_text_lines,
 )
 from corpus.rows import BadLine, ReadError, Row
@@ -39,7 +40,7 @@ OBJECT_WITH_A_LIST = re.compile(
     rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"|[^"{[,\s][^"{[,]*),\s*)*+"[^"]*"\s*:\s*\[\s*\{'
 )
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt")
+LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt", ".md")
 COLUMN_SUFFIXES = (".parquet", ".arrow", ".feather", ".npz")
 BUFFER = 4096
 DEFAULT_LAYOUT = Layout()
@@ -129,7 +130,7 @@ def count_documents(source: str | Path) -> int | None:
     if not path.is_file():
         return None
     suffix, compression = _suffixes(path)
-    if suffix not in LINE_SUFFIXES or compression:
+    if suffix not in LINE_SUFFIXES or suffix == ".md" or compression:
         return None
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -188,6 +189,8 @@ def _read_lines(
         return read_table(stream, source, TABLE_SUFFIXES[suffix], layout, notice).rows
     if suffix == ".txt":
         return read_text_lines(open_text(stream, source, layout.encoding, notice)[0], source)
+    if suffix == ".md":
+        return read_markdown(open_text(stream, source, layout.encoding, notice)[0], source)
     if suffix == ".json" and _begins(stream, ARRAY):
         return read_json_array(stream, source)
     if suffix == ".json" and _begins(stream, OBJECT_WITH_A_LIST):

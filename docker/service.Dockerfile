@@ -27,6 +27,7 @@ ENV PATH=/opt/hummingbit/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     HUMMINGBIT_DATA_DIR=/data \
+    HUMMINGBIT_CREATE=true \
     HUMMINGBIT_HOST=0.0.0.0 \
     HUMMINGBIT_PORT=8000
 RUN useradd --system --uid 10001 --no-create-home hummingbit \

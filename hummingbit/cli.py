@@ -9,10 +9,11 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import fill
 from typing import NamedTuple
 
 import hummingbit
@@ -51,6 +52,7 @@ COMMANDS = {
     "job": Command("service", "list and cancel the background jobs of a service"),
     "keys": Command("service", "create, list and revoke API keys"),
     "config": Command("service", "show and check the settings of a service"),
+    "completion": Command("service", "complete commands at the tab key of bash, fish or zsh"),
     "encoder": Command("encoders", "install, list and describe encoders"),
     "evaluate": Command(
         "evaluation", "measure retrieval quality with labelled queries, also in CI"
@@ -64,6 +66,16 @@ COMMANDS = {
     "leaderboard": Command("evaluation", "compare methods of text hashing on the same documents"),
     "reproduce": Command("evaluation", "rerun an experiment of a paper beside its printed figures"),
 }
+
+HELP_WIDTH = 80
+TITLES = {
+    "encoders": "begin, and train encoders",
+    "collections": "fill and search collections",
+    "labels": "label",
+    "evaluation": "measure",
+    "service": "serve and operate",
+}
+"""What the help calls the commands of a room."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -115,24 +127,67 @@ def put_own_folders_first() -> None:
             return
 
 
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands whose name is one word, with all their options."""
+    one_word = [name for name in COMMANDS if " " not in name]
+    return _parser(one_word, one_word, listed=True)
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="hummingbit", description=hummingbit.__doc__)
-    parser.add_argument(
-        "--version", action="version", version=f"hummingbit {version('hummingbit')}"
-    )
     if " ".join(arguments[:2]) in COMMANDS:
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
     named = next((one for one in arguments if not one.startswith("-")), None)
+    parser = _parser(COMMANDS, [named] if named in COMMANDS else [])
     if named is not None and named not in COMMANDS:
         near = get_close_matches(named, COMMANDS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; hummingbit --help lists them"
         parser.error(f"there is no command {named!r}{hint}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (room, summary) in COMMANDS.items():
+    return parser.parse_args(arguments)
+
+
+def _parser(
+    names: Iterable[str], configured: Sequence[str | None], *, listed: bool = False
+) -> argparse.ArgumentParser:
+    """Return the parser of the commands `names`, of which those `configured` have their options.
+
+    Unless they are `listed`, argparse's help leaves them to the groups below it.
+    """
+    parser = argparse.ArgumentParser(
+        prog="hummingbit",
+        description=hummingbit.__doc__,
+        epilog=_grouped_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"hummingbit {version('hummingbit')}"
+    )
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", help="one of those below"
+    )
+    for name in names:
+        room, summary = COMMANDS[name]
+        shown = {"help": summary} if listed else {}
         sub_parser = commands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+            name, description=f"{summary[0].upper()}{summary[1:]}.", **shown
         )
-        if name in arguments:
+        if name in configured:
             module = importlib.import_module(f"hummingbit.commands.{room}.{name.replace(' ', '_')}")
             module.configure(sub_parser)
-    return parser.parse_args(arguments)
+    return parser
+
+
+def _grouped_help() -> str:
+    """Return the commands by what they are for."""
+    lines = []
+    for room, title in TITLES.items():
+        lines.append(f"{title}:")
+        for name, command in COMMANDS.items():
+            if command.room == room:
+                head = f"  {name:<18}"
+                lines.append(
+                    fill(
+                        command.summary, HELP_WIDTH, initial_indent=head, subsequent_indent=" " * 20
+                    )
+                )
+        lines.append("")
+    return "\n".join(lines) + "\n'hummingbit COMMAND --help' shows the options of a command."

@@ -19,8 +19,8 @@ from foundation.errors import HummingbitError
 from index.folder.names import NAME, RULE
 
 _FILES = (
-    "a file (.jsonl, .json, .csv, .tsv, .txt, .parquet, .arrow, .npz; the first five also with .gz,"
-    " .xz or .bz2)"
+    "a file (.jsonl, .json, .csv, .tsv, .txt, .md, .parquet, .arrow, .npz; the first six also with"
+    " .gz, .xz or .bz2)"
 )
 FILE_HELP = f"{_FILES} or a folder of text files"
 SOURCE_HELP = (

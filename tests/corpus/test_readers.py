@@ -516,3 +516,48 @@ def test_a_document_of_many_numbers_is_read_at_once(tmp_path: Path) -> None:
     path.write_text(json.dumps({"id": "a", **numbers, "text": "one"}) + "\n")
     (read,) = read_documents(path)
     assert read.payload == numbers
+
+
+MARKDOWN = """---
+title: left out
+---
+Before the first heading.
+
+# Fruit
+
+## Jam
+
+Boil it.
+
+```sh
+# no heading
+```
+
+## Empty
+
+### Deep ##
+Deeper text,
+two lines.
+
+#hashtag is no heading
+"""
+
+
+def test_sections_of_a_markdown_file_are_documents(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text(MARKDOWN)
+    found = list(read_documents(tmp_path / "notes.md"))
+    assert [(one.id, one.text, one.payload) for one in found] == [
+        ("notes:1", "Before the first heading.", {}),
+        ("notes:8", "Jam\nBoil it.\n\n```sh\n# no heading\n```", {"heading": "Fruit › Jam"}),
+        (
+            "notes:18",
+            "Deep\nDeeper text,\ntwo lines.\n\n#hashtag is no heading",
+            {"heading": "Fruit › Empty › Deep"},
+        ),
+    ]
+
+
+def test_a_markdown_file_that_is_not_utf8_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_bytes(b"# A\ntext\n# B\n\xff\xfe\x00 bad\n")
+    with pytest.raises(ReadError, match=r"notes.md"):
+        list(read_documents(tmp_path / "notes.md", layout=Layout(encoding="utf-8")))

@@ -147,7 +147,8 @@ def test_it_serves_the_console_without_torch(environment: Path, project: Path) -
     assert run(str(environment / "python"), "-c", absent).strip() == "None"
     data = project / "data"
     data.mkdir()
-    command = [str(environment / "hummingbit"), "serve", "--data-dir", str(data), "--port", "0"]
+    command = [str(environment / "hummingbit"), "serve", "--data-dir", str(data)]
+    command += ["--port", "0", "--create"]
     with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -68,7 +68,7 @@ def serving_process(
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Serve a data folder from another process and lend it and its address; it is killed."""
     command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(data_dir)]
-    command += ["--port", "0", *flags]
+    command += ["--port", "0", "--create", *flags]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True
     ) as process:

@@ -13,6 +13,7 @@ from evaluation.reports.collection_report import Job
 from evaluation.reports.compare import compare_reports
 from evaluation.reports.formats import write_folder
 from evaluation.reports.gate import Rule, read_gate
+from evaluation.reports.plots import PlotError
 from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
 from hummingbit.commands.evaluation.evaluate_compare import comparison_to_json, print_comparison
@@ -84,12 +85,13 @@ def run(args: argparse.Namespace) -> int:
     report = compare_reports(
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
     )
-    if args.out is not None:
-        _write(Job(report, job.run), args.out, baseline)
     if args.json:
-        print(json.dumps(_figures(report), indent=2))
+        print(json.dumps(_figures(report), indent=2), flush=True)
     else:
         print_report(report)
+        sys.stdout.flush()
+    if args.out is not None:
+        _write(Job(report, job.run), args.out, baseline)
     for one in report.gate or []:
         if one.status != "passed":
             kind = "gate" if one.status == "failed" else "gate, warning only"
@@ -134,8 +136,11 @@ def _rules(args: argparse.Namespace) -> list[Rule]:
 
 
 def _write(job: Job, folder: Path, baseline: Report | None) -> None:
-    with naming(f"--out: {folder}"):
-        write_folder(job, folder, baseline)
+    try:
+        with naming(f"--out: {folder}"):
+            write_folder(job, folder, baseline)
+    except PlotError as error:
+        print(f"--out {folder}: index.html is left out: {error}", file=sys.stderr)
 
 
 def _figures(report: Report) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from hummingbit.commands.options import OptionError
 from hummingbit.commands.service.service_options import add_settings, read_settings
 
 
@@ -17,7 +19,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
     settings = read_settings(args).settings
+    if settings.engine == "local" and not settings.create:
+        _check_there(settings.data_dir)
     from service.server import serve  # noqa: PLC0415 - keeps --help quick
 
     serve(settings)
     return 0
+
+
+def _check_there(folder: Path) -> None:
+    """Raise OptionError if `folder` is no data folder, which a misspelt name would make one."""
+    if any((folder / part).is_dir() for part in ("collections", "encoders")):
+        return
+    found = "holds no encoders/ and no collections/" if folder.exists() else "is not there"
+    cure = "--data-dir names another folder, and --create begins an empty one"
+    raise OptionError(f"--data-dir {folder}: {found}; {cure}")
