@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hummingbit
 from hummingbit import PACKAGES
@@ -166,7 +166,7 @@ def _parser(
     )
     for name in names:
         room, summary = COMMANDS[name]
-        shown = {"help": summary} if listed else {}
+        shown: dict[str, Any] = {"help": summary} if listed else {}
         sub_parser = commands.add_parser(
             name, description=f"{summary[0].upper()}{summary[1:]}.", **shown
         )
