@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 
 import numpy as np
 
 from corpus.document import Document
 from encoder.codes import Codes
+from foundation.slices import stepping_aside, unbroken
 from index.filters import Filter
 from index.generations.publication import Publication
 from index.records import DeleteResult, UpsertResult
@@ -45,10 +47,12 @@ class Writer:
             StoreError: if the store cannot be written.
             Exception: whatever `encoded` raises.
         """
-        with self._lock, self._store.writing() as changes:
+        # The first batch, mostly the only one, is encoded before others have to wait.
+        first = [*islice(encoded, 1)]
+        with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
             rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
             removed: list[int] = []
-            for batch, batch_codes in encoded:
+            for batch, batch_codes in chain(first, encoded):
                 removed += changes.delete([document.id for document in batch])
                 rows.append(changes.insert(batch, batch_codes))
                 codes.append(batch_codes)

@@ -25,6 +25,7 @@ from typing import Any
 from corpus.document import Document
 from encoder.codes import Codes
 from encoder.encoder import Encoder
+from foundation.slices import stepping_aside, unbroken
 from index.backend import BATCH_SIZE
 from index.encoded_inputs import batches, encode_documents, last_of_each_id
 from index.errors import StoreError
@@ -106,7 +107,7 @@ class MilvusCollection(SearchedCollection):
         )
         ready = list(encoded) if isinstance(documents, Sequence) else encoded
         ids: set[str] = set()
-        with self._one_writer():
+        with stepping_aside(), self._one_writer(), unbroken():
             for size, entities in ready:
                 self._write(entities)
                 ids.update(entity["id"] for entity in entities)

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpus.document import Document
+from encoder.encoder import Encoder
+from foundation.slices import Cancelled, ComputeTurns, Slices, checkpoint, in_slices
 from index.collection import Collection
 from index.engines import segments
 from index.filter_parser import parse_filter
@@ -19,7 +22,15 @@ from index.filters import Filter
 from index.records import Query, SearchResult
 from index.sqlite.store import Store
 from tests.support.codes import random_hex
-from tests.support.collections import Model, code_collection, code_documents
+from tests.support.collections import (
+    Model,
+    code_collection,
+    code_documents,
+    text_collection,
+    text_documents,
+)
+
+SECONDS = 60.0
 
 Answer = tuple[str, int, Filter | None, SearchResult]
 LOW = parse_filter({"field": "at", "lt": 20})
@@ -88,6 +99,56 @@ def test_writers_take_turns(tmp_path: Path) -> None:
         assert len(collection) == 160
         (hits,) = collection.search([Query(code=codes[0])], 1000).hits
         assert len({hit.id for hit in hits}) == 160
+
+
+def test_writers_that_encode_in_turn_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
+    turns, ended = ComputeTurns(1), threading.Event()
+
+    def write_some(writer: int, collection: Collection) -> None:
+        for number in range(10):
+            # The second batch is encoded with the writing lock held.
+            named = text_documents(40, seed=number, prefix=f"{writer}-")
+            with in_slices(Slices(turns, ended.is_set)):
+                checkpoint()
+                assert collection.upsert(named, batch_size=25).upserted == 40
+
+    with ThreadPoolExecutor(4) as pool, closing(text_collection(tmp_path)) as collection:
+        writers = [pool.submit(write_some, writer, collection) for writer in range(4)]
+        for writer in writers:
+            writer.result(SECONDS)
+        assert len(collection) == 160
+        assert collection.verify().problems == []
+        ended.set()
+        with pytest.raises(Cancelled):
+            write_some(5, collection)
+        assert len(collection) == 160
+
+
+def test_what_is_written_is_encoded_while_another_writes(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool, closing(text_collection(tmp_path)) as collection:
+        encoded = threading.Event()
+        collection.encoder = _Noting(collection.encoder, encoded)  # type: ignore[assignment]
+        with collection._writing:
+            writer = pool.submit(collection.upsert, [Document("a", text="butter")])
+            assert encoded.wait(SECONDS)
+            assert not writer.done()
+        assert writer.result(SECONDS).upserted == 1
+
+
+class _Noting:
+    """An encoder that says when it has encoded something."""
+
+    def __init__(self, encoder: Encoder | None, encoded: threading.Event) -> None:
+        self._encoder, self._encoded = encoder, encoded
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def encode(self, inputs: Any) -> Any:
+        assert self._encoder is not None
+        codes = self._encoder.encode(inputs)
+        self._encoded.set()
+        return codes
 
 
 def test_an_index_that_is_built_during_a_write_holds_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel
 from starlette.types import Receive, Scope
 
+from foundation.slices import Slices, in_slices
 from service.http.bodies.body_validation import validate
 from service.http.bodies.json_parser import parse_json
 from service.http.problems import ProblemError, unsupported_media_type
@@ -72,13 +74,27 @@ class JSONRequest(Request):
         raw = await self.body()
         if len(raw) <= PARSED_IN_PLACE:
             return self._parsed(raw)
-        return await run_in_threadpool(self._parsed, raw)
+        return await run_in_threadpool(self._parsed_in_turn, raw)
+
+    def _parsed_in_turn(self, raw: bytes) -> Any:
+        with in_turn(self):
+            return self._parsed(raw)
 
     def _parsed(self, raw: bytes) -> Any:
         settings: Settings = self.app.state.settings
         most = settings.most_entries
         parsed = parse_json(raw, settings.max_json_depth, most)
         return parsed if self._model is None else validate(self._model, parsed, most)
+
+
+def in_turn(request: Request) -> AbstractContextManager[None]:
+    """Have what is done within take turns with expensive requests, and end if this one timed out.
+
+    No lock is taken within that others may hold while they wait for a turn.
+    """
+    state = request.scope["state"]
+    turns = Slices(request.app.state.compute_turns, lambda: bool(state.get("expired")))
+    return in_slices(turns)
 
 
 class HeldBytes:

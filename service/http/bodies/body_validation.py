@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from foundation.slices import checkpoint
 from service.http.bodies.field_errors import MAX_ERRORS, field_errors
 from service.http.bodies.json_parser import too_many
 from service.http.problems import FieldError, invalid_fields
@@ -50,6 +51,7 @@ def _validated(kind: type[BaseModel], entries: Sequence[Any], name: str) -> list
     valid: list[Any] = []
     errors: list[FieldError] = []
     for start in range(0, len(entries), SLICE):
+        checkpoint()
         try:
             some = [_with_few_unknown(one, kind) for one in entries[start : start + SLICE]]
             valid += adapter.validate_python(some)

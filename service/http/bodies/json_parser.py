@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.slices import checkpoint
 from service.http.problems import ProblemError, invalid_field
 
 SLICE = 64 << 10
@@ -65,6 +66,7 @@ class _Structure:
         inside, depth, opened, values = 0, 0, 0, 0
         found: list[tuple[NDArray[np.uint8], Positions, Positions]] = []
         for at in range(0, len(text), BLOCK):
+            checkpoint()
             block = np.frombuffer(text, dtype=np.uint8, count=min(BLOCK, len(text) - at), offset=at)
             quoted = np.bitwise_xor.accumulate((block == ord('"')).view(np.uint8)) ^ inside
             kinds = table[block] * (quoted ^ 1)
@@ -176,6 +178,7 @@ class _Slices:
                 cut = int(commas[place]) if place < len(commas) else end
             if not self._raw[start:cut].strip(WHITESPACE):
                 raise _not_json(f"a value is missing ({_position(self._raw, cut)})")
+            checkpoint()
             yield start, cut
             if cut == end:
                 return

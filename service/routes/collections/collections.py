@@ -9,9 +9,11 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from corpus.document import Document
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 from index.backend import CollectionBackend
 from index.errors import UnknownDocument
 from service.http import roles
+from service.http.bodies.body import in_turn
 from service.http.problems import MEDIA_TYPE, ProblemError, invalid_field, pointer
 from service.http.routing import JSONRoute
 from service.routes.dependencies import (
@@ -62,6 +64,8 @@ register_url_convertor("any_text", _AnyText())
 
 router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
 MAX_ERRORS = 100
+# Documents that are looked at between two checkpoints.
+CHECKED_AT_ONCE = 64
 
 
 @router.get(
@@ -179,10 +183,12 @@ def put_documents(
     """
     create_only = creates_only(if_none_match)
     check_fingerprint(folder.collection(name), body.encoder_fingerprint)
-    documents = [
-        parse_item(item, limits, "documents", position, id=item.id)
-        for position, item in enumerate(body.documents)
-    ]
+    documents = []
+    with in_turn(request):
+        for position, item in enumerate(body.documents):
+            if position % CHECKED_AT_ONCE == 0:
+                checkpoint()
+            documents.append(parse_item(item, limits, "documents", position, id=item.id))
     # To see that a document is not there and then to write it must be one step.
     with gate.closed() if create_only else gate.writing(), stage(request, "store"):
         collection = folder.collection(name)
@@ -190,7 +196,8 @@ def put_documents(
         if create_only:
             _check_missing(collection, documents)
         try:
-            result = collection.upsert(documents)
+            with in_turn(request):
+                result = collection.upsert(documents)
         except InputError as error:
             raise invalid_field(str(error), "documents") from None
     return render(Upserted(upserted=result.upserted, generation=result.generation))
