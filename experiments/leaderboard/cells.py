@@ -17,6 +17,7 @@ from experiments.leaderboard.methods import METHODS
 from experiments.result_tables import Record
 from experiments.splits import read_split
 from foundation.files import replace_file
+from training.data import TrainingData
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,17 @@ class Cell:
     seed: int
     supervision: float
     unseen: bool = False
+    documents: int | None = None
+    """So many training documents, drawn at random; all of them by default."""
     queries: int | None = None
-    """So many test documents, drawn at random; all of them by default."""
+    """So many test documents, as well."""
 
     @property
     def name(self) -> str:
         """A name for the cell's file."""
         kind = "unseen" if self.unseen else "all"
-        some = "" if self.queries is None else f"-{self.queries}"
+        counts = (("documents", self.documents), ("queries", self.queries))
+        some = "".join(f"-{count}-{name}" for name, count in counts if count is not None)
         labels = f"-{self.supervision:g}" if METHODS[self.method].reads_labels else ""
         return f"{self.dataset}-{self.method}{labels}-{self.n_bits}-{self.seed}-{kind}{some}"
 
@@ -58,15 +62,21 @@ def compute(
     `vectors` is the file of the data set's sentence vectors, for a method that takes them.
     """
     documents, queries = read_split(cell.dataset, data_root, vectors)
-    if cell.queries is not None and cell.queries < len(queries):
-        drawn = np.random.default_rng(0).choice(len(queries), cell.queries, replace=False)
-        queries = rows_of(queries, np.sort(drawn))
+    documents, queries = draw(documents, cell.documents), draw(queries, cell.queries)
     task = Task(cell.dataset, documents, cell.n_bits, cell.seed, cell.supervision)
     figures = measure(METHODS[cell.method].load(), task, queries, unseen=cell.unseen)
     record = {**asdict(cell), **figures, "code": _version(cell)}
     work_dir.mkdir(parents=True, exist_ok=True)
     replace_file(work_dir / f"{cell.name}.json", json.dumps(record, indent=1) + "\n")
     return record
+
+
+def draw(data: TrainingData, count: int | None) -> TrainingData:
+    """Return so many of the documents, the same ones each time and in the order they had."""
+    if count is None or count >= len(data):
+        return data
+    drawn = np.random.default_rng(0).choice(len(data), count, replace=False)
+    return rows_of(data, np.sort(drawn))
 
 
 def _version(cell: Cell) -> str:

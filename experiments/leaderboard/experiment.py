@@ -60,9 +60,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="share of the labels shown to the methods that read them",
     )
-    parser.add_argument(
-        "--queries", type=int, metavar="N", help="so many test documents (default: all)"
-    )
+    for name, what in (("documents", "training"), ("queries", "test")):
+        parser.add_argument(
+            f"--{name}", type=int, metavar="N", help=f"so many {what} documents (default: all)"
+        )
     parser.add_argument(
         "--no-unseen", action="store_true", help="leave out the cells of unseen classes"
     )
@@ -115,7 +116,14 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                 for dataset in args.datasets:
                     for method in args.methods:
                         yield Cell(
-                            dataset, method, n_bits, seed, args.supervision, unseen, args.queries
+                            dataset,
+                            method,
+                            n_bits,
+                            seed,
+                            args.supervision,
+                            unseen,
+                            args.documents,
+                            args.queries,
                         )
 
 

@@ -17,7 +17,7 @@ class TreeHierarchy:
     is drawn from 1 to K, all alike; what comes from it are leaves below. Two leaves whose deepest
     common node is at level k* are as similar as
 
-        s_gen = (1/K) Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l                              (the paper's eq. 4)
+        s_gen = (1/K) Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l           (the paper's eq. 4, but for its K)
 
     where p_l is one over the number of children at the step to level l of their path. For a leaf
     that lies higher than K, the walk stays there at the levels below (p_l = 1). A label that stands
@@ -58,6 +58,21 @@ class TreeHierarchy:
 
     def table(self) -> Numbers:
         """Return s_gen of every two labels, ``float64[C, C]``."""
+        return np.asarray(self._shared_sums()[0] / self.levels, dtype=np.float64)
+
+    def printed_table(self) -> Numbers:
+        """Return equation 4 to the letter, ``float64[C, C]``: K is k*, of each pair its own.
+
+        It is the mean of Π 1/p_l over the levels that two leaves share, where :meth:`table` has
+        their sum over the levels of the tree. So it is no ratio of densities, and no model gives
+        it. Leaves that share no level have 1, of which the logarithm is 0; the paper does not say.
+        """
+        sums_CC, shared_CC = self._shared_sums()
+        means_CC = sums_CC / np.maximum(shared_CC, 1)
+        return np.asarray(np.where(shared_CC > 0, means_CC, 1.0), dtype=np.float64)
+
+    def _shared_sums(self) -> tuple[Numbers, Numbers]:
+        """Return Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l and k* of every two labels."""
         number: dict[tuple[str, ...], int] = {}
         node_CK = np.array(
             [
@@ -65,10 +80,12 @@ class TreeHierarchy:
                 for path in self._paths
             ]
         )
-        table_CC = np.zeros((len(self.labels), len(self.labels)))
+        sums_CC, shared_CC = (np.zeros((len(self.labels), len(self.labels))) for _ in range(2))
         for node_C, reach_C in zip(node_CK.T, self._reach_CK.T, strict=True):
-            table_CC += (node_C[:, None] == node_C) / reach_C
-        return np.asarray(table_CC / self.levels, dtype=np.float64)
+            is_shared_CC = node_C[:, None] == node_C
+            sums_CC += is_shared_CC / reach_C
+            shared_CC += is_shared_CC
+        return sums_CC, shared_CC
 
     def log_similarity(self, first: Examples, second: Examples) -> Numbers:
         """See :class:`GenerativeModel`; examples are numbers of labels."""

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard import cells
-from experiments.leaderboard.cells import Cell, compute, kept_record
+from experiments.leaderboard.cells import Cell, compute, draw, kept_record
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
@@ -116,7 +116,18 @@ def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
     assert again.out == first.out
     assert again.err == ""
     assert main([*command, *places, *some, "--seeds", "1"]) == 0
-    assert "snippets-lsh-16-0-unseen-20" in capsys.readouterr().err
+    assert "snippets-lsh-16-0-unseen-20-queries" in capsys.readouterr().err
+
+
+def test_a_draw_is_the_same_each_time_and_keeps_the_order() -> None:
+    documents, _ = corpus()
+    some = draw(documents, 50)
+    assert some.ids == draw(documents, 50).ids
+    rows = [documents.ids.index(id_) for id_ in some.ids]
+    assert rows == sorted(rows)
+    assert len(rows) == 50
+    assert [some.inputs[i] for i in range(50)] == [documents.inputs[row] for row in rows]
+    assert draw(documents, 1000) is draw(documents, None) is documents
 
 
 def test_vectors_name_a_data_set_and_a_file(capsys: pytest.CaptureFixture[str]) -> None:

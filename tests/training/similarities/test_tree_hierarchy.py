@@ -71,6 +71,19 @@ def test_a_tree_with_two_children_everywhere() -> None:
     np.testing.assert_allclose(table[0], [14 / 3, 2, 2 / 3, 2 / 3, 0, 0, 0, 0])
 
 
+def test_the_printed_table_divides_by_the_levels_that_a_pair_shares() -> None:
+    labels = [f"{a}.{b}.{c}" for a in "xy" for b in "xy" for c in "xy"]
+    table = TreeHierarchy(dotted_tree(labels), labels).printed_table()
+    # (2 + 4 + 8) / 3 for the same leaf, (2 + 4) / 2 for its sister, 2 / 1 for cousins.
+    np.testing.assert_allclose(table[0], [14 / 3, 3, 2, 2, 1, 1, 1, 1])
+    uneven = TreeHierarchy(dotted_tree(["a.b", "a.c", "a.d", "e"]), ["a.b", "a.c", "a.d", "e"])
+    # Two branches, and three below the first; "e" is a leaf at the first level and stays there.
+    np.testing.assert_allclose(
+        uneven.printed_table(),
+        [[4, 2, 2, 1], [2, 4, 2, 1], [2, 2, 4, 1], [1, 1, 1, 2]],
+    )
+
+
 def test_levels_that_all_share_are_left_out() -> None:
     short, long = ["x.a", "x.b", "y"], ["top.x.a", "top.x.b", "top.y"]
     one, other = (TreeHierarchy(dotted_tree(names), names).table() for names in (short, long))
