@@ -59,6 +59,7 @@ SETTINGS: Mapping[str, tuple[Setting, ...]] = {
     COHERENCE: tuple((rate, t) for rate in _RATES for t in _TEMPERATURES),
     "kd": tuple((rate, {"temperature": t}) for rate in _RATES for t in (2.0, 4.0)),
     "fitnet": tuple((rate, {}) for rate in _RATES_ALONE),
+    "vid": tuple((rate, {}) for rate in _RATES_ALONE),
     "mkt": tuple((rate, {"dissimilarity": d}) for rate in _RATES for d in ("cosine", "euclidean")),
     "pkt": tuple((rate, {}) for rate in _RATES_ALONE),
     "rkd": tuple((rate, {"angle_weight": w}) for rate in _RATES for w in (0.0, 2.0)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from training.recipe import analyzer_setting, check_settings, setting
 
-OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd")
+OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
 """The names that :func:`training.objectives.transfer_objectives.transfer_objective` knows."""
 
 

@@ -8,6 +8,7 @@
 - RKD: :func:`relational_loss`. Park et al., "Relational Knowledge Distillation" (2019).
 - MKT: :func:`similarity_matching_loss`. Yu et al., "Learning Metrics from Teachers: Compact
   Networks for Image Embedding" (2019).
+- VID: :mod:`training.objectives.variational_information`.
 - Soft labels: :func:`soft_label_loss`. Hinton, Vinyals and Dean, "Distilling the Knowledge in a
   Neural Network" (2015).
 """

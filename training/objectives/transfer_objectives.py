@@ -17,6 +17,7 @@ from training.objectives.transfer_baselines import (
     relational_loss,
     similarity_matching_loss,
 )
+from training.objectives.variational_information import VariationalInformationLoss
 
 TransferLoss = Callable[[Tensor, Tensor], Tensor]
 """From features of the student ``[B, D]`` and the teacher ``[B, E]`` to a scalar."""
@@ -31,7 +32,7 @@ FEATURE_LOSSES: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
 )
 """Losses of features that have nothing to learn themselves."""
 
-OBJECTIVES = (*FEATURE_LOSSES, "fitnet", "crd")
+OBJECTIVES = (*FEATURE_LOSSES, "fitnet", "crd", "vid")
 
 
 def transfer_objective(
@@ -52,6 +53,8 @@ def transfer_objective(
         return HintLoss(student_dim, teacher_dim)
     if name == "crd":
         return ContrastiveRepresentationLoss(student_dim, teacher_dim, n_examples, **settings)
+    if name == "vid":
+        return VariationalInformationLoss(student_dim, teacher_dim)
     raise ValueError(f"objective is {name!a}; it must be one of {', '.join(OBJECTIVES)}")
 
 
