@@ -162,6 +162,26 @@ def test_a_map_is_drawn_by_a_job_and_a_region_is_selected(browser: Browser, addr
         shown.check()
 
 
+def test_the_colours_are_the_systems_until_some_are_chosen(browser: Browser, address: str) -> None:
+    with seen(browser, address, theme="dark") as shown:
+        page = shown.page
+        shown.open("search?collection=plain")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        dark = page.evaluate(ground)
+        page.emulate_media(color_scheme="light")
+        light = page.evaluate(ground)
+        assert light != dark
+        page.get_by_role("button", name="Dark", exact=True).click()
+        assert page.evaluate(ground) == dark
+        page.reload()
+        page.wait_for_selector("main h1")
+        assert page.evaluate(ground) == dark
+        page.evaluate("void (Storage.prototype.setItem = () => { throw new Error('full') })")
+        page.get_by_role("button", name="Auto", exact=True).click()
+        assert page.evaluate(ground) == light
+        shown.check()
+
+
 def test_the_map_is_moved_by_keys(browser: Browser, address: str) -> None:
     with seen(browser, address) as shown:
         shown.open("map?collection=plain")

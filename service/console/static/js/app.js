@@ -1,5 +1,5 @@
 // The frame of the page: the key, the navigation, and which page is shown.
-import { html, render, useCallback, useEffect, useState } from "./lib.js";
+import { chooseTheme, chosenTheme, html, render, useCallback, useEffect, useState } from "./lib.js";
 import { get, hasKey, onKeyNeeded, setKey } from "./api.js";
 import { Button, Failure, Field, Segments, Waiting } from "./parts.js";
 import { Codes } from "./pages/codes.js";
@@ -62,13 +62,10 @@ function KeyDialog({ reason, onKey }) {
 }
 
 function ThemeSwitch() {
-  const [theme, setTheme] = useState(document.documentElement.dataset.theme || "");
+  const [theme, setTheme] = useState(chosenTheme);
   const choose = (value) => {
     setTheme(value);
-    if (value) document.documentElement.dataset.theme = value;
-    else delete document.documentElement.dataset.theme;
-    localStorage.setItem("hummingbit.theme", value);
-    dispatchEvent(new Event("themechange"));
+    chooseTheme(value);
   };
   return html`<${Segments} label="Colours" value=${theme} onChange=${choose}
     options=${[["", "Auto"], ["light", "Light"], ["dark", "Dark"]]} />`;

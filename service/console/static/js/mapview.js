@@ -5,22 +5,14 @@ import { Button } from "./parts.js";
 import { colourBy, labelOf, packed, palette } from "./points.js";
 import { Raster, within } from "./raster.js";
 
-const dark = () => {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-};
+const dark = () => document.documentElement.dataset.theme === "dark";
 
 export function useTheme() {
   const [isDark, setDark] = useState(dark);
   useEffect(() => {
     const changed = () => setDark(dark());
-    const query = matchMedia("(prefers-color-scheme: dark)");
-    query.addEventListener("change", changed);
     addEventListener("themechange", changed);
-    return () => {
-      query.removeEventListener("change", changed);
-      removeEventListener("themechange", changed);
-    };
+    return () => removeEventListener("themechange", changed);
   }, []);
   return isDark;
 }
