@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from pydantic import SecretStr
 
 from service.settings import Settings
@@ -301,6 +301,28 @@ def test_near_duplicates_are_found_and_deleted(
         shown.check()
     left = client.post(f"{path}/documents:scroll", json={}).json()["documents"]
     assert [one["code"] for one in left] == ["0000", "ffff", "0f0f"]
+
+
+def test_who_left_the_page_is_not_called_back_when_a_job_is_done(
+    browser: Browser, address: str
+) -> None:
+    with seen(browser, address) as shown:
+        page = shown.page
+        shown.open("duplicates?collection=plain")
+        states = {"finished": None, "state": "running"}
+
+        def still_running(route: Route) -> None:
+            route.fulfill(json={**route.fetch().json(), **states})
+
+        page.route("**/v1/jobs/*", still_running)
+        with page.expect_response("**/v1/jobs/*"):
+            page.get_by_role("button", name="Find near-duplicates").click()
+        page.get_by_role("link", name="Search").click()
+        page.wait_for_selector("main h1")
+        states.update(finished="2026-01-01T00:00:00Z", state="done")
+        page.wait_for_timeout(2500)  # longer than the longest wait between two questions
+        expect(page.locator("main h1")).to_have_text("Search")
+        shown.check()
 
 
 def test_what_a_role_may_not_do_is_not_offered(

@@ -1,7 +1,8 @@
 // Retraining: a job makes an encoder of the labels, a gate judges it, a person confirms.
 import { html, useEffect, useState } from "./lib.js";
-import { follow, get, jobsOf, of, post } from "./api.js";
+import { get, jobsOf, of, post } from "./api.js";
 import { ago, count, figure, plural, signed } from "./format.js";
+import { useJob } from "./jobs.js";
 import { Button, Failure, Field, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "./parts.js";
 
 const KINDS = { "waiting for confirmation": "warn", refused: "bad", live: "good" };
@@ -18,42 +19,36 @@ function Trial({ trial }) {
 }
 
 function Outcome({ job, onDone, reload }) {
-  const [now, setNow] = useState(null);
-  const [error, setError] = useState(null);
+  const [problem, setProblem] = useState(null);
   const [done, setDone] = useState(null);
   const { result } = job;
-  const confirm = async () => {
-    setError(null);
-    try {
-      const begun = await post(`v1/jobs/${job.id}/confirm`);
-      setNow(begun);
-      await follow(begun.id, setNow);
-      setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} means it now` : ""}.`);
-      onDone();
-    } catch (problem) {
-      setError(problem);
-    }
-    setNow(null);
+  const { busy, job: now, error, run } = useJob(() => {
+    setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} means it now` : ""}.`);
+    onDone();
+  });
+  const confirm = () => {
+    setProblem(null);
+    run(() => post(`v1/jobs/${job.id}/confirm`));
   };
   const takeBack = async () => {
-    setError(null);
+    setProblem(null);
     try {
       const { alias, collection } = await post(`v1/jobs/${job.id}/take-back`);
       setDone(`The alias ${alias} means ${collection} again.`);
       onDone();
-    } catch (problem) {
-      setError(problem);
+    } catch (found) {
+      setProblem(found);
     }
     reload();
   };
   return html`<${Panel} title=${`Encoder ${result.encoder ?? "refused"}`} actions=${html`<${Tag} kind=${KINDS[result.state]}>${result.state}<//>`}>
     <${Trial} trial=${result.trial} />
     <div class="inside stack">
-      <${Failure} error=${error} />
+      <${Failure} error=${error ?? problem} />
       ${done && html`<${Note} kind="good">${done}<//>`}
       ${now && html`<${Progress} job=${now} />`}
       <div class="actions">
-        ${result.state === "waiting for confirmation" && !now && html`<${Button} kind="primary" onClick=${confirm}>Reindex with it${result.alias ? ` and move ${result.alias}` : ""}<//>`}
+        ${result.state === "waiting for confirmation" && !busy && html`<${Button} kind="primary" onClick=${confirm}>Reindex with it${result.alias ? ` and move ${result.alias}` : ""}<//>`}
         ${result.alias && result.state !== "refused" && html`<${Button} onClick=${takeBack}>Take it back<//>`}
       </div>
     </div><//>`;
@@ -63,36 +58,19 @@ export function Retraining({ collection, field, onChanged, stats }) {
   const [alias, setAlias] = useState(null);
   const [gain, setGain] = useState("0");
   const [epochs, setEpochs] = useState("");
-  const [job, setJob] = useState(null);
-  const [error, setError] = useState(null);
   const runs = useLoaded(() => jobsOf("retrain", collection), [collection]);
   const aliases = useLoaded((signal) => get("v1/aliases", { signal }), []);
   const known = aliases.data?.aliases.find((one) => one.collection === collection)?.alias ?? "";
-  const watch = async (id) => {
-    try {
-      await follow(id, setJob);
-      runs.reload();
-    } catch (problem) {
-      setError(problem);
-    }
-    setJob(null);
-  };
+  const { busy, job, error, run } = useJob(runs.reload);
   useEffect(() => {
     const running = runs.data?.find((one) => !one.finished);
-    if (running && !job) watch(running.id);
+    if (running && !busy) run(async () => running);
   }, [runs.data]);
-  const start = async (event) => {
+  const start = (event) => {
     event.preventDefault();
-    setError(null);
-    try {
-      const begun = await post(`${of(collection)}/retrain`, {
-        alias: (alias ?? known).trim() || null, label_field: field || null, min_gain: Number(gain) || 0, epochs: epochs ? Number(epochs) : null,
-      });
-      setJob(begun);
-      watch(begun.id);
-    } catch (problem) {
-      setError(problem);
-    }
+    run(() => post(`${of(collection)}/retrain`, {
+      alias: (alias ?? known).trim() || null, label_field: field || null, min_gain: Number(gain) || 0, epochs: epochs ? Number(epochs) : null,
+    }));
   };
   const finished = (runs.data ?? []).filter((one) => one.state === "done");
   return html`
@@ -103,7 +81,7 @@ export function Retraining({ collection, field, onChanged, stats }) {
           <${Field} label="Alias to move" hint="optional"><input size="14" value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
           <${Field} label="Least gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
           <${Field} label="Epochs" hint="optional"><input type="number" min="1" max="1000" value=${epochs} onInput=${(event) => setEpochs(event.currentTarget.value)} /><//>
-          <button class="button primary" type="submit" disabled=${job !== null}>Retrain</button>
+          <button class="button primary" type="submit" disabled=${busy}>Retrain</button>
           ${job && html`<${Progress} job=${job} />`}
         </div>
         <${Failure} error=${error} />

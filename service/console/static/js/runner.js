@@ -1,7 +1,8 @@
 // Beginning an evaluation: with queries from a file, or with documents of the collection itself.
 import { html, useState } from "./lib.js";
-import { follow, of, post } from "./api.js";
+import { of, post } from "./api.js";
 import { plural } from "./format.js";
+import { useJob } from "./jobs.js";
 import { Failure, Field, Panel, Progress, Segments } from "./parts.js";
 
 const PAGE = 1000;
@@ -56,29 +57,28 @@ export function Runner({ collection, limits, onDone }) {
   const [wanted, setWanted] = useState("200");
   const [metrics, setMetrics] = useState("P@100, mAP@100");
   const [lines, setLines] = useState("");
-  const [state, setState] = useState(null);
-  const [error, setError] = useState(null);
-  const run = async (event) => {
-    event.preventDefault();
-    setError(null);
+  const [choosing, setChoosing] = useState(null);
+  const { busy, job, error, run } = useJob((done) => onDone(done.id));
+  const begin = async () => {
     try {
-      setState({ text: "Choosing queries" });
+      setChoosing("Choosing queries");
       const most = Math.min(Number(wanted) || 200, limits.max_queries);
       const queries = source === "sample"
-        ? await sample(collection, field, most, (read) => setState({ text: `${plural(read, "document")} read` }))
+        ? await sample(collection, field, most, (read) => setChoosing(`${plural(read, "document")} read`))
         : parseLines(lines);
       const body = { queries, metrics: metrics.split(",").map((one) => one.trim()).filter(Boolean), label_field: field, exclude_self: source === "sample" };
-      const begun = await post(`${of(collection)}/evaluate`, body, { prefer: "respond-async" });
-      await follow(begun.id, (job) => setState({ job }));
-      onDone(begun.id);
-    } catch (problem) {
-      setError(problem);
+      return await post(`${of(collection)}/evaluate`, body, { prefer: "respond-async" });
+    } finally {
+      setChoosing(null);
     }
-    setState(null);
   };
-  const read = async (event) => setLines(await event.currentTarget.files[0].text());
+  const start = (event) => {
+    event.preventDefault();
+    run(begin);
+  };
+  const read = async (event) => setLines((await event.currentTarget.files[0]?.text()) ?? "");
   return html`<${Panel} title=${`Evaluate ${collection}`} what="Relevant is what shares a label with the query.">
-    <form class="inside stack" onSubmit=${run}>
+    <form class="inside stack" onSubmit=${start}>
       <${Segments} label="Where the queries come from" value=${source} onChange=${setSource} options=${[["sample", "Documents of the collection"], ["file", "Queries of my own"]]} />
       ${source === "file" && html`<${Field} label="JSON lines" hint="each with a text, vector or code, and a label or labels">
           <textarea rows="4" spellcheck="false" value=${lines} onInput=${(event) => setLines(event.currentTarget.value)} placeholder='{"id": "q1", "text": "…", "label": "…"}'></textarea><//>
@@ -87,9 +87,9 @@ export function Runner({ collection, limits, onDone }) {
         <${Field} label="Label field"><input size="10" value=${field} onInput=${(event) => setField(event.currentTarget.value)} /><//>
         ${source === "sample" && html`<${Field} label="Queries"><input type="number" min="1" max=${limits.max_queries} value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /><//>`}
         <${Field} label="Metrics"><input size="24" value=${metrics} onInput=${(event) => setMetrics(event.currentTarget.value)} /><//>
-        <button class="button primary" type="submit" disabled=${state !== null || (source === "file" && !lines.trim())}>Run</button>
-        ${state?.text && html`<span class="what" role="status">${state.text} …</span>`}
-        ${state?.job && html`<${Progress} job=${state.job} />`}
+        <button class="button primary" type="submit" disabled=${busy || (source === "file" && !lines.trim())}>Run</button>
+        ${choosing && html`<span class="what" role="status">${choosing} …</span>`}
+        ${job && html`<${Progress} job=${job} />`}
       </div>
       <${Failure} error=${error} />
     </form>

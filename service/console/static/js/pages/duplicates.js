@@ -1,8 +1,9 @@
 // Near-duplicates: clusters to look through, one after the other.
-import { html, useEffect, useState } from "../lib.js";
-import { follow, get, jobsOf, of, post } from "../api.js";
+import { html, useState } from "../lib.js";
+import { get, jobsOf, of, post } from "../api.js";
 import { ago, count, plural, short } from "../format.js";
 import { Payload } from "../hits.js";
+import { useJob } from "../jobs.js";
 import { Button, CollectionPicker, Empty, Failure, Field, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const PAGE = 10;
@@ -12,27 +13,17 @@ function Finder({ collection, onDone }) {
   const [radius, setRadius] = useState("2");
   const [confirm, setConfirm] = useState("0.5");
   const [byText, setByText] = useState(true);
-  const [job, setJob] = useState(null);
-  const [error, setError] = useState(null);
-  const start = async (event) => {
+  const { busy, job, error, run } = useJob((done) => onDone(done.id));
+  const start = (event) => {
     event.preventDefault();
-    setError(null);
-    try {
-      const begun = await post(`${of(collection)}/duplicates`, { radius: Number(radius), confirm: byText ? Number(confirm) : null });
-      setJob(begun);
-      const done = await follow(begun.id, setJob);
-      onDone(done.id);
-    } catch (problem) {
-      setError(problem);
-    }
-    setJob(null);
+    run(() => post(`${of(collection)}/duplicates`, { radius: Number(radius), confirm: byText ? Number(confirm) : null }));
   };
   return html`<form class="inside stack" onSubmit=${start}>
     <div class="row">
       <${Field} label="Bits that may differ"><input type="number" min="0" value=${radius} onInput=${(event) => setRadius(event.currentTarget.value)} /><//>
       <label class="check"><input type="checkbox" checked=${byText} onChange=${(event) => setByText(event.currentTarget.checked)} /> compare texts too</label>
       ${byText && html`<${Field} label="Least similarity of texts"><input type="number" min="0.01" max="1" step="any" value=${confirm} onInput=${(event) => setConfirm(event.currentTarget.value)} /><//>`}
-      <button class="button primary" type="submit" disabled=${job !== null || radius === ""}>Find near-duplicates</button>
+      <button class="button primary" type="submit" disabled=${busy || radius === ""}>Find near-duplicates</button>
       ${job && html`<${Progress} job=${job} />`}
     </div>
     <${Failure} error=${error} />
@@ -79,8 +70,7 @@ function Clusters({ collection, id, can, onChanged }) {
     const ids = found.page.flatMap((cluster) => cluster.ids.slice(0, SHOWN));
     const { documents } = ids.length ? await post(`${of(collection)}/documents:get`, { ids }) : { documents: [] };
     return { ...found, documents: new Map(documents.map((one) => [one.id, one])) };
-  }, [id, offset]);
-  useEffect(() => { setOffset(0); setDone({}); }, [id]);
+  }, [offset]);
   if (failed) return html`<${Failure} error=${failed} />`;
   if (!data) return html`<${Waiting} />`;
   const mark = (at, what) => setDone((before) => ({ ...before, [at]: what }));
@@ -101,7 +91,7 @@ function Clusters({ collection, id, can, onChanged }) {
       <${Button} kind="small" disabled=${last >= data.clusters} onClick=${() => setOffset(offset + PAGE)}>Next<//>`}>
     <${Failure} error=${error} />
     ${!data.clusters && html`<p class="nothing">No two documents are so near.</p>`}
-    ${data.page.map((cluster, at) => html`<${Cluster} key=${`${id}-${offset + at}`} cluster=${cluster} documents=${data.documents} can=${can}
+    ${data.page.map((cluster, at) => html`<${Cluster} key=${offset + at} cluster=${cluster} documents=${data.documents} can=${can}
       done=${done[offset + at]} onKeep=${() => mark(offset + at, "kept")} onDelete=${(ids) => remove(offset + at, ids)} />`)}
   <//>`;
 }
@@ -127,7 +117,7 @@ export function Duplicates({ collections, collection, params, setParams, can, re
       : html`<div class="stack">
           <${Panel} title="Look for near-duplicates"><${Finder} key=${collection} collection=${collection} onDone=${done} /><//>
           <${Failure} error=${runs.error} />
-          ${chosen && html`<${Clusters} key=${collection} collection=${collection} id=${chosen.id} can=${can("write")} onChanged=${reload} />`}
+          ${chosen && html`<${Clusters} key=${chosen.id} collection=${collection} id=${chosen.id} can=${can("write")} onChanged=${reload} />`}
           ${finished.length > 1 && html`<${Panel} title="Earlier searches"><${Table} label="Earlier searches" columns=${columns} rows=${finished} keyOf=${(job) => job.id} marked=${(job) => job.id === chosen.id} /><//>`}
         </div>`}`;
 }

@@ -1,8 +1,9 @@
 // The distinct codes of a collection in the plane.
 import { html, useEffect, useMemo, useState } from "../lib.js";
-import { bytes, follow, get, jobsOf, of, post } from "../api.js";
+import { bytes, get, jobsOf, of, post } from "../api.js";
 import { ago, count, percent, plural, short } from "../format.js";
 import { Passage } from "../hits.js";
+import { useJob } from "../jobs.js";
 import { MapView, useTheme } from "../mapview.js";
 import { Button, CollectionPicker, Empty, Failure, Field, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
 import { labelOf, legendOf, palette, purityOf, readPoints } from "../points.js";
@@ -32,24 +33,13 @@ async function documentsOf(collection, points, chosen) {
 function Start({ collection, running, onDone, first }) {
   const [field, setField] = useState("label");
   const [method, setMethod] = useState("");
-  const [job, setJob] = useState(running ?? null);
-  const [error, setError] = useState(null);
-  const watch = (id) => follow(id, setJob).then(onDone, setError).finally(() => setJob(null));
-  useEffect(() => { if (running) watch(running.id); }, []);
-  const start = async () => {
-    setError(null);
-    try {
-      const begun = await post(`${of(collection)}/map`, { label_field: field, method: method || null });
-      setJob(begun);
-      watch(begun.id);
-    } catch (problem) {
-      setError(problem);
-    }
-  };
+  const { busy, job, error, run } = useJob(onDone);
+  useEffect(() => { if (running) run(async () => running); }, []);
+  const start = () => run(() => post(`${of(collection)}/map`, { label_field: field, method: method || null }));
   return html`<div class="stack">
     <${Failure} error=${error} />
-    ${job
-      ? html`<div class="row"><${Progress} job=${job} /></div>`
+    ${busy
+      ? html`<div class="row">${job ? html`<${Progress} job=${job} />` : html`<${Waiting} />`}</div>`
       : html`<div class="row">
           <${Field} label="Label field"><input value=${field} size="12" onInput=${(event) => setField(event.currentTarget.value)} /><//>
           <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "the best installed"], ["tsne", "neighbourhoods (t-SNE)"], ["pca", "principal plane"]]} /><//>

@@ -1,0 +1,28 @@
+// A job that a page began, or found running.
+import { useEffect, useRef, useState } from "./lib.js";
+import { follow } from "./api.js";
+
+/** How far the job is, once it is known, and what went wrong. Who left the page is not called back. */
+export function useJob(onDone) {
+  const [busy, setBusy] = useState(false);
+  const [job, setJob] = useState(null);
+  const [error, setError] = useState(null);
+  const left = useRef(null);
+  left.current ??= new AbortController();
+  useEffect(() => () => left.current.abort(), []);
+  const run = async (begin) => {
+    const { signal } = left.current;
+    setBusy(true);
+    setError(null);
+    try {
+      const { id } = await begin();
+      const done = await follow(id, setJob, signal);
+      if (!signal.aborted) onDone(done);
+    } catch (problem) {
+      if (!signal.aborted) setError(problem);
+    }
+    setBusy(false);
+    setJob(null);
+  };
+  return { busy, job, error, run };
+}
