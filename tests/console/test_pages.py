@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 from playwright.sync_api import Browser, Route, expect
@@ -77,6 +79,53 @@ def test_two_rankings_lie_side_by_side(browser: Browser, address: str) -> None:
         page.get_by_role("button", name="Search", exact=True).click()
         expect(page.locator(".hits")).to_have_count(2)
         expect(page.locator(".note").first).to_contain_text("hits on the left")
+        shown.check()
+
+
+def test_the_address_has_the_query_that_was_searched_for_last(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    path = "/v1/collections/plain/documents:scroll"
+    code = client.post(path, json={"limit": 1}).json()["documents"][0]["code"]
+    with seen(browser, address) as shown:
+        page = shown.page
+        shown.open(f"search?collection=plain&code={code}")
+        page.get_by_role("button", name="Text", exact=True).click()
+        page.get_by_label("Query", exact=True).fill("bread")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator(".hit mark").first).to_be_visible()
+        page.reload()
+        expect(page.locator(".hit mark").first).to_be_visible()
+        page.get_by_role("button", name="More like this").first.click()
+        expect(page.get_by_label("Query", exact=True)).to_have_value(re.compile("^document-"))
+        like = page.get_by_label("Query", exact=True).input_value()
+        page.reload()
+        expect(page.get_by_label("Query", exact=True)).to_have_value(like)
+        shown.check()
+
+
+def test_a_search_tells_its_ranking_and_engine(browser: Browser, address: str) -> None:
+    with seen(browser, address) as shown:
+        shown.open("search?collection=plain&q=bread&ranking=asymmetric")
+        facts = shown.page.locator(".facts div")
+        expect(facts.filter(has_text="Ranking")).to_contain_text("asymmetric")
+        expect(facts.filter(has_text="Engine")).to_contain_text("scan")
+        tag = shown.page.locator(".hit .tag", has_text="author").first
+        expect(tag).to_contain_text("author name: <img")
+
+
+def test_enter_that_ends_a_composition_searches_for_nothing(browser: Browser, address: str) -> None:
+    with seen(browser, address) as shown:
+        shown.open("search?collection=plain")
+        query = shown.page.get_by_label("Query", exact=True)
+        expect(query).to_have_attribute("spellcheck", "false")
+        query.fill("bread")
+        composing = {"key": "Enter", "isComposing": True, "bubbles": True}
+        query.dispatch_event("keydown", composing)
+        shown.settle()
+        assert shown.page.locator(".hit").count() == 0
+        query.dispatch_event("keydown", {**composing, "isComposing": False})
+        expect(shown.page.locator(".hit").first).to_be_visible()
         shown.check()
 
 

@@ -31,7 +31,7 @@ function Changes({ one, other, gate, onGate }) {
       <details open=${gate !== ""}><summary>Hold it to a gate</summary>
         <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(given); }}>
           <${Field} label="Gate" hint="in TOML, as hummingbit evaluate reads it">
-            <textarea class="mono" rows="4" spellcheck="false" value=${given} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setGiven(event.currentTarget.value)}></textarea><//>
+            <textarea class="mono" rows="4" spellcheck=${false} value=${given} placeholder=${`[metrics."${one.report.metrics[0].name}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setGiven(event.currentTarget.value)}></textarea><//>
           <div><button class="button small" type="submit">Apply the gate</button></div>
         </form></details>
     </div>

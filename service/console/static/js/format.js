@@ -28,8 +28,12 @@ export function ago(time) {
 
 /** A value of a payload as one line of text. */
 export function shown(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
+  if (Array.isArray(value)) return value.map(shown).join(", ");
+  if (value && typeof value === "object")
+    return Object.entries(value).map(([name, inner]) => `${name}: ${shown(inner)}`).join(", ");
+  return String(value);
 }
 
+/** The beginning of a text; a character of two code units is not cut in half. */
 export const short = (value, length = 80) =>
-  value.length > length ? `${value.slice(0, length - 1)}…` : value;
+  value.length > length ? `${value.slice(0, length - 1).replace(/[\ud800-\udbff]$/, "")}…` : value;

@@ -47,7 +47,7 @@ export function Hits({ answer, other, onSimilar }) {
           ${onSimilar && html`<button type="button" class="button plain small" onClick=${() => onSimilar(hit.id)}>More like this</button>`}
         </div>
         <div class="measure">
-          <span><b>${hit.distance}</b> bits</span>
+          <span><b>${hit.distance}</b> ${hit.distance === 1 ? "bit" : "bits"}</span>
           <span>score ${figure(hit.score)}</span>
           ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits} />`}
         </div>
@@ -91,9 +91,11 @@ export function Understood({ answer }) {
         ${answer.recognized_terms != null && html`<div><dt>Known terms</dt><dd>${count(answer.recognized_terms)}</dd></div>`}
         <div><dt>Took</dt><dd>${answer.took_ms.toFixed(1)} <small>ms</small></dd></div>
         <div><dt>Generation</dt><dd>${count(answer.generation)}</dd></div>
+        <div><dt>Ranking</dt><dd>${answer.ranking}</dd></div>
+        ${answer.rescored_by && html`<div><dt>Rescored by</dt><dd>${answer.rescored_by}</dd></div>`}
+        <div><dt>Engine</dt><dd>${answer.engine}</dd></div>
       </dl>
-      <p class="what">${answer.ranking} by ${answer.engine}${answer.rescored_by ? `, rescored by ${answer.rescored_by}` : ""}.
-        ${answer.ties_cut ? " Other documents have the last hit's score and were left out." : ""}</p>
+      ${answer.ties_cut && html`<p class="what">Other documents have the last hit's score and were left out.</p>`}
     </div>
   <//>`;
 }

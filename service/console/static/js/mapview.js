@@ -1,6 +1,6 @@
 // The canvas of a map: panning, zooming, picking a point and drawing around a region.
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { count } from "./format.js";
+import { count, plural } from "./format.js";
 import { Button } from "./parts.js";
 import { colourBy, labelOf, packed, palette } from "./points.js";
 import { Raster, within } from "./raster.js";
@@ -187,7 +187,7 @@ export function MapView({ points, described, by, selected, rings, cross, onSelec
     </div>
     ${tip &&
     html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(tip.left + 14, canvas.current.clientWidth - 220))}px`, top: `${Math.min(tip.top + 14, canvas.current.clientHeight - 60)}px` }}>
-      <b>${labelOf(points, described, tip.found)}</b><br />${count(points.documents[tip.found])} documents
+      <b>${labelOf(points, described, tip.found)}</b><br />${plural(points.documents[tip.found], "document")}
     </div>`}
   </div>`;
 }

@@ -145,6 +145,7 @@ export function Copy({ text }) {
     setDone(true);
     setTimeout(() => setDone(false), 1500);
   };
+  if (!navigator.clipboard) return null; // a page over plain HTTP from another machine has none
   return html`<button type="button" class="button small" onClick=${copy}>
     <span aria-live="polite">${done ? "Copied" : "Copy"}</span>
   </button>`;

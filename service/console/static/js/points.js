@@ -1,5 +1,5 @@
 // The points of a map as the service sends them, and the colours they can have.
-import { count, percent } from "./format.js";
+import { count, percent, plural } from "./format.js";
 
 const OTHER = 65534;
 const NONE = 65535;
@@ -79,7 +79,7 @@ export function legendOf(described, by, colours) {
   const steps = [0, 0.25, 0.5, 0.75, 1];
   if (by === "purity") return steps.map((share) => [colours.purity(share), `${percent(share, 0)} of the code's documents have its label`, ""]);
   if (by === "age") return steps.map((share) => [colours.age(share), ["first inserted", "", "half way", "", "inserted last"][share * 4], ""]);
-  return steps.map((share) => [colours.size(share), `${count(Math.round(2 ** (10 * share)))} documents`, ""]);
+  return steps.map((share) => [colours.size(share), plural(Math.round(2 ** (10 * share)), "document"), ""]);
 }
 
 export const labelOf = (points, described, at) =>

@@ -54,7 +54,7 @@ function Worst({ report }) {
   return html`<${Panel} title="Worst queries" what=${`The lowest ${report.metrics[0].name}, and what each found first.`}>
     ${report.worst_queries.map((query) => html`<details class="cluster" key=${query.id}>
       <summary><b class="break">${query.id}</b> ${query.labels.join(", ")} · ${figure(query.value)} · ${short(query.text, 110)}</summary>
-      <ol>${query.hits.map((hit) => html`<li key=${hit.id}><span>${hit.relevant ? "✓" : "✗"}</span><div><b class="break">${hit.id}</b> <span class="what">${hit.labels.join(", ")} · ${hit.distance} bits</span></div><p>${short(hit.text, 160)}</p></li>`)}</ol>
+      <ol>${query.hits.map((hit) => html`<li key=${hit.id}><span>${hit.relevant ? "✓" : "✗"}</span><div><b class="break">${hit.id}</b> <span class="what">${hit.labels.join(", ")} · ${plural(hit.distance, "bit")}</span></div><p>${short(hit.text, 160)}</p></li>`)}</ol>
     </details>`)}
     ${!report.worst_queries.length && html`<p class="nothing">None.</p>`}<//>`;
 }

@@ -34,7 +34,7 @@ async function sample(collection, field, wanted, tell) {
     cursor = page.next_cursor;
     tell(read);
   } while (cursor && read < READ);
-  if (!chosen.length) throw new Error(`No document has a label in the field ${field}.`);
+  if (!chosen.length) throw new Error(`No document has a label in the field “${field}”.`);
   return chosen;
 }
 
@@ -81,7 +81,7 @@ export function Runner({ collection, limits, onDone }) {
     <form class="inside stack" onSubmit=${start}>
       <${Segments} label="Where the queries come from" value=${source} onChange=${setSource} options=${[["sample", "Documents of the collection"], ["file", "Queries of my own"]]} />
       ${source === "file" && html`<${Field} label="JSON lines" hint="each with a text, vector or code, and a label or labels">
-          <textarea rows="4" spellcheck="false" value=${lines} onInput=${(event) => setLines(event.currentTarget.value)} placeholder='{"id": "q1", "text": "…", "label": "…"}'></textarea><//>
+          <textarea rows="4" spellcheck=${false} value=${lines} onInput=${(event) => setLines(event.currentTarget.value)} placeholder='{"id": "q1", "text": "…", "label": "…"}'></textarea><//>
         <${Field} label="Or a file of them"><input type="file" accept=".jsonl,.json,.txt" onChange=${read} /><//>`}
       <div class="row">
         <${Field} label="Label field"><input size="10" value=${field} onInput=${(event) => setField(event.currentTarget.value)} /><//>

@@ -3,7 +3,7 @@ import { html, useState } from "../lib.js";
 import { get, of } from "../api.js";
 import { Bars, Heat } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
-import { CollectionPicker, Empty, Failure, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { CollectionPicker, Empty, Failure, Field, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const entropyOf = (share) =>
   share <= 0 || share >= 1 ? 0 : -share * Math.log2(share) - (1 - share) * Math.log2(1 - share);
@@ -53,7 +53,7 @@ function Occupancy({ codes, stats }) {
   const names = steps.map(([least]) => (least === "1" ? "1" : `${least}–${2 * least - 1}`));
   return html`<${Panel} title="Occupancy and collapse" what="How many codes are held by 1, by 2–3, by 4–7, … documents. A collapsed encoder has few codes, each with a crowd.">
     <div class="inside stack">
-      <${Bars} label="Codes by the number of documents that hold them" values=${steps.map(([, codes_]) => codes_)} names=${names} xLabel="documents of a code" tip=${(value, at) => `${plural(value, "code")} with ${names[at]} documents`} />
+      <${Bars} label="Codes by the number of documents that hold them" values=${steps.map(([, codes_]) => codes_)} names=${names} xLabel="documents of a code" tip=${(value, at) => `${plural(value, "code")} with ${names[at]} ${names[at] === "1" ? "document" : "documents"}`} />
       <${Verdict} good=${share < 0.05}>${count(codes.distinct_codes)} distinct codes for ${count(codes.documents)} documents; ${count(codes.alone)} stand alone; the fullest code holds ${percent(share)}.<//>
     </div><//>`;
 }
@@ -61,12 +61,14 @@ function Occupancy({ codes, stats }) {
 function Purity({ codes, field }) {
   const { purity } = codes;
   if (!purity)
-    return html`<${Panel} title="Purity of buckets"><p class="nothing">No document has a label in ${field || "this field"}.</p><//>`;
-  const good = purity.mean != null && purity.mean > (1 + purity.by_chance) / 2;
+    return html`<${Panel} title="Purity of buckets"><p class="nothing">No document has a label in the field “${field}”.</p><//>`;
+  if (purity.mean == null)
+    return html`<${Panel} title="Purity of buckets"><p class="nothing">No two labelled documents share a code.</p><//>`;
+  const good = purity.mean > (1 + purity.by_chance) / 2;
   return html`<${Panel} title="Purity of buckets" what="Of the labelled documents that share a code, how many have its most frequent label. One code for everything would reach the share of the commonest label.">
     <div class="inside stack">
       <${Bars} label=${`Labelled documents by the purity of their code; ${figure(purity.mean, 2)} on average`} values=${purity.histogram} names=${purity.histogram.map((_, at) => `${10 * at}–${10 * (at + 1)}`)} xLabel="documents of the code that have its label, in %" tip=${(value, at) => `${plural(value, "document")} in codes of ${10 * at}–${10 * (at + 1)} %`} />
-      <${Verdict} good=${good}>${purity.mean == null ? "No two labelled documents share a code." : `Mean ${percent(purity.mean)}; ${percent(purity.by_chance)} would be chance. ${count(purity.in_shared_codes)} of ${count(purity.labelled)} labelled documents share their code with another.`}<//>
+      <${Verdict} good=${good}>Mean ${percent(purity.mean)}; ${percent(purity.by_chance)} would be chance. ${count(purity.in_shared_codes)} of ${count(purity.labelled)} labelled documents share their code with another.<//>
     </div><//>`;
 }
 
@@ -108,7 +110,7 @@ export function Codes({ collections, collection, params, setParams, link }) {
     <div class="head"><h1>Codes</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
         <form class="row" onSubmit=${(event) => { event.preventDefault(); setField(given); }}>
-          <input aria-label="Label field" value=${given} size="10" onInput=${(event) => setGiven(event.currentTarget.value)} />
+          <${Field} label="Label field" class="inline"><input value=${given} size="10" onInput=${(event) => setGiven(event.currentTarget.value)} /><//>
           ${given !== field && html`<button class="button small" type="submit">Use this label field</button>`}
         </form>`}
     </div>

@@ -59,6 +59,6 @@ export function Evaluation({ access, collections, collection, params, setParams 
         ${against
           ? html`<${Comparison} key=${`${shown.job.id} ${against.job.id}`} one=${shown} other=${against} nameOf=${nameOf} />`
           : html`<${Report} key=${shown.job.id} run=${shown} />`}`}
-      ${data && html`<${Supervision} runs=${done} />`}
+      ${done.length > 0 && html`<${Supervision} runs=${done} />`}
     </div>`;
 }

@@ -30,8 +30,8 @@ async function documentsOf(collection, points, chosen) {
   return results.flatMap((result) => result.hits);
 }
 
-function Start({ collection, running, onDone, first }) {
-  const [field, setField] = useState("label");
+function Start({ collection, running, onDone, drawn }) {
+  const [field, setField] = useState(drawn?.label_field ?? "label");
   const [method, setMethod] = useState("");
   const { busy, job, error, run } = useJob(onDone);
   useEffect(() => { if (running) run(async () => running); }, []);
@@ -43,7 +43,7 @@ function Start({ collection, running, onDone, first }) {
       : html`<div class="row">
           <${Field} label="Label field"><input value=${field} size="12" onInput=${(event) => setField(event.currentTarget.value)} /><//>
           <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "the best installed"], ["tsne", "neighbourhoods (t-SNE)"], ["pca", "principal plane"]]} /><//>
-          <${Button} kind=${first ? "primary" : ""} onClick=${start} disabled=${!field}>${first ? "Draw the map" : "Draw again"}<//>
+          <${Button} kind=${drawn ? "" : "primary"} onClick=${start} disabled=${!field}>${drawn ? "Draw again" : "Draw the map"}<//>
         </div>`}
   </div>`;
 }
@@ -115,7 +115,7 @@ function Neighbours({ collection, points, onFound }) {
 function Largest({ points, described, onSelect }) {
   const most = useMemo(() => Array.from({ length: points.count }, (_, at) => at).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
   return html`<ul class="documents" tabindex="0" aria-label="Largest codes">${most.map((at) => html`<li key=${at}>
-    <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${count(points.documents[at])} documents</button> ${labelOf(points, described, at)}</li>`)}</ul>`;
+    <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(points, described, at)}</li>`)}</ul>`;
 }
 
 function Drawn({ collection, found, generation, onDone }) {
@@ -135,7 +135,7 @@ function Drawn({ collection, found, generation, onDone }) {
         <${Panel} title="A query's neighbours"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
         <${Panel} title="Colours"><div class="inside"><${Legend} described=${map} by=${by} /></div><//>
         <${Panel} title="Fullest codes"><${Largest} points=${points} described=${map} onSelect=${setSelected} /><//>
-        <${Panel} title="Another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} /></div><//>
+        <${Panel} title="Another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
       </div>
     </div>`;
 }
@@ -154,6 +154,6 @@ export function MapPage({ collections, collection, setParams }) {
       ${data && collection && (data.map
         ? html`<${Drawn} key=${data.done[0].id} collection=${collection} found=${data} generation=${generation} onDone=${reload} />`
         : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, near codes near each other. Requests go on meanwhile; 100,000 codes take a minute or two.">
-            <div class="inside"><${Start} key=${collection} collection=${collection} running=${data.running} onDone=${reload} first=${true} /></div><//>`)}
+            <div class="inside"><${Start} key=${collection} collection=${collection} running=${data.running} onDone=${reload} /></div><//>`)}
     </div>`;
 }

@@ -68,11 +68,12 @@ function Health({ name, detail, unwritable }) {
   if (unwritable?.[name]) return html`<${Tag} kind="bad" title=${unwritable[name].join(" ")}>cannot be written<//>`;
   if (detail === undefined) return html`<${Tag}>…<//>`;
   if (detail === null) return html`<${Tag} kind="warn">no statistics<//>`;
-  if (detail.problems.length) return html`<${Tag} kind="bad" title=${detail.problems.join(" ")}>${detail.problems.length} problems<//>`;
+  if (detail.problems.length) return html`<${Tag} kind="bad" title=${detail.problems.join(" ")}>${plural(detail.problems.length, "problem")}<//>`;
+  if (!detail.documents) return html`<${Tag}>empty<//>`;
   if (detail.largest_share > 0.2 && detail.documents > 100)
     return html`<${Tag} kind="warn" title="One code holds a fifth of the documents or more">collapsing<//>`;
-  if (detail.dead_bits.length && detail.documents)
-    return html`<${Tag} kind="warn">${detail.dead_bits.length} dead bits<//>`;
+  if (detail.dead_bits.length)
+    return html`<${Tag} kind="warn">${plural(detail.dead_bits.length, "dead bit")}<//>`;
   return html`<${Tag} kind="good">good<//>`;
 }
 
@@ -196,8 +197,8 @@ export function Overview({ access, can, link }) {
       <${Tag} kind=${ready ? "good" : "bad"}>${ready ? "ready" : data.ready.status}<//>
       <span class="spacer"></span><${Button} kind="small" onClick=${reload}>Refresh<//>
     </div>
-    ${empty && html`<${Empty} title="The data folder is empty">Train an encoder and build a collection, or run make demo.<//>`}
     <div class="stack">
+      ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> makes an encoder of your texts, <code>hummingbit index build</code> a collection.<//>`}
       <${Collections} found=${data.collections} ready=${data.ready} link=${link} />
       <${Jobs} can=${can} />
       <${Encoders} found=${data.encoders} />

@@ -1,7 +1,7 @@
 // Search: one query, its hits, and on request the hits of another ranking or collection beside them.
 import { html, useEffect, useState } from "../lib.js";
 import { of, post } from "../api.js";
-import { count } from "../format.js";
+import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
 import { Hits, Understood, moves } from "../hits.js";
 import { Empty, Failure, Field, Note, Panel, Segments, Select, Waiting, useLoaded } from "../parts.js";
@@ -41,6 +41,9 @@ function bodyOf(form, side) {
   };
 }
 
+/** The query as it stands in the page's address; a vector would make that too long. */
+const inAddress = ({ kind, query }) => ({ q: kind === "text" ? query : "", id: kind === "id" ? query : "", code: kind === "code" ? query : "" });
+
 const clean = (body) => JSON.parse(JSON.stringify(body));
 
 function Side({ side, collections, onChange, label }) {
@@ -61,7 +64,7 @@ function useFields(collection) {
 }
 
 function Answer({ answer, other, title, onSimilar }) {
-  return html`<${Panel} title=${title} what=${`${count(answer.hits.length)} hits in ${answer.took_ms.toFixed(1)} ms`}>
+  return html`<${Panel} title=${title} what=${`${plural(answer.hits.length, "hit")} in ${answer.took_ms.toFixed(1)} ms`}>
     ${answer.hits.length
       ? html`<${Hits} answer=${answer} other=${other} onSimilar=${onSimilar} />`
       : html`<p class="nothing">Nothing was found. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : "A larger radius or fewer conditions find more."}</p>`}
@@ -82,7 +85,7 @@ export function SearchPage({ collections, collection, params, setParams }) {
   const change = (changed) => setForm((before) => ({ ...before, ...changed }));
   const fields = useFields(left.collection);
 
-  const search = async (asked = form) => {
+  const search = async (asked) => {
     if (!asked.query.trim()) return;
     setBusy(true);
     setError(null);
@@ -98,18 +101,21 @@ export function SearchPage({ collections, collection, params, setParams }) {
     setBusy(false);
   };
   useEffect(() => {
-    if (form.query) search();
+    if (form.query) search(form);
   }, []);
   if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${Empty} title="There is nothing to search">No collection has been made yet.<//>`;
+  const begin = (asked) => {
+    setParams({ collection: left.collection, ...inAddress(asked) });
+    search(asked);
+  };
   const submit = (event) => {
     event.preventDefault();
-    setParams({ collection: left.collection, q: form.kind === "text" ? form.query : "", id: form.kind === "id" ? form.query : "" });
-    search();
+    begin(form);
   };
   const similar = (id) => {
     const asked = { ...form, kind: "id", query: id };
     setForm(asked);
-    search(asked);
+    begin(asked);
     scrollTo({ top: 0 });
   };
   const compare = (on) => setRight(on ? { ...left, ranking: left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
@@ -121,9 +127,9 @@ export function SearchPage({ collections, collection, params, setParams }) {
     <div class="stack">
       <form class="panel composer" onSubmit=${submit} role="search">
         <${Segments} label="What to search with" value=${form.kind} options=${KINDS} onChange=${(kind) => change({ kind })} />
-        <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[form.kind]} value=${form.query} spellcheck="false"
+        <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[form.kind]} value=${form.query} spellcheck=${false}
           onInput=${(event) => change({ query: event.currentTarget.value })}
-          onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && submit(event)}></textarea>
+          onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
         <div class="row">
           <${Side} side=${left} collections=${collections} onChange=${setLeft} label="Search in" />
           <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
@@ -135,7 +141,7 @@ export function SearchPage({ collections, collection, params, setParams }) {
         <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
       </form>
       <${Failure} error=${error} />
-      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : one ? `${one.hits.length} hits` : ""}</div>
+      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : one ? plural(one.hits.length, "hit") : ""}</div>
       ${busy && !found && html`<${Waiting} what="Searching" />`}
       ${found && other && html`<${Note}>${moves(one, other)}<//>`}
       ${found &&
