@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from service.settings import Settings
 from tests.console.conftest import SCRIPT, fill
 from tests.support.console.browser import THEMES, WIDTHS, seen
-from tests.support.service import make_data_folder, served
+from tests.support.service import finished, make_data_folder, served
 
 pytestmark = pytest.mark.console
 PAGES = {
@@ -228,6 +228,25 @@ def test_the_colours_are_the_systems_until_some_are_chosen(browser: Browser, add
         page.evaluate("void (Storage.prototype.setItem = () => { throw new Error('full') })")
         page.get_by_role("button", name="Auto", exact=True).click()
         assert page.evaluate(ground) == light
+        shown.check()
+
+
+def test_a_collection_made_meanwhile_can_be_gone_to(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    with seen(browser, address) as shown:
+        page = shown.page
+        shown.open("overview")
+        fill(client, "zuletzt", [f"late-{place}" for place in range(20)])
+        finished(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
+        page.get_by_role("button", name="Refresh").click()
+        page.get_by_role("link", name="zuletzt").click()
+        expect(page.locator("main select").first).to_have_value("zuletzt")
+        fill(client, "zuletzt", [f"later-{place}" for place in range(20)])
+        finished(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
+        page.get_by_role("link", name="Map").click()
+        expect(page.locator("canvas")).to_be_visible()
+        assert page.get_by_text("was written to since").count() == 0
         shown.check()
 
 

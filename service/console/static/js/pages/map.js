@@ -13,12 +13,13 @@ const BUCKETS = 30;
 const OF_BUCKET = 8;
 
 async function load(collection) {
-  const jobs = collection ? await jobsOf("map", collection, 50) : [];
+  if (!collection) return { done: [] };
+  const [jobs, { generation }] = await Promise.all([jobsOf("map", collection, 50), get(of(collection))]);
   const done = jobs.filter((job) => job.state === "done");
   const running = jobs.find((job) => !job.finished);
-  if (!done.length) return { running, done };
+  if (!done.length) return { running, done, generation };
   const { map } = await get(`v1/maps/${done[0].id}`);
-  return { running, done, map, points: readPoints(await bytes(`v1/maps/${done[0].id}/points`), map) };
+  return { running, done, generation, map, points: readPoints(await bytes(`v1/maps/${done[0].id}/points`), map) };
 }
 
 /** The documents of some codes: those of each at distance 0, the codes with the most first. */
@@ -118,8 +119,8 @@ function Largest({ points, described, onSelect }) {
     <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(points, described, at)}</li>`)}</ul>`;
 }
 
-function Drawn({ collection, found, generation, onDone }) {
-  const { map, points } = found;
+function Drawn({ collection, found, onDone }) {
+  const { generation, map, points } = found;
   const [by, setBy] = useState("label");
   const [selected, setSelected] = useState([]);
   const [query, setQuery] = useState({ rings: [], cross: null });
@@ -142,7 +143,6 @@ function Drawn({ collection, found, generation, onDone }) {
 
 export function MapPage({ collections, collection, setParams }) {
   const { data, error, reload } = useLoaded(() => load(collection), [collection]);
-  const generation = collections.find((one) => one.name === collection)?.generation;
   return html`
     <div class="head"><h1>Map</h1>
       ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />`}
@@ -152,7 +152,7 @@ export function MapPage({ collections, collection, setParams }) {
       ${!collection && html`<${Empty} title="There is nothing to draw">No collection has been made yet.<//>`}
       ${!data && !error && html`<${Waiting} />`}
       ${data && collection && (data.map
-        ? html`<${Drawn} key=${data.done[0].id} collection=${collection} found=${data} generation=${generation} onDone=${reload} />`
+        ? html`<${Drawn} key=${data.done[0].id} collection=${collection} found=${data} onDone=${reload} />`
         : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, near codes near each other. Requests go on meanwhile; 100,000 codes take a minute or two.">
             <div class="inside"><${Start} key=${collection} collection=${collection} running=${data.running} onDone=${reload} /></div><//>`)}
     </div>`;

@@ -20,9 +20,9 @@ async function readiness() {
   }
 }
 
-async function load(seesSnapshots) {
+async function load(seesSnapshots, reload) {
   const [collections, ready, aliases, snapshots, encoders] = await Promise.all([
-    get("v1/collections"), readiness(), get("v1/aliases"), seesSnapshots ? get("v1/snapshots") : null, get("v1/encoders"),
+    reload(), readiness(), get("v1/aliases"), seesSnapshots ? get("v1/snapshots") : null, get("v1/encoders"),
   ]);
   return { collections, ready, aliases: aliases.aliases, snapshots, encoders };
 }
@@ -186,8 +186,8 @@ function Aliases({ aliases }) {
   <//>`;
 }
 
-export function Overview({ access, can, link }) {
-  const { data, error, reload } = useLoaded(() => load(access.role === "admin"), []);
+export function Overview({ access, can, link, reload }) {
+  const { data, error, reload: refresh } = useLoaded(() => load(access.role === "admin", reload), []);
   if (error) return html`<${Failure} error=${error} />`;
   if (!data) return html`<${Waiting} />`;
   const ready = data.ready.status === "ready";
@@ -195,7 +195,7 @@ export function Overview({ access, can, link }) {
   return html`
     <div class="head"><h1>Overview</h1>
       <${Tag} kind=${ready ? "good" : "bad"}>${ready ? "ready" : data.ready.status}<//>
-      <span class="spacer"></span><${Button} kind="small" onClick=${reload}>Refresh<//>
+      <span class="spacer"></span><${Button} kind="small" onClick=${refresh}>Refresh<//>
     </div>
     <div class="stack">
       ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> makes an encoder of your texts, <code>hummingbit index build</code> a collection.<//>`}
