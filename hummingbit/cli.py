@@ -29,7 +29,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "quickstart": Command(
-        "encoders", "look at a file, train codes on it, compare rankings, and serve a search"
+        "encoders", "inspect a file, train codes on it, compare rankings, and serve a search"
     ),
     "demo": Command(
         "encoders", "train on your own Python docstrings, index, evaluate and serve them"
@@ -39,9 +39,7 @@ COMMANDS = {
         "encoders", "train a small encoder to imitate a large model, without labels"
     ),
     "index": Command("collections", "build and maintain collections of documents"),
-    "label": Command(
-        "labels", "label and judge documents, ask what to label next, and retrain on it"
-    ),
+    "label": Command("labels", "label and judge documents, see what to label next, and retrain"),
     "reindex": Command("collections", "re-encode a collection with another encoder"),
     "alias": Command("collections", "give collections a second name, and switch it in one step"),
     "snapshot": Command("collections", "back up collections to single files, and restore them"),
@@ -64,7 +62,9 @@ COMMANDS = {
         "evaluation", "train with several shares of the labels, to see how many pay off"
     ),
     "leaderboard": Command("evaluation", "compare methods of text hashing on the same documents"),
-    "reproduce": Command("evaluation", "rerun an experiment of a paper beside its printed figures"),
+    "reproduce": Command(
+        "evaluation", "rerun a paper's experiment and print its figures beside ours"
+    ),
 }
 
 HELP_WIDTH = 80

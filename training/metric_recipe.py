@@ -41,7 +41,7 @@ class MetricRecipe:
     distance: str = setting("cosine", "how far relaxed codes are apart", "cosine", "hamming")
     n_bits: int = setting(32, "bits in a code, a multiple of 8")
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
-    seed: int = setting(0, "seed of everything that is drawn")
+    seed: int = setting(0, "random seed")
     epochs: int = setting(30, "passes over the documents, or over the pairs of a file")
     batch_size: int = setting(100, "documents in a batch, or pairs of a file")
     learning_rate: float = setting(1e-3, "step size of Adam")

@@ -39,7 +39,7 @@ METHODS: Mapping[str, Method] = {
         "the self-supervised Bernoulli autoencoder", pairs="all", finds_documents=True
     ),
     "ict": Method(
-        "codes of texts that a few of their words find, without labels (inverse cloze task)",
+        "learns, without labels, to find a text by a few of its words (inverse cloze task)",
         uses_labels=False,
         reconstructs=False,
         finds_documents=True,
@@ -75,8 +75,8 @@ def analyzer_setting() -> Any:
     """Return the field of the analyzer, which every recipe has that makes terms of texts."""
     return setting(
         "unicode",
-        "what splits texts into terms: unicode or words, and +LANGUAGE to stem them, +3-5grams for"
-        " runs of characters besides, such as unicode+english",
+        "how texts are split into terms: unicode or words; +LANGUAGE adds stemming and +3-5grams"
+        " runs of characters, such as unicode+english",
     )
 
 
@@ -125,15 +125,15 @@ class Recipe:
     method: str = setting("ssb-vae", "what is trained", *METHODS)
     n_bits: int = setting(32, "bits in a code, a multiple of 8")
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
-    seed: int = setting(0, "seed of everything that is drawn")
+    seed: int = setting(0, "random seed")
     epochs: int = setting(15, "passes over the documents")
     least_batches: int = setting(
-        600, "batches to learn from at least, in further passes over few documents (ict)"
+        600, "fewest batches; with few documents, further passes are made to reach it (ict)"
     )
     batch_size: int = setting(200, "documents in a batch")
     learning_rate: float = setting(4e-3, "step size of Adam")
     learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
-    hidden: int = setting(500, "units in each of the two hidden layers, which ict has not")
+    hidden: int = setting(500, "units in each of the two hidden layers (ict has none)")
     hidden_dropout: float = setting(
         0.5, "share of hidden units left out where all labels are shown (ssb-vae, texts)"
     )

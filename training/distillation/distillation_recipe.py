@@ -23,10 +23,10 @@ class DistillationRecipe:
 
     method: str = setting("distillation", "what is trained", "distillation")
     objective: str = setting(
-        "perception-coherence", "what the student keeps of the teacher", *OBJECTIVES
+        "perception-coherence", "the loss that makes the student imitate the teacher", *OBJECTIVES
     )
     n_bits: int = setting(64, "bits in a code, a multiple of 8")
-    seed: int = setting(0, "seed of everything that is drawn")
+    seed: int = setting(0, "random seed")
     epochs: int = setting(30, "passes over the documents")
     batch_size: int = setting(128, "documents in a batch, all compared with each other")
     learning_rate: float = setting(3e-3, "step size of Adam")
@@ -36,7 +36,7 @@ class DistillationRecipe:
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     relaxation: str = setting(
         "tanh",
-        "bits in training: tanh of the logits, a noisy draw, or signs whose gradient is tanh's",
+        "bits during training: tanh of the logits, a random draw, or signs with tanh's gradient",
         "tanh",
         "bernoulli",
         "straight-through",
@@ -46,7 +46,7 @@ class DistillationRecipe:
     student_temperature: float = setting(0.3, "τ of the student's ranks in perception coherence")
     hint_weight: float = setting(0.0, "weight of regressing the teacher's vectors from the codes")
     supervision: float = setting(
-        0.0, "share of the labelled documents whose labels are shown, to SSB-VAE's loss"
+        0.0, "share of the labelled documents whose labels SSB-VAE's loss sees"
     )
     teacher_weight: float = setting(3.0, "weight of the teacher beside SSB-VAE's loss")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")

@@ -57,7 +57,9 @@ def configure(actions: Actions) -> None:
         metavar="FIELD",
         help="fields of payloads by which filters find documents without reading payloads",
     )
-    add = add_action(actions, "add", run_add, "add documents; an id that is there is replaced")
+    add = add_action(
+        actions, "add", run_add, "add documents; those with a known id replace the stored ones"
+    )
     for action in (build, add):
         action.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
         add_reading(action)
@@ -71,7 +73,7 @@ def configure(actions: Actions) -> None:
         action.add_argument(
             "--allow-unknown",
             action="store_true",
-            help="keep documents of which the encoder knows no word, even if most are such",
+            help="accept a corpus even if the encoder knows no word of most of its documents",
         )
     get = add_action(actions, "get", run_get, "print documents as JSON lines")
     get.add_argument("ids", nargs="+", metavar="ID")

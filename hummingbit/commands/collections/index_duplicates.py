@@ -13,7 +13,10 @@ from index.bulk.near_duplicates import DuplicateCriteria, find_duplicates
 def configure(actions: Actions) -> None:
     """Add the action."""
     duplicates = add_action(
-        actions, "duplicates", run, "list clusters of documents that hardly differ, one a line"
+        actions,
+        "duplicates",
+        run,
+        "list clusters of documents that hardly differ, one on each line",
     )
     duplicates.add_argument(
         "--radius",

@@ -30,10 +30,12 @@ def configure(actions: Actions) -> None:
         action="store_true",
         help="where acknowledged writes are missing, let the collection go on without them",
     )
-    compact = add_action(actions, "compact", run_compact, "give back the room of what was deleted")
+    compact = add_action(actions, "compact", run_compact, "free the space of deleted documents")
     rank = add_action(actions, "rank", run_rank, "choose what orders the hits of searches")
     rank.add_argument("ranking", choices=RANKINGS, help="the ranking of searches that name none")
-    fields = add_action(actions, "fields", run_fields, "choose the fields that filters find by")
+    fields = add_action(
+        actions, "fields", run_fields, "set or list the indexed fields, which make filters fast"
+    )
     fields.add_argument(
         "fields",
         nargs="*",

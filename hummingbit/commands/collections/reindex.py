@@ -17,13 +17,19 @@ from index.folder.names import check_name
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("collection", metavar="COLLECTION")
-    parser.add_argument("--encoder", required=True, metavar="NAME", help="what encodes it again")
-    parser.add_argument("--into", required=True, metavar="NAME", help="the collection to make")
-    parser.add_argument("--alias", metavar="NAME", help="means the collection once it is complete")
+    parser.add_argument(
+        "--encoder", required=True, metavar="NAME", help="the encoder of the new collection"
+    )
+    parser.add_argument(
+        "--into", required=True, metavar="NAME", help="the name of the new collection"
+    )
+    parser.add_argument(
+        "--alias", metavar="NAME", help="the alias to move to it once it is complete"
+    )
     parser.add_argument(
         "--search-by",
         choices=ENGINES,
-        help="how its codes are scanned, from now on (default: as those of COLLECTION)",
+        help="its search engine (default: that of COLLECTION)",
     )
     add_folder(parser)
     add_url(parser)

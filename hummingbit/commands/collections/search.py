@@ -48,24 +48,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--codes-weight",
         type=float,
         metavar="W",
-        help="of the codes in the ranking hybrid, words weighing 1",
+        help="the weight of the codes in the ranking hybrid; words have weight 1",
     )
     parser.add_argument(
         "--rescore",
         choices=RESCORERS,
-        help="put four times as many candidates in the order of another score",
+        help="take four times as many candidates and order them by another score",
     )
     add_filter(parser)
     parser.add_argument(
-        "--offset", type=int, default=0, metavar="N", help="pass over the N nearest (default: 0)"
+        "--offset", type=int, default=0, metavar="N", help="skip the N best hits (default: 0)"
     )
     parser.add_argument(
-        "--cursor", metavar="CURSOR", help="go on after a page; --json prints its next_cursor"
+        "--cursor", metavar="CURSOR", help="continue after a page; --json prints its next_cursor"
     )
     parser.add_argument(
         "--rerank",
         action="store_true",
-        help="re-order the hits by the query's probabilities instead of its bits",
+        help="reorder the hits by the query's probability of each bit",
     )
     text = parser.add_mutually_exclusive_group()
     text.add_argument(
@@ -74,7 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="print the text of each hit; on a terminal that is the default",
     )
-    text.add_argument("--no-text", dest="with_text", action="store_false", help="leave it out")
+    text.add_argument(
+        "--no-text", dest="with_text", action="store_false", help="do not print texts"
+    )
     parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
     parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

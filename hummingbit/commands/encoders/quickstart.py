@@ -78,10 +78,12 @@ class Corpus:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("source", type=Path, metavar="FILE", help=FILE_HELP)
-    parser.add_argument("--name", help="of the encoder and the collection (default: the file's)")
+    parser.add_argument(
+        "--name", help="name of the encoder and the collection (default: the file's)"
+    )
     parser.add_argument("--bits", type=int, default=64, metavar="N", help="default: %(default)s")
     parser.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="the folder to make (default: NAME-data)"
+        "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
     )
     parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")

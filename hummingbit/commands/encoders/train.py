@@ -32,7 +32,7 @@ COMMON = (
     "analyzer",
 )
 LINEAR = {
-    "itq": "PCA, turned to lose least in rounding (iterative quantization)",
+    "itq": "PCA, rotated to lose least when rounded to bits (iterative quantization)",
     "pca-sign": "the signs of the first principal components",
     "lsh": "the sides of random hyperplanes",
 }
@@ -46,7 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if one.name in COMMON:
             add_setting(parser, one)
     parser.set_defaults(run=partial(run_by_labels, parser))
-    title = "methods, each with its own settings; without one, the labels decide: ssb-vae or ict"
+    title = (
+        "methods, each with its own settings (default: ssb-vae if documents have labels, else ict)"
+    )
     methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
     for name, method in METHODS.items():
         neural = _add_method(methods, name, method.summary)
@@ -67,7 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         for one in fields(Recipe):
             add_setting(settings, one)
         neural.set_defaults(run=run_neural, paper=None)
-    metric = _add_method(methods, "metric", "codes that lie as near as documents are alike")
+    metric = _add_method(
+        methods, "metric", "codes whose distances follow how alike the documents are"
+    )
     metric.add_argument(
         "--similarity-file",
         type=Path,

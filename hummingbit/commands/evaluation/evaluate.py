@@ -23,8 +23,8 @@ from hummingbit.commands.printing import print_figures, print_report
 from index.rankings.protocol import RANKINGS
 
 EPILOG = (
-    "Two more commands: evaluate compare, evaluate curve. A collection of one of these names is"
-    " given with --collection. Exit status: 0 passed, 1 the gate failed, 2 bad input."
+    "See also: evaluate compare, evaluate curve. To evaluate a collection with one of these names,"
+    " use --collection. Exit status: 0 passed, 1 the gate failed, 2 bad input."
 )
 
 

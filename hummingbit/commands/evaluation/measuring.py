@@ -26,9 +26,9 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
     parser.add_argument(
         "--qrels",
         metavar="FILE",
-        help="judgements in TREC's format by the ids of queries and documents, or a named data set"
-        " with judged queries, such as docstrings:queries; by default those of the data set of the"
-        " queries or, where it has none, the labels that query and document share",
+        help="a file of judgements in TREC's format, or a named data set with judged queries, such"
+        " as docstrings:queries (default: the judgements of the data set of the queries, if it has"
+        " any; otherwise documents with a label of the query are relevant)",
     )
     parser.add_argument(
         "--metrics",

@@ -30,36 +30,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _configure_labels(actions)
     _configure_files(actions)
-    retrain = actions.add_parser("retrain", help="make a better encoder of the labels, as a job")
+    retrain = actions.add_parser("retrain", help="train an encoder on the labels, as a job")
     retrain.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
-    retrain.add_argument("--into", metavar="NAME", help="the collection to make")
-    retrain.add_argument("--alias", metavar="NAME", help="what moves to it (default: COLLECTION)")
-    retrain.add_argument("--auto", action="store_true", help="go on where the gate passes")
+    retrain.add_argument("--into", metavar="NAME", help="the name of the new collection")
+    retrain.add_argument(
+        "--alias", metavar="NAME", help="the alias to move to it (default: COLLECTION)"
+    )
+    retrain.add_argument(
+        "--auto", action="store_true", help="go live without confirmation if the gate passes"
+    )
     retrain.add_argument("--label-field", metavar="NAME", help=_FIELD)
-    retrain.add_argument("--min-gain", type=float, metavar="X", help="what mAP@100 must gain")
-    retrain.add_argument("--epochs", type=int, metavar="N")
-    retrain.add_argument("--bits", dest="n_bits", type=int, metavar="N")
+    retrain.add_argument(
+        "--min-gain", type=float, metavar="X", help="the gain in mAP@100 that the gate asks for"
+    )
+    retrain.add_argument("--epochs", type=int, metavar="N", help="passes over the documents")
+    retrain.add_argument("--bits", dest="n_bits", type=int, metavar="N", help="bits in a code")
     retrain.set_defaults(run=run_retrain)
-    confirm = actions.add_parser("confirm", help="let the encoder of a retraining take over")
+    confirm = actions.add_parser("confirm", help="go live with the encoder of a retraining")
     confirm.set_defaults(run=run_confirm)
-    back = actions.add_parser("take-back", help="let the alias mean the old collection again")
+    back = actions.add_parser("take-back", help="move the alias back to the old collection")
     back.set_defaults(run=run_take_back)
     for action in (confirm, back):
         action.add_argument("job", metavar="JOB", help="the id of the retraining")
     for action in (retrain, confirm, back):
         add_service(action)
-    train = actions.add_parser("train", help="train for retraining jobs of a service elsewhere")
+    train = actions.add_parser(
+        "train", help="train for the retraining jobs of a service without torch"
+    )
     add_data_dir(train)
-    train.add_argument("--once", action="store_true", help="end when no job waits")
+    train.add_argument("--once", action="store_true", help="exit when no job is waiting")
     train.set_defaults(run=run_train)
 
 
-_FIELD = "a payload field whose labels count where nobody has labelled a document"
+_FIELD = "a payload field with labels for the documents that nobody has labelled"
 
 
 def _configure_labels(actions: Actions) -> None:
     suggest = add_action(actions, "suggest", run_suggest, "print the documents to label next")
-    suggest.add_argument("-n", type=int, default=10, metavar="N", help="(default: %(default)s)")
+    suggest.add_argument(
+        "-n", type=int, default=10, metavar="N", help="how many (default: %(default)s)"
+    )
     suggest.add_argument(
         "--method",
         default=DEFAULT_METHOD,
@@ -69,14 +79,16 @@ def _configure_labels(actions: Actions) -> None:
     suggest.add_argument("--json", action="store_true", help="print whole documents as JSON lines")
     set_ = add_action(actions, "set", run_set, "label a document")
     set_.add_argument("id", metavar="ID", help="the document")
-    set_.add_argument("labels", nargs="*", metavar="LABEL", help="none: no class fits")
-    set_.add_argument("--grade", type=int, default=1, metavar="N", help="how well they fit")
-    set_.add_argument("--remove", action="store_true", help="take your label of it back")
+    set_.add_argument("labels", nargs="*", metavar="LABEL", help="none means that no class fits")
+    set_.add_argument("--grade", type=int, default=1, metavar="N", help="how well the labels fit")
+    set_.add_argument("--remove", action="store_true", help="remove your label instead")
     stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
     for action in (suggest, stats):
         action.add_argument("--label-field", metavar="NAME", help=_FIELD)
     for action in (suggest, set_):
-        action.add_argument("--who", metavar="NAME", help="(default: anonymous, or the key's name)")
+        action.add_argument(
+            "--who", metavar="NAME", help="the person (default: anonymous, or the key's name)"
+        )
     for action in (suggest, set_, stats):
         add_url(action)
 
@@ -95,7 +107,7 @@ def _configure_files(actions: Actions) -> None:
             help="JSON lines of all, or judgements as TREC's qrels (default: %(default)s)",
         )
         add_url(action)
-    into.add_argument("--who", metavar="NAME", help="who said what no line says of")
+    into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
 
 
 def run_suggest(args: argparse.Namespace) -> int:

@@ -41,7 +41,7 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 LabelField = Annotated[
     str | None,
-    Query(description="A payload field whose labels count where nobody has labelled a document."),
+    Query(description="A payload field with labels for the documents that nobody has labelled."),
 ]
 
 

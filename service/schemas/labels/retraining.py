@@ -31,7 +31,7 @@ class Retrain(RequestModel):
     )
     label_field: str | None = Field(
         None,
-        description="A payload field whose labels count where nobody has labelled a document.",
+        description="A payload field with labels for the documents that nobody has labelled.",
     )
     held_out: float = Field(
         0.2, gt=0, le=0.5, description="The share of the labels that is held out to judge by."
