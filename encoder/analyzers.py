@@ -28,6 +28,7 @@ import Stemmer
 
 from encoder.ascii_words import BOUNDARY, ascii_words, runs_of_all
 from encoder.characters import SPACED, SPACELESS, character_class
+from encoder.normal_form import nfkc
 from foundation.errors import HummingbitError
 from foundation.slices import checkpoint
 
@@ -47,10 +48,6 @@ _GRAMS = re.compile(r"([1-9])-([1-9])grams")
 PIECE = 16_384
 WORDS_AT_ONCE = 1024
 _SEPARATOR = re.compile(r"\W")
-# Normalising takes the square of a run of marks, so a text is normalised some characters at a time.
-# It is not cut between a character and the marks on it, unless these are more than anyone writes.
-NORMALIZED_AT_ONCE = 1024
-MOST_MARKS = 64
 # What begins the term of a run of characters, so that it is never taken for a word.
 GRAM_MARK = "~"
 
@@ -126,7 +123,7 @@ class Analyzer:
             return ascii_words(text)
         if self.words == "words":
             return _WORD.findall(text.lower())
-        seen = _normalized(_INVISIBLE.sub("", text)).lower()
+        seen = nfkc(_INVISIBLE.sub("", text)).lower()
         return _words_of_any_script(seen) if _NOT_PLAIN.search(seen) else _WORD.findall(seen)
 
     def terms(self, text: str) -> list[str]:
@@ -166,7 +163,7 @@ class Analyzer:
         seen, separator = text, _SEPARATOR
         is_plain = self.words == "words" or text.isascii()
         if not is_plain:
-            seen = _normalized("".join(_INVISIBLE.sub("", part) for part in _parts(text)))
+            seen = nfkc("".join(_INVISIBLE.sub("", part) for part in _parts(text)))
         # Only of a sigma it matters what follows.
         whole = (seen,) if "\u03a3" in seen else _parts(seen)
         seen = "".join(part.lower() for part in whole)
@@ -259,28 +256,6 @@ def _expressions() -> _Expressions:
 def _parts(text: str) -> Iterator[str]:
     for start in range(0, len(text), PIECE):
         yield text[start : start + PIECE]
-
-
-def _normalized(text: str) -> str:
-    """Return the NFKC form of `text`."""
-    if len(text) <= NORMALIZED_AT_ONCE:
-        return unicodedata.normalize("NFKC", text)
-    parts, start = [], 0
-    while start < len(text):
-        end = start + NORMALIZED_AT_ONCE
-        last = end + MOST_MARKS
-        while end < min(last, len(text)) and _joins(text[end]):
-            end += 1
-        parts.append(unicodedata.normalize("NFKC", text[start:end]))
-        start = end
-    return "".join(parts)
-
-
-def _joins(character: str) -> bool:
-    """Return whether a character may become one with those before it, as marks and vowels do."""
-    first = unicodedata.normalize("NFKD", character)[0]
-    is_mark = unicodedata.category(first)[0] == "M" or unicodedata.combining(first) > 0
-    return is_mark or "\u1160" <= first <= "\u11ff"
 
 
 def _words_of_any_script(seen: str) -> list[str]:
