@@ -13,8 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from encoder.analyzers import PIECE, WORDS, Analyzer, lists_with_runs, with_runs_of_words
-from encoder.ascii_words import BOUNDARY, short_groups
+from encoder.analyzers import (
+    BOUNDARY,
+    PIECE,
+    WORDS,
+    Analyzer,
+    lists_with_runs,
+    short_groups,
+    with_runs_of_words,
+)
 from encoder.spelling import Speller
 from foundation.errors import InputError
 from foundation.slices import checkpoint

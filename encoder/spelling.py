@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from encoder.analyzers import is_spaceless
+from encoder.scripts import is_spaceless
 
 MIN_UNKNOWN = 4
 """Shorter words are no slips: too many others lie one edit from them."""

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import analyzers
-from encoder.analyzers import UNICODE, WORDS, Analyzer, AnalyzerError, is_spaceless
+from encoder import analyzers, scripts
+from encoder.analyzers import UNICODE, WORDS, Analyzer, AnalyzerError
 from encoder.characters import SPACED, SPACELESS
+from encoder.scripts import is_spaceless
 
 
 def test_words_are_lower_case_and_of_two_characters_or_more() -> None:
@@ -135,8 +136,12 @@ def test_a_long_text_has_the_terms_that_it_would_have_as_a_whole(text: str, size
     named = [WORDS, UNICODE, *map(Analyzer.named, ("unicode+german", "words+english+2-3grams"))]
     whole = [(one.split(text), one.terms(text)) for one in named]
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("PIECE", "WORDS_AT_ONCE", "NORMALIZED_AT_ONCE"):
-            patch.setattr(analyzers, name, size)
+        for module, name in (
+            (analyzers, "PIECE"),
+            (analyzers, "WORDS_AT_ONCE"),
+            (scripts, "NORMALIZED_AT_ONCE"),
+        ):
+            patch.setattr(module, name, size)
         assert [(one.split(text), one.terms(text)) for one in named] == whole
         for one, (_, terms) in zip(named, whole, strict=True):
             assert sorted(term for some in one.term_lists(text) for term in some) == sorted(terms)
@@ -150,7 +155,7 @@ def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:
     for one in characters:
         first = unicodedata.normalize("NFKD", one)[0]
         if first in composed or unicodedata.combining(first):
-            assert analyzers._joins(one), hex(ord(one))
+            assert scripts._joins(one), hex(ord(one))
 
 
 @pytest.mark.parametrize(

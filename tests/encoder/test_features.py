@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from encoder import analyzers, ascii_words
+from encoder import analyzers
 from encoder import features as features_module
 from encoder.analyzers import PIECE, Analyzer
 from encoder.features import TermWeighting, TextFeatures
@@ -55,7 +55,7 @@ def test_texts_are_counted_together_as_one_by_one(name: str, batch: list[str], s
             if term in features.vocabulary:
                 expected[row, features._columns[term]] += 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ascii_words, "JOINED", size)
+        patch.setattr(analyzers, "JOINED", size)
         assert np.array_equal(features.count_terms(batch).toarray(), expected)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from corpus.document import Document
 from corpus.readers import BadLine, read_documents
 from corpus.survey import Survey, survey
-from encoder.analyzers import UNICODE, is_spaceless
+from encoder.analyzers import UNICODE
+from encoder.scripts import is_spaceless
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from hummingbit.commands.options import (
     FILE_HELP,

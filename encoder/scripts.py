@@ -1,0 +1,84 @@
+"""Texts beyond ASCII: their normal form, their words, and pairs of characters without spaces."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from encoder.characters import SPACED, SPACELESS, character_class
+
+# Normalising takes the square of a run of marks, so a text is normalised some characters at a time.
+# It is not cut between a character and the marks on it, unless these are more than anyone writes.
+NORMALIZED_AT_ONCE = 1024
+MOST_MARKS = 64
+
+
+def nfkc(text: str) -> str:
+    """Return the NFKC form of `text`."""
+    if len(text) <= NORMALIZED_AT_ONCE:
+        return unicodedata.normalize("NFKC", text)
+    parts, start = [], 0
+    while start < len(text):
+        end = start + NORMALIZED_AT_ONCE
+        last = end + MOST_MARKS
+        while end < min(last, len(text)) and _joins(text[end]):
+            end += 1
+        parts.append(unicodedata.normalize("NFKC", text[start:end]))
+        start = end
+    return "".join(parts)
+
+
+def _joins(character: str) -> bool:
+    """Return whether a character may become one with those before it, as marks and vowels do."""
+    first = unicodedata.normalize("NFKD", character)[0]
+    is_mark = unicodedata.category(first)[0] == "M" or unicodedata.combining(first) > 0
+    return is_mark or "\u1160" <= first <= "\u11ff"
+
+
+def words_of_any_script(seen: str) -> list[str]:
+    """Return the words of a text, and pairs of characters where a script has no spaces."""
+    terms: list[str] = []
+    for spaceless, word in expressions().run.findall(seen):
+        if word:
+            terms.append(word)
+        else:
+            terms.extend(_pairs(spaceless))
+    return terms
+
+
+def _pairs(run: str) -> list[str]:
+    """Return the pairs of neighbouring characters of `run`, a lone one as it is.
+
+    A character has the marks that follow it with it: the vowels of Thai stand above consonants.
+    """
+    starts = [place for place, one in enumerate(run) if unicodedata.category(one)[0] != "M"]
+    if not starts or starts[0]:
+        starts.insert(0, 0)
+    units = [run[start:end] for start, end in pairwise([*starts, len(run)])]
+    return [a + b for a, b in pairwise(units)] or units
+
+
+def is_spaceless(text: str) -> bool:
+    """Return whether `text` has a character of a script without spaces."""
+    return not text.isascii() and expressions().spaceless.search(text) is not None
+
+
+class _Expressions(NamedTuple):
+    run: re.Pattern[str]
+    """A run in a script without spaces, or else a word of two characters or more."""
+    spaceless: re.Pattern[str]
+    separator: re.Pattern[str]
+
+
+@cache
+def expressions() -> _Expressions:
+    """Compile, in some milliseconds, what only texts beyond Latin need."""
+    spaceless, spaced = character_class(SPACELESS), character_class(SPACED)
+    return _Expressions(
+        re.compile(f"([{spaceless}]+)|([{spaced}]{{2,}})"),
+        re.compile(f"[{spaceless}]"),
+        re.compile(f"[^{spaceless}{spaced}]"),
+    )
