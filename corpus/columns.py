@@ -183,7 +183,9 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
     except ReadError:
         raise
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise ReadError(f"{path}: cannot be read as an .npz archive: {error}") from None
+        # NumPy takes whatever it does not know for a pickle, and advises to load that.
+        reason = "it is none, or holds pickled objects" if "pickle" in str(error) else error
+        raise ReadError(f"{path}: cannot be read as an .npz archive: {reason}") from None
 
 
 def _check_content(path: Path, name: str, content: Array) -> None:

@@ -78,7 +78,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
                     yield from iter(partial(held.read, 1 << 20), b"")
                     return
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or "it is no folder, no .zip and no .tar"
         raise ReadError(f"{path}: cannot be read as an index of txtai: {reason}") from None
     raise ReadError(f"{path}: {_missing()}")
 

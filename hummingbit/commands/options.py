@@ -156,12 +156,17 @@ def check_out(args: argparse.Namespace) -> None:
     if out.parent.name == "encoders" and not NAME.fullmatch(out.name):
         raise OptionError(f"--out {out}: an encoder's name must be {RULE}")
     check_place(out, overwrite=args.overwrite)
-    above = out.absolute().parent
+    check_folder_above(out, f"--out {out}")
+
+
+def check_folder_above(place: Path, option: str) -> None:
+    """Raise OptionError, naming `option`, unless the folder above `place` can be made."""
+    above = place.absolute().parent
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise OptionError(f"--out {out}: {above} is a file; name a folder that can be made")
-    check_writable(above, f"--out {out}")
+        raise OptionError(f"{option}: {above} is a file; name a folder that can be made")
+    check_writable(above, option)
 
 
 def check_writable(folder: Path, option: str) -> None:

@@ -1,0 +1,110 @@
+"""What a user does wrong on the command line ends with one sentence and without a traceback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from encoder.artifact import write_artifact
+from hummingbit.cli import main
+from tests.support.encoders import random_texts, text_encoder
+
+MISTAKES = {
+    "index build d nope.jsonl --encoder plain": "nope.jsonl: No such file",
+    "index build d bin.jsonl --encoder plain": "bin.jsonl:1: is not UTF-8",
+    "index build d empty.csv --encoder plain": "empty.csv: is empty",
+    "index build d folder --encoder plain": "is a folder without .txt or .md files",
+    "index build d noise.parquet --encoder plain": "cannot be read as Parquet",
+    "index build d noise.npz --encoder plain": "cannot be read as an .npz archive: it is none",
+    "index build d noise.jsonl.gz --encoder plain": "cannot be read on: Not a gzipped file",
+    "index build d /proc/self/mem --encoder plain": "the suffix '' is not one of",
+    "index build d loop.jsonl --encoder plain": "Too many levels of symbolic links",
+    "index build d c.jsonl --encoder nope": "there is no encoder 'nope'; there are: plain",
+    "index build d c.jsonl --bits 7": "n_bits: is 7",
+    "index build d c.jsonl --bits 64": "the collection has no encoder; give a code",
+    "index build ../x c.jsonl --encoder plain": "name: is '../x'",
+    "index build d c.jsonl --encoder plain --data-dir file": "file: ",
+    "index build d c.jsonl --encoder plain --data-dir /proc/x": "/proc/x: ",
+    "index build d c.jsonl --encoder plain --jobs 0": "--jobs is 0; it must be at least 1",
+    "index add nope c.jsonl": "there is no collection 'nope'",
+    "index get c zzz": "collection 'c' has no document 'zzz'",
+    "index count c --filter {": "--filter: is not valid JSON",
+    "index count c --filter []": "filter: is []",
+    "index delete c": "ID: give ids or --filter",
+    "index export c /nope/x.jsonl": "/nope/x.jsonl: No such file or directory",
+    "index export c folder": "folder: Is a directory",
+    "index import c2 bin.jsonl": "bin.jsonl:1: is not UTF-8",
+    "index import c2 object.json": "is not the head of an export",
+    "index import c2 c.jsonl --from txtai --encoder plain": "it is no folder, no .zip and no .tar",
+    "index import c2 c.jsonl --from milvus --encoder plain": "the suffix is not .json or .parquet",
+    "index verify nope": "there is no collection 'nope'",
+    "index list --url http://127.0.0.1:9": "http://127.0.0.1:9: cannot be reached",
+    "index list --url foo": "url is 'foo'; it must begin with http",
+    "search c x --limit 0": "is 0; it must be from 1 to 10000",
+    "search c x --filter nope": "--filter: is not valid JSON",
+    "train lsh --data c.jsonl --out file/x": "is a file; name a folder that can be made",
+    "train lsh --data c.jsonl --out /proc/x/y": "--out /proc/x/y: ",
+    "train lsh --data c.jsonl --out encoders/plain": "already exists",
+    "train lsh --data empty.csv --out e": "empty.csv: is empty",
+    "demo --data-dir file/x": "--data-dir file/x: ",
+    "encoder install nope": "nope/encoder.json: No such file or directory",
+    "encoder show zzz": "there is no encoder 'zzz'; there are: plain",
+    "encoder export zzz --onnx x": "there is no encoder 'zzz'; there are: plain",
+    "encoder push zzz --folder x": "there is no encoder 'zzz'; there are: plain",
+    "encoder pull folder --name x": "folder/encoder.json: No such file or directory",
+    "alias list --data-dir file": "file: Not a directory",
+    "alias set live nope": "there is no collection 'nope'",
+    "snapshot restore file x": "the snapshot cannot be read",
+    "config show --config nope.toml": "nope.toml: No such file or directory",
+    "config check --port 99999999": "flag --port: port is '99999999'",
+    "serve --data-dir /nope": "--data-dir /nope: is not there",
+    "serve --port abc": "flag --port: port is 'abc'",
+    "evaluate c --queries nope": "nope: No such file or directory",
+    "evaluate c --queries c.jsonl --metrics Zzz": "'Zzz' is not a metric",
+    "evaluate c --queries c.jsonl --gate bin.jsonl": "bin.jsonl: ",
+    "evaluate compare c": "a comparison needs two or more",
+    "quickstart nope.csv": "nope.csv: No such file or directory",
+    "quickstart c.jsonl": "codes are learned from 50 or more",
+    "quickstart bin.jsonl": "bin.jsonl: has no documents",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mistakes")
+    write_artifact(folder / "encoders" / "plain", text_encoder(), random_texts(50))
+    (folder / "c.jsonl").write_text('{"id":"a","text":"jam"}\n{"id":"b","text":"bread"}\n')
+    (folder / "bin.jsonl").write_bytes(b"\xff\xfe\x00")
+    (folder / "object.json").write_text("{}")
+    (folder / "empty.csv").touch()
+    (folder / "file").write_text("x")
+    (folder / "folder").mkdir()
+    for suffix in ("parquet", "npz", "jsonl.gz"):
+        (folder / f"noise.{suffix}").write_bytes(bytes(range(7, 250)))
+    (folder / "loop.jsonl").symlink_to("loop.jsonl")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        assert main(["index", "build", "c", "c.jsonl", "--encoder", "plain"]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_a_mistake_is_said_in_one_sentence(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    monkeypatch.chdir(place)
+    before = sorted(one.relative_to(place) for one in place.glob("[c-e]*/*"))
+    assert main(command.split()) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].startswith("hummingbit: ")
+    assert MISTAKES[command] in said[-1]
+    assert not [line for line in said if "Traceback" in line]
+    assert sorted(one.relative_to(place) for one in place.glob("[c-e]*/*")) == before
