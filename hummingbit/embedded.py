@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +17,7 @@ from foundation.errors import InputError
 from hummingbit import inputs
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.hits import Hits
-from hummingbit.sharing import NUMBERING, FolderKey, acquire, borrowed, release
+from hummingbit.sharing import NUMBERING, FolderKey, acquire, borrowed, release, release_soon
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
@@ -52,7 +53,10 @@ class Collection:
         self._folder = folder
         self.backend: CollectionBackend = folder.collection(name)
         """The collection as the index has it."""
-        self._is_open = True
+        # One that nobody closes gives its folder back once nobody has it.
+        self._release = weakref.finalize(self, release_soon, key)
+        # The end of the process gives it back in any case.
+        self._release.atexit = False
 
     @classmethod
     def open(cls, folder: str | Path, name: str, *, read_only: bool = False) -> Self:
@@ -288,8 +292,7 @@ class Collection:
 
     def close(self) -> None:
         """Close the collection; the last one of a data folder closes that, too."""
-        if self._is_open:
-            self._is_open = False
+        if self._release.detach() is not None:
             release(self._key)
 
     def __enter__(self) -> Self:

@@ -47,6 +47,15 @@ def release(key: FolderKey) -> None:
             _OPEN.pop(key).folder.close()
 
 
+def release_soon(key: FolderKey) -> None:
+    """Give a data folder back for a collection that nobody has any more.
+
+    The garbage collector calls this at any moment, so another thread does it: this one may hold the
+    lock, or be in the middle of something else that the folder needs.
+    """
+    threading.Thread(target=release, args=(key,), name="release").start()
+
+
 @contextmanager
 def borrowed(path: Path) -> Iterator[DataFolder]:
     """Lend a data folder, open for writing, while a collection is made in it."""

@@ -82,7 +82,7 @@ class DataFolder:
             self.close()
             raise
         if follow and not writable:
-            self._follower = Follower(self.follow)
+            self._follower = Follower(lambda: self.follow(wait=False))
 
     def _find_collections(self, engine: str, *, indexed: bool) -> Collections:
         """Return the collections, none of them open yet."""
@@ -256,11 +256,11 @@ class DataFolder:
             self._collections.accept_loss(name)
         self._collections.get_ready(name)
 
-    def follow(self) -> None:
+    def follow(self, *, wait: bool = True) -> None:
         """Show what another process has written since: documents, collections and aliases.
 
-        Raises:
-            DataFolderError: if the aliases cannot be read.
+        Without `wait`, a collection that opens slowly is there later; till then no alias moves.
+        DataFolderError is raised if the aliases cannot be read.
         """
         with self._changing:
             if not self._lock.is_open:
@@ -269,8 +269,8 @@ class DataFolder:
                 # Read before the folders, so that what an alias means is among them.
                 aliases = Aliases(self.path / ALIASES_FILE)
             finally:
-                self._collections.follow()
-            self._aliases = aliases
+                self._collections.follow(wait=wait)
+            self._aliases = self._aliases if self._collections.are_opening else aliases
 
     def close(self) -> None:
         """Close every collection and let another process write."""

@@ -80,6 +80,8 @@ class Checkpoint:
             known, settings = before.pop("recipe"), now.pop("recipe")
         except (ValueError, AttributeError, KeyError):
             return False
+        if not isinstance(known, dict):
+            return False
         known = {self.renamed.get(name, name): value for name, value in known.items()}
         added = settings.keys() - known.keys()
         return bool(

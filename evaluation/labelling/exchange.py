@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from evaluation.trec import TrecError, parse_qrels
 from foundation.errors import InputError
+from foundation.slices import checkpoint
 from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
@@ -29,6 +30,8 @@ from index.collection import Collection
 
 JSONL, QRELS, QUERIES = "jsonl", "qrels", "queries"
 FORMATS = (JSONL, QRELS, QUERIES)
+# Lines that are read between two checkpoints.
+LINES_AT_ONCE = 500
 
 
 def write_records(records: Iterable[DocumentLabel | Judgement]) -> Iterator[str]:
@@ -51,6 +54,8 @@ def read_records(
     labels: list[DocumentLabel] = []
     judgements: list[Judgement] = []
     for number, line in enumerate(lines, start=1):
+        if number % LINES_AT_ONCE == 0:
+            checkpoint()
         if not line.strip():
             continue
         try:
@@ -90,6 +95,16 @@ class ImportReport:
     changed: int
     unknown: int
     generation: int
+
+    def and_then(self, later: ImportReport) -> ImportReport:
+        """Return the report of both imports."""
+        return ImportReport(
+            labels=self.labels + later.labels,
+            judgements=self.judgements + later.judgements,
+            changed=self.changed + later.changed,
+            unknown=self.unknown + later.unknown,
+            generation=later.generation,
+        )
 
 
 def import_records(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from encoder.codes import Codes
 from foundation.errors import InputError
 from index.annotations.annotation_records import DocumentLabel, Judgement
+from index.encoded_inputs import batches
 from index.generations.publication import Publication
 from index.records import StoredDocument
 from index.sqlite.annotation_tables import (
@@ -19,10 +20,15 @@ from index.sqlite.annotation_tables import (
     Record,
     Table,
     count_records,
+    find_records,
+    read_marks,
     read_records,
 )
 from index.sqlite.changes import Changes
 from index.sqlite.store import Store
+
+# Records that are copied before other writers have their turn.
+COPIED_AT_ONCE = 2000
 
 
 class AnnotationResult(NamedTuple):
@@ -79,7 +85,7 @@ class Annotations:
 
         Rows ascend. Of the same documents the same are drawn.
         """
-        rows = self._store.read_codes().rows
+        rows = self._publication.current().generation.codes()[1]
         if len(rows) > most:
             rows = np.random.default_rng(0).choice(rows, most, replace=False)
         return sorted({*rows.tolist(), *self._store.rows_of(list(dict.fromkeys(wanted)))})
@@ -101,7 +107,7 @@ class Annotations:
             InputError: if a document is not there; its position says which of `labels` it is of.
             StoreError: if the store cannot be written.
         """
-        return self._set(LABELS, labels, removed)
+        return self.write(LABELS, labels, removed)
 
     def set_judgements(
         self, judgements: Sequence[Judgement], removed: Iterable[tuple[str, str, str]] = ()
@@ -112,7 +118,7 @@ class Annotations:
             InputError: if a document is not there; its position says which of `judgements`.
             StoreError: if the store cannot be written.
         """
-        return self._set(JUDGEMENTS, judgements, removed)
+        return self.write(JUDGEMENTS, judgements, removed)
 
     def import_records(
         self, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
@@ -125,19 +131,42 @@ class Annotations:
             StoreError: if the store cannot be written.
         """
         with self._writing, self._store.writing() as changes:
-            ids = dict.fromkeys([*(one.id for one in labels), *(one.id for one in judgements)])
-            there = self._store.read_marks(list(ids))
-            known = [one for one in labels if one.id in there]
+            known = self._of_documents(labels)
             changed = changes.write_records(LABELS, known)
-            judged = [one for one in judgements if one.id in there]
+            judged = self._of_documents(judgements)
             changed += changes.write_records(JUDGEMENTS, judged)
             written = self._committed(changes, changed)
             return written, len(labels) + len(judgements) - len(known) - len(judged)
 
-    def _set(
-        self, table: Table[Record], records: Sequence[Record], removed: Iterable[Sequence[str]]
+    def marks(self, table: Table[Any]) -> dict[tuple[str, ...], bytes]:
+        """Return a mark of every record, by its key: two that are alike have the same."""
+        with self._store.moment() as connection:
+            return read_marks(connection, table)
+
+    def find(self, table: Table[Record], keys: Iterable[tuple[str, ...]]) -> list[Record]:
+        """Return the records with these keys that are there."""
+        with self._store.moment() as connection:
+            return find_records(connection, table, keys)
+
+    def write(
+        self,
+        table: Table[Record],
+        records: Sequence[Record],
+        removed: Iterable[Sequence[str]] = (),
+        *,
+        unknown: bool = False,
     ) -> AnnotationResult:
+        """Write `records` and delete those of the keys `removed`: all of it, or nothing.
+
+        Where documents may be `unknown`, what is said of them is passed over.
+
+        Raises:
+            InputError: if a document is not there; its position says which of `records` it is of.
+            StoreError: if the store cannot be written.
+        """
         with self._writing, self._store.writing() as changes:
+            if unknown:
+                records = self._of_documents(records)
             self._check_there([one.id for one in records])
             changed = changes.delete_records(table, removed)
             changed += changes.write_records(table, records)
@@ -150,6 +179,10 @@ class Annotations:
         rows = np.empty(0, dtype=np.int64)
         return AnnotationResult(changed, self._publication.publish(changes, codes, rows, rows))
 
+    def _of_documents(self, records: Sequence[Record]) -> list[Record]:
+        there = self._store.read_marks(list(dict.fromkeys(one.id for one in records)))
+        return [one for one in records if one.id in there]
+
     def _check_there(self, ids: Sequence[str]) -> None:
         there = self._store.read_marks(list(dict.fromkeys(ids)))
         for position, id_ in enumerate(ids):
@@ -157,16 +190,24 @@ class Annotations:
                 raise InputError("id", f"there is no document {id_[:80]!a}", position)
 
 
-def copy_annotations(source: Annotations, target: Annotations) -> None:
+def copy_annotations(source: Annotations, target: Annotations, *, partly: bool = False) -> None:
     """Make what is said of the documents of `target` what is said in `source`.
 
+    What is alike already is not written again. A copy that may be in part leaves out what is said
+    of documents that are not in the target yet, and lets others write in between: the whole one
+    that follows has little left to do.
+
     Raises:
-        InputError: if a document is not in the target.
+        InputError: if a document is not in the target, and the copy is to be whole.
         StoreError: if one of the stores fails.
     """
-    labels, judgements = source.labels(), source.judgements()
-    label_keys = {one.key for one in labels}
-    target.set_labels(labels, [one.key for one in target.labels() if one.key not in label_keys])  # type: ignore[misc]
-    judgement_keys = {one.key for one in judgements}
-    gone = [one.key for one in target.judgements() if one.key not in judgement_keys]
-    target.set_judgements(judgements, gone)  # type: ignore[arg-type]
+    tables: tuple[Table[Any], ...] = (LABELS, JUDGEMENTS)
+    for table in tables:
+        given, held = source.marks(table), target.marks(table)
+        changed = [key for key, mark in given.items() if held.get(key) != mark]
+        gone = [key for key in held if key not in given]
+        if partly:
+            for keys in batches(changed, COPIED_AT_ONCE):
+                target.write(table, source.find(table, keys), unknown=True)
+        elif changed or gone:
+            target.write(table, source.find(table, changed), gone)

@@ -5,6 +5,7 @@ own, so what was written since is what follows the last row that was copied; wha
 is found at the end, by comparing ids. The caller keeps writers out for the last, short part::
 
     last_row = copy_following(source, target, 0)      # long; writes to the source go on
+    carry_annotations(source, target, partly=True)    # long, too
     with writers_kept_out:                            # short
         copy_following(source, target, last_row)
         delete_missing(source, target)
@@ -68,16 +69,19 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
     return target.delete(missing).deleted
 
 
-def carry_annotations(source: CollectionBackend, target: CollectionBackend) -> None:
+def carry_annotations(
+    source: CollectionBackend, target: CollectionBackend, *, partly: bool = False
+) -> None:
     """Give `target` the labels and judgements of `source`, with whoever gave them and when.
 
+    A copy in part leaves little to do for the whole one, for which the caller keeps writers out.
     Collections on Milvus have none.
 
     Raises:
         StoreError: if one of the stores fails.
     """
     if isinstance(source, Collection) and isinstance(target, Collection):
-        copy_annotations(source.annotations, target.annotations)
+        copy_annotations(source.annotations, target.annotations, partly=partly)
 
 
 def _uncoded(stored: StoredDocument) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"
 ROUNDS_BETWEEN_TRIES = 10
+SECONDS_FOR_OPENING = 0.25
 
 
 class LocalCollections(Collections):
@@ -45,6 +47,7 @@ class LocalCollections(Collections):
         self._indexed = indexed
         self._folders: dict[str, Path] = {}
         self._rounds = 0
+        self._opening: dict[Path, threading.Thread] = {}
 
     def open_all(self) -> None:
         """Open every collection there is; a writer first deletes what a crash left behind."""
@@ -164,11 +167,11 @@ class LocalCollections(Collections):
         Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
         self._open_folder(folder, indexed=False)
 
-    def follow(self) -> None:
-        """Show what another process has written since."""
+    def follow(self, *, wait: bool) -> None:
+        """See :meth:`index.folder.named_collections.Collections.follow`."""
         for name in list(self.opened):
             self._follow_collection(name)
-        self._follow_folders()
+        self._follow_folders(SECONDS_FOR_OPENING if not wait else None)
 
     def _follow_collection(self, name: str) -> None:
         collection = self.opened[name]
@@ -180,7 +183,7 @@ class LocalCollections(Collections):
             self._forget(name)
             self._folders[name], self._unavailable[name] = folder, error
 
-    def _follow_folders(self) -> None:
+    def _follow_folders(self, seconds: float | None) -> None:
         """Open the collections that were made since, and close those that are gone."""
         self._rounds += 1
         there = settled(self._path)
@@ -189,9 +192,33 @@ class LocalCollections(Collections):
             again = name in self._unavailable and self._rounds % ROUNDS_BETWEEN_TRIES == 0
             if folder not in there or again:
                 self._forget(name)
+        self._opening = {one: thread for one, thread in self._opening.items() if thread.is_alive()}
         for folder in there:
-            if folder not in self._folders.values():
-                self._open_folder(folder, indexed=self._indexed)
+            if folder not in self._folders.values() and folder not in self._opening:
+                self._open_beside(folder, seconds)
+
+    def _open_beside(self, folder: Path, seconds: float | None) -> None:
+        """Open a collection; if it takes more than so long, the others are followed meanwhile."""
+        opening = threading.Thread(
+            target=self._open_folder,
+            args=(folder,),
+            kwargs={"indexed": self._indexed},
+            name="opening",
+        )
+        self._opening[folder] = opening
+        opening.start()
+        opening.join(seconds)
+
+    @property
+    def are_opening(self) -> bool:
+        """Whether some that are there will only be found in a while."""
+        return any(opening.is_alive() for opening in self._opening.values())
+
+    def close(self) -> None:
+        """Close every collection, once those are open that are being opened."""
+        for opening in self._opening.values():
+            opening.join()
+        super().close()
 
     def _forget(self, name: str) -> None:
         """Close a collection, which stays where it is."""

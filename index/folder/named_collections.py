@@ -196,8 +196,13 @@ class Collections(ABC):
         raise UnknownCollection(f"there is no collection {name!a}")
 
     @abstractmethod
-    def follow(self) -> None:
-        """Show what another process has written since."""
+    def follow(self, *, wait: bool) -> None:
+        """Show what another process has written since; without `wait`, what takes long later."""
+
+    @property
+    def are_opening(self) -> bool:
+        """Whether some that are there will only be found in a while."""
+        return False
 
     def close(self) -> None:
         """Close every collection."""

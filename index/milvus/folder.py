@@ -129,7 +129,7 @@ class MilvusCollections(Collections):
             message = f"is {engine[:80]!a}; Milvus has its own, so it must be {AUTO}"
             raise InputError("engine", message)
 
-    def follow(self) -> None:
+    def follow(self, *, wait: bool) -> None:
         """Do nothing: every search reads from Milvus."""
 
     def _open_existing(self, name_there: str) -> None:

@@ -133,6 +133,29 @@ def read_records(
     return records
 
 
+def read_marks(connection: sqlite3.Connection, table: Table[Any]) -> dict[tuple[str, ...], bytes]:
+    """Return the checksum of every record, by its key: two that are alike have the same."""
+    if not has_annotations(connection):
+        return {}
+    query = f"SELECT {', '.join(table.key)}, checksum FROM {table.name}"  # noqa: S608 - fixed parts
+    return {key: mark for *parts, mark in connection.execute(query) for key in [tuple(parts)]}
+
+
+def find_records(
+    connection: sqlite3.Connection, table: Table[Record], keys: Iterable[tuple[str, ...]]
+) -> list[Record]:
+    """Return the records with these keys that are there.
+
+    Raises:
+        StoreError: if one is not what was written.
+    """
+    if not has_annotations(connection):
+        return []
+    query = f"SELECT {table.columns}, checksum FROM {table.name} WHERE {table.has_key}"  # noqa: S608
+    rows = (connection.execute(query, key).fetchone() for key in keys)
+    return [_whole(table, row) for row in rows if row is not None]
+
+
 def count_records(connection: sqlite3.Connection, table: Table[Any]) -> int:
     """Return how many records there are."""
     if not has_annotations(connection):

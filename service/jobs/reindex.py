@@ -50,6 +50,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
         draft.collection.set_ranking(source.ranking)
         draft.collection.set_indexed_fields(source.indexed_fields)
         row = _copy(source, draft.collection, progress)
+        carry_annotations(source, draft.collection, partly=True)
         with gate.closed():
             copy_following(source, draft.collection, row)
             delete_missing(source, draft.collection)

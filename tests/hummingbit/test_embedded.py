@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -205,6 +206,25 @@ def test_collections_of_one_folder_are_open_together(
             with pytest.raises(StoreError, match="is open for reading only"):
                 reader.add(["a cat"])
     DataFolder(tmp_path, writable=True).close()
+
+
+def test_a_collection_that_nobody_closed_gives_its_folder_back(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path, "codes", n_bits=16)
+    beside = Collection.open(tmp_path, "codes")
+    beside.close()
+    beside.close()
+    del beside
+    with pytest.raises(DataFolderInUse):
+        DataFolder(tmp_path, writable=True)
+    del collection
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            DataFolder(tmp_path, writable=True).close()
+            return
+        except DataFolderInUse:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_the_encoder_is_copied_once(tmp_path: Path, hasher: SemanticHasher) -> None:

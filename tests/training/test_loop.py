@@ -138,3 +138,12 @@ def test_a_checkpoint_from_before_a_setting_is_of_a_run_that_does_as_it_did(
         else:
             with pytest.raises(CheckpointError, match="other settings or data"):
                 checkpoint.restore(Regression(), [])
+
+
+@pytest.mark.parametrize("recipe", [None, 3, "epochs", ["epochs"], {}, {"epochs": 4}])
+def test_a_checkpoint_of_an_odd_recipe_is_of_another_run(tmp_path: Path, recipe: object) -> None:
+    path = tmp_path / "run.checkpoint"
+    Checkpoint(path, json.dumps({"recipe": recipe})).save(Regression(), [], [{"loss": 1.0}])
+    now = Checkpoint(path, json.dumps({"recipe": {"epochs": 3}}))
+    with pytest.raises(CheckpointError, match="other settings or data"):
+        now.restore(Regression(), [])

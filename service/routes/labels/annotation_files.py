@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -21,8 +21,8 @@ from evaluation.labelling.exchange import (
     write_records,
 )
 from foundation.errors import InputError
-from index.collection import Collection
-from service.http.bodies.body import JSON_LINES, JSONRequest, check_media_type
+from index.annotations.annotation_records import DocumentLabel, Judgement
+from service.http.bodies.body import JSON_LINES, JSONRequest, check_media_type, in_turn
 from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
@@ -33,6 +33,8 @@ from service.schemas.labels.labels import Imported
 from service.schemas.results import answer_too_large
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
+
+WRITTEN_AT_ONCE = 2000
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 _TEXT_BODY = {
@@ -107,19 +109,38 @@ async def post_import(
 ) -> Response:
     """Read labels and judgements as they are exported, each in place of what the person said.
 
-    Records of documents that are not in the collection are passed over and counted. All the others
-    are written, or none on an error.
+    Records of documents that are not in the collection are passed over and counted. If a line is
+    wrong, nothing is written. Two thousand records are written at a time, and other writers have
+    their turn in between; if the disk fails there, the request can be repeated.
     """
     check_media_type(request, (*JSON_LINES, "text/plain"))
     folder.collection(name)
     raw = await request.received()
-    async with writing(request):
-        # An alias may have moved while the body came.
-        collection = keeping_labels(folder.collection(name))
-        return await run_in_threadpool(_import, collection, raw, who or asking, format)
+    labels, judgements = await run_in_threadpool(_read, request, raw, who or asking, format)
+    report = None
+    for some in _some_at_a_time(labels, judgements):
+        async with writing(request):
+            # An alias may have moved meanwhile.
+            collection = keeping_labels(folder.collection(name))
+            written = await run_in_threadpool(import_records, collection, *some)
+        report = written if report is None else report.and_then(written)
+    assert report is not None  # noqa: S101 - there is a first part, if an empty one
+    return render(Imported(**asdict(report)))
 
 
-def _import(collection: Collection, raw: bytes, asking: str, form: str) -> Response:
+def _some_at_a_time(
+    labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
+) -> Iterator[tuple[Sequence[DocumentLabel], Sequence[Judgement]]]:
+    """Yield parts of a few records each, the first one even if it is empty."""
+    yield labels[:WRITTEN_AT_ONCE], judgements[:WRITTEN_AT_ONCE]
+    for start in range(WRITTEN_AT_ONCE, max(len(labels), len(judgements)), WRITTEN_AT_ONCE):
+        end = start + WRITTEN_AT_ONCE
+        yield labels[start:end], judgements[start:end]
+
+
+def _read(
+    request: JSONRequest, raw: bytes, asking: str, form: str
+) -> tuple[list[DocumentLabel], list[Judgement]]:
     try:
         lines = raw.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -127,10 +148,10 @@ def _import(collection: Collection, raw: bytes, asking: str, form: str) -> Respo
     if form not in (JSONL, QRELS):
         raise invalid_field(f"is {form[:40]!a}; it must be {JSONL} or {QRELS}", "format")
     try:
-        labels, judgements = read_lines(lines, form, "body", asking)
+        with in_turn(request):
+            return read_lines(lines, form, "body", asking)
     except InputError as error:
         raise invalid_field(str(error).removeprefix("line: ")) from None
-    return render(Imported(**asdict(import_records(collection, labels, judgements))))
 
 
 def _lines(lines: Iterable[str], media_type: str, most: int) -> Response:

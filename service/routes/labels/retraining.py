@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -18,6 +19,7 @@ from service.http.routing import JSONRoute
 from service.jobs.job_records import JobRecord
 from service.jobs.kinds import local
 from service.jobs.retrain import check_retrainable
+from service.jobs.runner import Jobs
 from service.jobs.training_process import can_train
 from service.routes.collections.aliases import check_target
 from service.routes.dependencies import Folder, GateOf, Limits, names_in_use, render
@@ -69,7 +71,7 @@ def post_retrain(
 def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:  # noqa: A002
     """Reindex with the encoder that a retraining made, as a job, and move the alias to the result.
 
-    Repeating the request returns the same job.
+    Repeating the request returns the same job, or begins another one if that failed.
     """
     job = _retraining(jobs.get(id))
     if (job.result or {}).get("state") != "waiting for confirmation":
@@ -78,7 +80,7 @@ def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Res
     names = ("source", "encoder", "into", "alias", "engine")
     spec = {name: job.spec[name] for name in names}
     folder.encoders.load(spec["encoder"])
-    key = (_confirmation(id), id)
+    key = (_confirmation(id, jobs), id)
     return accepted(submit("reindex", spec["into"], spec, idempotency=key))
 
 
@@ -96,7 +98,7 @@ def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respo
     """
     job = jobs.get(id)
     if job.kind != "reindex":
-        job = jobs.with_key(_confirmation(_retraining(job).id)) or job
+        job = jobs.with_key(_confirmation(_retraining(job).id, jobs)) or job
     spec, made = job.spec, job.result or {}
     alias = spec["alias"]
     with gate.closed():
@@ -162,9 +164,15 @@ def _retraining(job: JobRecord) -> JobRecord:
     return job
 
 
-def _confirmation(id_: str) -> str:
-    """Return the idempotency key of the job that a confirmation begins.
+def _confirmation(id_: str, jobs: Jobs) -> str:
+    """Return the idempotency key of the job that a confirmation begins, or has begun.
 
-    No header holds a line break, so it is no client's key.
+    No header holds a line break, so it is no client's key. Those of attempts that failed stay.
     """
-    return f"confirmation of\n{id_}"
+    key = f"confirmation of\n{id_}"
+    for attempt in count(2):
+        begun = jobs.with_key(key)
+        if begun is None or begun.state not in {"failed", "cancelled"}:
+            break
+        key = f"confirmation of\n{id_}\n{attempt}"
+    return key

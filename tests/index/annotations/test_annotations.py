@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from corpus.document import Document
 from foundation.errors import InputError
+from index.annotations import annotations as annotations_module
 from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
@@ -147,6 +148,35 @@ def test_reindexing_carries_labels_and_later_changes_of_them(tmp_path: Path) -> 
     carry_annotations(source, target)
     assert target.annotations.labels() == [label]
     assert target.annotations.judgements() == source.annotations.judgements()
+
+
+def test_a_copy_in_part_leaves_little_for_the_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annotations_module, "COPIED_AT_ONCE", 3)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    source, target = text_collection(tmp_path / "one"), text_collection(tmp_path / "other", 64)
+    texts = [Document(f"d{at}", text) for at, text in enumerate(random_texts(10))]
+    source.upsert(texts)
+    target.upsert(texts[:9])
+    source.annotations.set_labels([DocumentLabel(one.id, ("a",), "ann") for one in texts])
+    source.annotations.set_judgements([Judgement("q", one.id, 1, "ann") for one in texts])
+    before = target.generation
+    carry_annotations(source, target, partly=True)
+    # Three times three labels, and as many judgements; those of d9 are for later.
+    assert target.generation == before + 6
+    assert target.annotations.labels() == source.annotations.labels()[:9]
+    with pytest.raises(InputError, match="there is no document 'd9'"):
+        carry_annotations(source, target)
+    target.upsert(texts[9:])
+    source.annotations.set_labels([DocumentLabel("d0", ("b",), "ann")], [("d1", "ann")])
+    carry_annotations(source, target)
+    assert target.annotations.labels() == source.annotations.labels()
+    assert target.annotations.judgements() == source.annotations.judgements()
+    before = target.generation
+    carry_annotations(source, target)
+    assert target.generation == before
 
 
 def test_a_snapshot_brings_labels_back(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from index.data_folder import DataFolder
 from index.engines import segments
 from index.errors import UnknownCollection
 from index.filter_parser import parse_filter
-from index.folder import following
+from index.folder import following, local
 from index.folder.alias_file import AddAlias
 from index.generations.published import PublishedGeneration
 from index.records import Query
@@ -72,6 +72,38 @@ def test_documents_collections_and_aliases_are_followed(
     assert not reader.aliases()
     with pytest.raises(UnknownCollection):
         reader.collection("c")
+
+
+def test_a_collection_that_takes_long_to_open_holds_up_no_other(
+    writer: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "SECONDS", 0.005)
+    monkeypatch.setattr(local, "SECONDS_FOR_OPENING", 0.01)
+    build, may_build = Collection.build_index, threading.Event()
+
+    def build_when_allowed(collection: Collection) -> None:
+        if collection.name == "large":
+            may_build.wait()
+        build(collection)
+
+    monkeypatch.setattr(Collection, "build_index", build_when_allowed)
+    pause = threading.Event()
+    small = writer.create_collection("small", n_bits=16)
+    writer.change_aliases([AddAlias("mine", "small")])
+    with DataFolder(writer.path, writable=False, follow=True) as reader:
+        may_build.set()
+        writer.create_collection("large", n_bits=16)
+        may_build.clear()
+        writer.change_aliases([AddAlias("mine", "large")])
+        small.upsert(code_documents(["0000"]))
+        while not len(reader.collection("small")):
+            pause.wait(0.005)
+        assert "large" not in reader.collections()
+        assert reader.aliases() == {"mine": "small"}
+        may_build.set()
+        while reader.aliases() != {"mine": "large"}:
+            pause.wait(0.005)
+        assert "large" in reader.collections()
 
 
 def test_it_happens_by_itself(writer: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from service.app import create_app
 from service.http.keys import revoke_key
 from service.settings import Settings
-from tests.support.service import check_problem, client_of, make_data_folder, served
+from tests.support.service import check_problem, client_of, finished, make_data_folder, served
 
 KEYS = {role: role * 8 + "-" * 32 for role in ("read", "write", "admin")}
 ROLES = ["nobody", "read", "write", "admin"]
@@ -149,6 +149,29 @@ def test_a_small_body_without_a_key_keeps_the_connection(keyed: httpx.Client) ->
             response = client.post("/v1/collections/c/search", json={"text": "a"})
             check_problem(response, 401, "unauthorized")
             assert "connection" not in response.headers
+
+
+def test_maps_and_duplicates_of_a_key_to_read_make_room_for_each_other(tmp_path: Path) -> None:
+    # A map of three points and what describes it take some 400 bytes.
+    settings = settings_with_keys(jobs_per_key=1000, job_bytes_per_key=900)
+    admin = {"authorization": f"Bearer {KEYS['admin']}"}
+    with served(make_data_folder(tmp_path), settings) as client:
+        path = "/v1/collections/c"
+        client.put(path, json={"n_bits": 8}, headers=admin).raise_for_status()
+        documents = [{"id": str(at), "code": f"0{at}", "label": "x"} for at in range(3)]
+        client.put(f"{path}/documents", json={"documents": documents}, headers=admin)
+        client.headers["authorization"] = f"Bearer {KEYS['read']}"
+        drawn = []
+        for _ in range(6):
+            asked = client.post(f"{path}/map", json={"method": "pca"})
+            drawn.append(finished(client, asked)["id"])
+            found = finished(client, client.post(f"{path}/duplicates", json={"radius": 1}))
+            assert found["state"] == "done"
+        kept = [id_ for id_ in drawn if client.get(f"/v1/maps/{id_}").status_code == 200]
+        assert kept == drawn[-len(kept) :]
+        assert 1 <= len(kept) < 6
+        held = [one for one in (tmp_path / "jobs").rglob("*") if one.parent.parent.name == "jobs"]
+        assert sum(one.stat().st_size for one in held) <= 1800
 
 
 def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_only(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from service.routes.labels import annotation_files
 from service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, make_data_folder, served
@@ -159,3 +161,30 @@ def test_lists_larger_than_an_answer_may_be_are_refused(tmp_path: Path) -> None:
             problem = client.get(f"{path}/{place}")
             check_problem(problem, 422, "answer_too_large")
         assert len(client.get(f"{path}/labels?limit=5").json()["labels"]) == 5
+
+
+def test_labels_are_imported_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annotation_files, "WRITTEN_AT_ONCE", 2)
+    make_data_folder(tmp_path)
+    with served(tmp_path) as client:
+        path = "/v1/collections/c"
+        client.put(path, json={"n_bits": 8}).raise_for_status()
+        documents = [{"id": f"d{at}", "code": "00"} for at in range(5)]
+        client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+        lines: list[dict[str, Any]] = [{"id": f"d{at}", "label": "a"} for at in range(6)]
+        lines += [{"query": "q", "id": "d0", "grade": 1}]
+        body = "".join(json.dumps(one) + "\n" for one in lines)
+        headers = {"content-type": "application/x-ndjson"}
+        bad = client.post(f"{path}/labels/import", content=body + "{}\n", headers=headers)
+        check_problem(bad, 422, "invalid_request")
+        assert client.get(f"{path}/labels").json()["labels"] == []
+        done = client.post(f"{path}/labels/import", content=body, headers=headers)
+        expected = {"labels": 6, "judgements": 1, "changed": 6, "unknown": 1, "generation": 4}
+        assert done.json() == expected
+        held = client.get(f"{path}/labels").json()["labels"]
+        assert [one["id"] for one in held] == [f"d{at}" for at in range(5)]
+        nothing = client.post(f"{path}/labels/import", content="\n", headers=headers)
+        nought = {"labels": 0, "judgements": 0, "changed": 0, "unknown": 0, "generation": 4}
+        assert nothing.json() == nought

@@ -214,6 +214,22 @@ def test_keys_that_nobody_asks_for_bring_no_quota_of_their_own(tmp_path: Path) -
         assert client.post(f"/v1/jobs/{waiting.json()['id']}/cancel").status_code == 202
 
 
+def test_a_confirmation_that_failed_can_be_repeated(elsewhere: httpx.Client) -> None:
+    job = retrain(elsewhere, min_gain=-1)
+    path = f"/v1/jobs/{job['id']}/confirm"
+    for _ in range(2):
+        elsewhere.put("/v1/collections/books-2", json={"n_bits": 8}).raise_for_status()
+        failed = finished(elsewhere, elsewhere.post(path))
+        assert (failed["state"], failed["error"]["code"]) == ("failed", "collection_exists")
+        elsewhere.delete("/v1/collections/books-2").raise_for_status()
+    confirmed = finished(elsewhere, elsewhere.post(path))
+    assert confirmed["state"] == "done"
+    assert elsewhere.post(path).json()["id"] == confirmed["id"]
+    assert aliases(elsewhere) == {"books": "books-2"}
+    elsewhere.post(f"/v1/jobs/{job['id']}/take-back").raise_for_status()
+    assert aliases(elsewhere) == {"books": "books-1"}
+
+
 def test_no_client_takes_the_key_of_a_confirmation(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, min_gain=-1)
     headers = {
