@@ -30,6 +30,8 @@ from training.text_features import fit_text_features, keep_terms
 MAX_TERMS = 10_000
 HIDDEN = 500
 EPOCHS = 20
+LEAST_BATCHES = 2000
+"""In further passes over few documents. Bits of a Bernoulli autoencoder are slow to learn."""
 BATCH_SIZE = 100
 LEARNING_RATE = 2e-3
 
@@ -124,7 +126,6 @@ def fit_text_encoder(
     build: Callable[[Shape, WordCounts, int], TextModel],
     *,
     median_thresholds: bool = False,
-    epochs: int = EPOCHS,
 ) -> Encoder:
     """Train what `build` makes of the sizes, the documents and the seed, and return its encoder.
 
@@ -150,6 +151,7 @@ def fit_text_encoder(
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:
         return model.losses(documents.batch(rows), generator, progress)
 
+    epochs = max(EPOCHS, -(-LEAST_BATCHES * BATCH_SIZE // len(texts)))
     schedule = Schedule(epochs, BATCH_SIZE, LEARNING_RATE, seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
     encoder = to_encoder(model.encoder, features, {})
