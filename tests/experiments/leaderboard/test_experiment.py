@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evaluation.retrieval import evaluate_codes
-from experiments.leaderboard import cells
+from experiments.leaderboard import cells, text_training
 from experiments.leaderboard.cells import Cell, compute, draw, kept_record
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
@@ -75,7 +75,8 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if "sentence" not in name])
-def test_every_method_gives_codes_of_any_text(method: str) -> None:
+def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_training, "LEAST_BATCHES", 0)
     documents, queries = corpus()
     encode = METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5))
     codes = encode(queries.inputs)
