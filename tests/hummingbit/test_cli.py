@@ -322,3 +322,15 @@ def test_an_experiment_without_its_packages_says_which_and_hides_no_other(
     with pytest.raises(SystemExit) as ended:
         hummingbit("reproduce", "ssb-vae", "--help")
     assert ended.value.code == 0
+
+
+def test_the_leaderboard_without_its_packages_says_which_when_it_is_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "experiments.leaderboard.experiment", None)
+    assert hummingbit("leaderboard", "--seeds", "1") == 2
+    said = capsys.readouterr().err
+    assert "hummingbit: leaderboard needs experiments.leaderboard.experiment: pip install" in said
+    monkeypatch.setattr("hummingbit.commands.evaluation.reproduce.GROUP", "no.such.group")
+    assert hummingbit("leaderboard", "--minutes", "0") == 2
+    assert "leaderboard is not among the experiments installed" in capsys.readouterr().err

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands.evaluation.reproduce import load_experiment
+from hummingbit.commands.evaluation.reproduce import load_experiment, refuse_to_run
+from hummingbit.commands.options import OptionError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the experiment of this name."""
-    load_experiment("leaderboard").configure(parser)
+    """Add the options of the experiment of this name, which says when it is run if it cannot."""
+    try:
+        experiment = load_experiment("leaderboard")
+    except OptionError as error:
+        parser.prefix_chars = "\0"
+        refuse_to_run(parser, str(error))
+    else:
+        experiment.configure(parser)

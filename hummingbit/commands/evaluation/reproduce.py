@@ -19,20 +19,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     One whose packages are not all installed is listed, and says which when it is run.
     """
     experiments = parser.add_subparsers(dest="experiment", required=True, metavar="NAME")
-    for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+    for name in sorted(entry.name for entry in entry_points(group=GROUP)):
         try:
-            module = entry.load()
-        except ModuleNotFoundError as error:
-            missing = f"needs {error.name}: {EXTRA}"
+            module = load_experiment(name)
+        except OptionError as error:
             # No argument begins with NUL, so whatever options are given are taken as they stand.
             lacking = experiments.add_parser(
-                entry.name, help=missing, prefix_chars="\0", add_help=False
+                name, help=str(error), prefix_chars="\0", add_help=False
             )
-            lacking.add_argument("options", nargs="*")
-            lacking.set_defaults(run=partial(_refuse, f"reproduce {entry.name} {missing}"))
+            refuse_to_run(lacking, f"reproduce {error}")
             continue
         sub_parser = experiments.add_parser(
-            entry.name, help=module.SUMMARY, description=f"{module.SUMMARY}."
+            name, help=module.SUMMARY, description=f"{module.SUMMARY}."
         )
         module.configure(sub_parser)
 
@@ -48,7 +46,13 @@ def load_experiment(name: str) -> Any:
             return entry.load()
         except ModuleNotFoundError as error:
             raise OptionError(f"{name} needs {error.name}: {EXTRA}") from None
-    raise OptionError(f"{name} is not installed; reinstall hummingbit")
+    raise OptionError(f"{name} is not among the experiments installed: {EXTRA}")
+
+
+def refuse_to_run(parser: argparse.ArgumentParser, message: str) -> None:
+    """Let a command take whatever it is given, and end with `message` when it is run."""
+    parser.add_argument("options", nargs="*")
+    parser.set_defaults(run=partial(_refuse, message))
 
 
 def _refuse(message: str, _args: argparse.Namespace) -> int:
