@@ -3,7 +3,7 @@
 ======================  ============================================================
 ``encoder.json``        :class:`Manifest`: what the encoder is, and the sha256 of every other file
 ``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
-                        ``spd.I.weight``
+                        ``spd.I.weight``, and what a class code has
 ``vocabulary.txt``      one term a line, for text encoders
 ``golden.json``         inputs, and the codes they must give
 ======================  ============================================================
@@ -19,44 +19,34 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from encoder.analyzers import Analyzer
 from encoder.artifact_contents import artifact_contents, as_inputs
+from encoder.artifact_tensors import ArtifactError as ArtifactError  # noqa: PLC0414
+from encoder.artifact_tensors import read_class_code, read_features, read_tensor
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
-from encoder.encoder import Encoder, Features, Inputs, Layer
-from encoder.features import Floats, TextFeatures
+from encoder.encoder import Encoder, Inputs, Layer
 from encoder.manifest import (
     GOLDEN,
     LABELLED_IDS,
     MANIFEST,
     METRICS,
-    VOCABULARY,
     WEIGHTS,
     Manifest,
-    SpdSpec,
-    VectorSpec,
     first_error,
     other_stemmer,
 )
-from encoder.spd_features import SpdFeatures
-from encoder.vector_features import VectorFeatures
-from foundation.errors import HummingbitError
 from foundation.files import read_regular_file, replace_folder
 
 MAX_FILE_BYTES = 4 << 30
 MAX_MANIFEST_BYTES = 16 << 20
-
-
-class ArtifactError(HummingbitError, ValueError):
-    """A folder is not an intact encoder artifact, or one cannot be written there."""
 
 
 def write_artifact(
@@ -109,19 +99,21 @@ def load_encoder(folder: Path) -> Encoder:
         raise ArtifactError(f"{folder / MANIFEST}: {first_error(error)}") from error
     except SafetensorError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
+    tensor = partial(read_tensor, tensors, folder)
     encoder = Encoder(
-        features=_features(manifest, tensors, files, folder),
+        features=read_features(manifest, tensors, files, folder),
         layers=[
             Layer(
-                weight=_tensor(tensors, f"layers.{i}.weight", (spec.inputs, spec.outputs), folder),
-                bias=_tensor(tensors, f"layers.{i}.bias", (spec.outputs,), folder),
+                weight=tensor(f"layers.{i}.weight", (spec.inputs, spec.outputs)),
+                bias=tensor(f"layers.{i}.bias", (spec.outputs,)),
                 activation=spec.activation,
             )
             for i, spec in enumerate(manifest.layers)
         ],
-        thresholds=_tensor(tensors, "thresholds", (manifest.n_bits,), folder),
+        thresholds=tensor("thresholds", (manifest.n_bits,)),
         metadata=manifest.metadata,
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
+        class_code=read_class_code(manifest, tensors, folder),
     )
     _check_golden(encoder, files[GOLDEN], folder, other_stemmer(manifest))
     return encoder
@@ -235,45 +227,6 @@ def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None
     if not found or found != expected:
         message = "the golden inputs give other codes than the encoder was written with"
         raise ArtifactError(f"{folder / GOLDEN}: {message}{hint}")
-
-
-def _features(
-    manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
-) -> Features:
-    spec = manifest.features
-    if isinstance(spec, VectorSpec):
-        return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
-    if isinstance(spec, SpdSpec):
-        shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
-        weights = [_tensor(tensors, f"spd.{i}.weight", shape, folder) for i, shape in shapes]
-        return SpdFeatures(weights, spec.floor)
-    try:
-        vocabulary = files[VOCABULARY].decode().removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{folder / VOCABULARY}: {error}") from error
-    if len(vocabulary) != manifest.layers[0].inputs or len(set(vocabulary)) != len(vocabulary):
-        expected = f"must hold {manifest.layers[0].inputs} distinct terms"
-        raise ArtifactError(f"{folder / VOCABULARY}: has {len(set(vocabulary))}; {expected}")
-    return TextFeatures(
-        vocabulary=vocabulary,
-        weighting=spec.weighting,
-        max_words=spec.max_words,
-        idf=_tensor(tensors, "idf", (len(vocabulary),), folder) if spec.idf else None,
-        l2_normalize=spec.l2_normalize,
-        analyzer=Analyzer.named(spec.analyzer),
-    )
-
-
-def _tensor(
-    tensors: Mapping[str, Floats], name: str, shape: tuple[int, ...], folder: Path
-) -> Floats:
-    tensor = tensors.get(name)
-    if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
-        found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
-        raise ArtifactError(f"{folder / WEIGHTS}: {name} is {found}; it must be float32 {shape}")
-    if not np.isfinite(tensor).all():
-        raise ArtifactError(f"{folder / WEIGHTS}: {name} holds NaN or infinity")
-    return tensor
 
 
 def _read_checked(folder: Path, name: str, digest: str) -> bytes:

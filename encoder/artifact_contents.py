@@ -18,6 +18,7 @@ from encoder.manifest import (
     MANIFEST,
     VOCABULARY,
     WEIGHTS,
+    ClassCodeSpec,
     LayerSpec,
     Manifest,
     SpdSpec,
@@ -64,6 +65,12 @@ def _tensors(encoder: Encoder) -> dict[str, Floats]:
     if isinstance(encoder.features, SpdFeatures):
         for i, weight in enumerate(encoder.features.weights):
             tensors[f"spd.{i}.weight"] = weight
+    if (code := encoder.class_code) is not None:
+        for name, one in (("documents", code.documents), ("queries", code.queries)):
+            tensors[f"class_code.{name}.weight"] = one.weight
+            tensors[f"class_code.{name}.bias"] = one.bias
+        tensors["class_code.codewords"] = code.codewords
+        tensors["class_code.certainty"] = code.certainty
     return {
         name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
     }
@@ -75,9 +82,18 @@ def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
         n_bits=encoder.n_bits,
         features=_features_spec(encoder.features),
         layers=tuple(LayerSpec(inputs=i, outputs=o, activation=a) for i, o, a in shapes),
+        class_code=_class_code_spec(encoder),
         metadata=dict(encoder.metadata),
         files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
     )
+
+
+def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
+    code = encoder.class_code
+    if code is None:
+        return None
+    classes, bits = code.codewords.shape
+    return ClassCodeSpec(classes=classes, codeword_bits=bits, certainty_bits=len(code.certainty))
 
 
 def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:

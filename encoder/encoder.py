@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from encoder.class_code import ClassCode
 from encoder.codes import Codes, pack_bits
 from encoder.features import Floats, QueryTerms, SparseRows, TextFeatures
 from encoder.spd_features import SpdFeatures
@@ -69,6 +70,7 @@ class ReadQueries(NamedTuple):
 class Encoder:
     """Features, a network and thresholds: bit b of a code is 1 where logit_b > threshold_b.
 
+    With a `class_code` its bits come first, and the network has the logits of the others.
     `metadata` says what the encoder was trained on and how; `fingerprint` identifies the artifact
     it was loaded from, and is empty for one that was never written.
     """
@@ -78,6 +80,7 @@ class Encoder:
     thresholds: Floats
     metadata: Mapping[str, Any]
     fingerprint: str = ""
+    class_code: ClassCode | None = None
 
     @property
     def n_bits(self) -> int:
@@ -123,8 +126,15 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        parts = [forward(self.layers, self._transform(batch)) for batch in _batches(inputs)]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
+        parts = [self.logits_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        return self._joined(parts)
+
+    def logits_of_rows(self, rows: Any) -> Floats:
+        """Return the logits of documents whose features are `rows`, float32 ``(N, n_bits)``."""
+        found = forward(self.layers, rows)
+        if self.class_code is None:
+            return found
+        return np.hstack([self.class_code.logits(rows), found])
 
     def encode(self, inputs: Inputs) -> Codes:
         """Return the packed codes of `inputs`, uint8 of shape ``(N, code_size)``.
@@ -155,10 +165,11 @@ class Encoder:
     def query_weights(self, inputs: Inputs) -> Floats:
         """Return the real values that weigh a document's bits, float32 of shape ``(N, n_bits)``.
 
-        They are ``w_b = logit_b - threshold_b``. The asymmetric ranking orders documents by
-        ``sum_b w_b (2 bit_b - 1)``. Where bit b of a document is 1 with the probability
-        ``sigmoid(w_b)``, independently of the others, that is twice the logarithm of the
-        probability of all its bits, up to a constant of the query.
+        They are ``w_b = logit_b - threshold_b``, but for the bits of a class code
+        (:meth:`encoder.class_code.ClassCode.query_weights`). The asymmetric ranking orders
+        documents by ``sum_b w_b (2 bit_b - 1)``. Where bit b of a document is 1 with the
+        probability ``sigmoid(w_b)``, independently of the others, that is twice the logarithm of
+        the probability of all its bits, up to a constant of the query.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
@@ -175,15 +186,26 @@ class Encoder:
             InputError: if `inputs` is not what the encoder takes.
         """
         if not isinstance(self.features, TextFeatures):
-            return ReadQueries(self.margins(inputs), [None] * len(inputs))
-        if 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str):
+            found = [self._weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+            return ReadQueries(self._joined(found), [None] * len(inputs))
+        few = 0 < len(inputs) <= _FEW_TEXTS and self.class_code is None
+        if few and not isinstance(inputs, str):
             return self._read_few(self.features, inputs)  # type: ignore[arg-type]
-        weights, terms = [np.empty((0, self.n_bits), dtype=np.float32)], []
+        weights, terms = [], []
         for batch in _batches(inputs):
             rows, known = self.features.transform_queries(batch)  # type: ignore[arg-type]
-            weights.append(forward(self.layers, rows) - self.thresholds)
+            weights.append(self._weights_of_rows(rows))
             terms += known
-        return ReadQueries(np.concatenate(weights), terms)
+        return ReadQueries(self._joined(weights), terms)
+
+    def _weights_of_rows(self, rows: Any) -> Floats:
+        if self.class_code is None:
+            return forward(self.layers, rows) - self.thresholds
+        content = forward(self.layers, rows) - self.thresholds[self.class_code.n_bits :]
+        return np.hstack([self.class_code.query_weights(rows), content])
+
+    def _joined(self, parts: list[Floats]) -> Floats:
+        return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
 
     def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> ReadQueries:
         """Read queries without a matrix of scipy, which takes longer to make than to multiply.

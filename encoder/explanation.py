@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from encoder.encoder import Encoder, forward
+from encoder.encoder import Encoder
 from encoder.features import TextFeatures
 
 # Terms beyond these, by weight, are not tried.
@@ -48,7 +48,7 @@ def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInflue
     shape = (len(tried) + 1, features.dimension)
     without = sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
     without.eliminate_zeros()
-    margins = forward(encoder.layers, features.weigh(without)) - encoder.thresholds
+    margins = encoder.logits_of_rows(features.weigh(without)) - encoder.thresholds
     probabilities = 1 / (1 + np.exp(-margins.astype(np.float64)))
     influences = np.abs(probabilities[1:] - probabilities[0]).sum(axis=1)
     flipped = (margins[1:] > 0) != (margins[0] > 0)

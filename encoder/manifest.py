@@ -88,6 +88,14 @@ class LayerSpec(_Strict):
     activation: Activation
 
 
+class ClassCodeSpec(_Strict):
+    """The sizes of a :class:`ClassCode`; its maps and codewords lie in ``weights.safetensors``."""
+
+    classes: int = Field(ge=2, le=1_000_000)
+    codeword_bits: int = Field(ge=1, le=1024)
+    certainty_bits: int = Field(ge=0, le=1024)
+
+
 class Manifest(_Strict):
     """``encoder.json``."""
 
@@ -95,8 +103,17 @@ class Manifest(_Strict):
     n_bits: int
     features: TextSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
     layers: tuple[LayerSpec, ...] = Field(min_length=1, max_length=64, strict=False)
+    class_code: ClassCodeSpec | None = None
+    """Left out where there is none, as in the first artifacts."""
     metadata: dict[str, Any]
     files: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _without_class_code(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        if self.class_code is None:
+            del written["class_code"]
+        return written
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -105,8 +122,12 @@ class Manifest(_Strict):
             if before.outputs != after.inputs:
                 found = f"{after.inputs} inputs after {before.outputs} outputs"
                 raise ValueError(f"layers do not fit each other: {found}")
-        if self.layers[-1].outputs != self.n_bits:
-            raise ValueError(f"the last layer has {self.layers[-1].outputs} outputs")
+        class_bits = 0
+        if self.class_code is not None:
+            class_bits = self.class_code.codeword_bits + self.class_code.certainty_bits
+        if self.layers[-1].outputs + class_bits != self.n_bits:
+            beside = f" beside {class_bits} class bits" if class_bits else ""
+            raise ValueError(f"the last layer has {self.layers[-1].outputs} outputs{beside}")
         if isinstance(self.features, VectorSpec):
             self._check_first_layer(self.features.dimension)
         elif isinstance(self.features, SpdSpec):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from corpus.document import Document
+from encoder.class_code import ClassMap
 from encoder.classifier import Classifier
 from encoder.codes import MAX_BITS
 from encoder.encoder import Encoder, Inputs
@@ -21,6 +23,7 @@ from index.payload_labels import labels_of
 from index.records import StoredDocument
 
 INPUTS_AT_ONCE = 4096
+Predict = Callable[[Any], npt.NDArray[np.int64]]
 REMEDIES = "more bits, --word-dropout 0.1, or the asymmetric ranking"
 
 
@@ -53,8 +56,9 @@ def classifier_baseline(
     """Retrieve by the class that the classifier beside an encoder predicts.
 
     The classifier was fitted to the soft labels that the encoder learned from, over the features of
-    the encoder, so codes that score more than this know more than the class. Every document and
-    query gets a code with one bit set. Without such a classifier this is
+    the encoder, so codes that score more than this know more than the class. Where codes begin with
+    a class code, its maps are the classifier, that of documents and that of queries. Every document
+    and query gets a code with one bit set. Without such a classifier this is
     :func:`logistic_baseline`, fitted to `shown`.
 
     Raises:
@@ -62,18 +66,21 @@ def classifier_baseline(
         EvaluationError: if there are more than 1024 classes, or as :func:`logistic_baseline`.
         InputError: if the encoder does not take such inputs.
     """
-    classifier = reference.classifier
-    if classifier is None:
+    predictors = _predictors(reference)
+    if predictors is None:
         return logistic_baseline(shown, database, queries, metrics)
     chosen = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
-    if classifier.n_classes > MAX_BITS:
-        message = f"the classifier knows {classifier.n_classes:,} classes; {MAX_BITS:,} at most fit"
+    if predictors.n_classes > MAX_BITS:
+        message = f"the classifier knows {predictors.n_classes:,} classes; {MAX_BITS:,} at most fit"
         raise EvaluationError(message)
-    one_hot = np.eye(classifier.n_classes, dtype=np.bool_)
+    one_hot = np.eye(predictors.n_classes, dtype=np.bool_)
     query_codes, codes = (
-        pack_class_bits(one_hot[_classes(reference.encoder, classifier, inputs)])
-        for inputs in (queries.inputs, database.inputs)
+        pack_class_bits(one_hot[_classes(reference.encoder, predict, inputs)])
+        for predict, inputs in (
+            (predictors.of_queries, queries.inputs),
+            (predictors.of_documents, database.inputs),
+        )
     )
     return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
 
@@ -130,10 +137,33 @@ def behind_classifier(
     ]
 
 
-def _classes(encoder: Encoder, classifier: Classifier, inputs: Inputs) -> npt.NDArray[np.int64]:
+class _Predictors(NamedTuple):
+    """How many classes there are, and what gives rows of features their class."""
+
+    n_classes: int
+    of_documents: Predict
+    of_queries: Predict
+
+
+def _predictors(reference: ClassifierReference) -> _Predictors | None:
+    code = reference.encoder.class_code
+    if code is not None:
+        maps = (_most_probable(code.documents), _most_probable(code.queries))
+        return _Predictors(len(code.codewords), *maps)
+    classifier = reference.classifier
+    if classifier is None:
+        return None
+    return _Predictors(classifier.n_classes, classifier.predict, classifier.predict)
+
+
+def _most_probable(class_map: ClassMap) -> Predict:
+    return lambda rows: np.asarray(class_map.probabilities(rows).argmax(axis=1), dtype=np.int64)
+
+
+def _classes(encoder: Encoder, predict: Predict, inputs: Inputs) -> npt.NDArray[np.int64]:
     blocks = [inputs[at : at + INPUTS_AT_ONCE] for at in range(0, len(inputs), INPUTS_AT_ONCE)]
     predicted = [
-        classifier.predict(encoder.features.transform(block))  # type: ignore[arg-type]
+        predict(encoder.features.transform(block))  # type: ignore[arg-type]
         for block in blocks
     ]
     return np.concatenate(predicted) if predicted else np.empty(0, dtype=np.int64)

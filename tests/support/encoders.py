@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from encoder.class_code import ClassCode, ClassMap
 from encoder.encoder import Encoder, Layer
 from encoder.features import TextFeatures
 from encoder.spd_features import SpdFeatures
@@ -66,4 +67,23 @@ def spd_encoder(order: int = 4, n_bits: int = 16, seed: int = 0) -> Encoder:
         layers=random_layers(rng, 3, 8, n_bits),
         thresholds=np.zeros(n_bits, dtype=np.float32),
         metadata={"trained_on": "nothing"},
+    )
+
+
+def class_encoder(n_bits: int = 32, classes: int = 5, seed: int = 0) -> Encoder:
+    """An encoder over :data:`WORDS` whose codes begin with 12 class and 4 certainty bits."""
+    rng = np.random.default_rng(seed)
+
+    def class_map() -> ClassMap:
+        weight = rng.normal(scale=3, size=(len(WORDS), classes)).astype(np.float32)
+        return ClassMap(weight, rng.normal(size=classes).astype(np.float32))
+
+    codewords = rng.choice([-1, 1], size=(classes, 12)).astype(np.float32)
+    certainty = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)
+    return Encoder(
+        features=TextFeatures(vocabulary=WORDS),
+        layers=random_layers(rng, len(WORDS), n_bits - 16),
+        thresholds=np.zeros(n_bits, dtype=np.float32),
+        metadata={"trained_on": "nothing"},
+        class_code=ClassCode(class_map(), class_map(), codewords, certainty),
     )

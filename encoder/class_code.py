@@ -1,0 +1,80 @@
+"""The first bits of a code where they name a class: a codeword, and how certain the class is.
+
+A linear map and a softmax give the probabilities of C classes. The codeword bits are the signs of
+the codewords' mean by these probabilities; a certainty bit is 1 where the highest probability
+exceeds a threshold. A query has a map of its own, and all its certainty bits are 1: among documents
+of one class, those surely of it are then nearer than those that may be of another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from encoder.features import Floats, SparseRows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassMap:
+    """p = softmax(x W + b), with `weight` W float32[F, C] and `bias` b float32[C]."""
+
+    weight: Floats
+    bias: Floats
+
+    def probabilities(self, rows: Floats | SparseRows) -> Floats:
+        """Return the distribution over classes of rows ``(N, F)``, float32[N, C]."""
+        scores = np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
+        return np.asarray(softmax(scores, axis=1), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassCode:
+    """The class bits of a code: the map for documents, that for queries, and what bits they give.
+
+    `codewords` are float32[C, W] of −1 and 1; `certainty` holds the thresholds, float32[K].
+
+    Raises:
+        ValueError: if the shapes do not fit each other, or a codeword has another entry.
+    """
+
+    documents: ClassMap
+    queries: ClassMap
+    codewords: Floats
+    certainty: Floats
+
+    def __post_init__(self) -> None:
+        classes = self.codewords.shape[:1]
+        shapes = {self.documents.weight.shape, self.queries.weight.shape}
+        biases = {self.documents.bias.shape, self.queries.bias.shape}
+        if len(shapes) != 1 or biases != {classes} or shapes.pop()[1:] != classes:
+            raise ValueError(f"the maps do not fit {classes[0]} codewords")
+        if not np.isin(self.codewords, (-1, 1)).all():
+            raise ValueError("codewords must have the entries -1 and 1")
+
+    @property
+    def n_features(self) -> int:
+        """F, how many features the maps look at."""
+        return int(self.documents.weight.shape[0])
+
+    @property
+    def n_bits(self) -> int:
+        """W + K, the bits for class and certainty."""
+        return int(self.codewords.shape[1]) + len(self.certainty)
+
+    def logits(self, rows: Any) -> Floats:
+        """Return what exceeds 0 where a bit of a document is 1, float32[N, W + K].
+
+        They are ``[p · codewords, max p − certainty]``.
+        """
+        p_NC = self.documents.probabilities(rows)
+        surest_N1 = p_NC.max(axis=1, keepdims=True)
+        return np.hstack([p_NC @ self.codewords, surest_N1 - self.certainty])
+
+    def query_weights(self, rows: Any) -> Floats:
+        """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, 1, …, 1]``."""
+        q_NC = self.queries.probabilities(rows)
+        certain = np.ones((len(q_NC), len(self.certainty)), dtype=np.float32)
+        return np.hstack([q_NC @ self.codewords, certain])

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from encoder.artifact import ArtifactError, load_encoder, write_artifact
+from encoder.class_code import ClassCode, ClassMap
+from encoder.codes import unpack_codes
+from encoder.encoder import Encoder
+from encoder.explanation import explain_text
+from encoder.features import TextFeatures
+from tests.encoder.test_artifact import rehash
+from tests.support.encoders import WORDS, class_encoder, random_texts, text_encoder
+
+
+def probabilities(encoder: Encoder, one: ClassMap, text: str) -> list[float]:
+    """The softmax of Σ_v x_v W_vc + b_c, term by term in Python's own numbers."""
+    assert isinstance(encoder.features, TextFeatures)
+    row = encoder.features.transform([text])
+    scores = [
+        float(bias)
+        + sum(
+            float(v) * float(one.weight[c, k]) for c, v in zip(row.indices, row.data, strict=True)
+        )
+        for k, bias in enumerate(one.bias)
+    ]
+    top = max(scores)
+    shares = [math.exp(score - top) for score in scores]
+    return [share / sum(shares) for share in shares]
+
+
+def code_of(encoder: Encoder) -> ClassCode:
+    assert encoder.class_code is not None
+    return encoder.class_code
+
+
+def test_the_bits_of_documents_and_queries_are_those_of_the_definition() -> None:
+    encoder = class_encoder()
+    code = code_of(encoder)
+    texts = random_texts(40, seed=3)
+    bits, query_bits = (unpack_codes(f(texts)) for f in (encoder.encode, encoder.encode_queries))
+    weights = encoder.query_weights(texts)
+    for row, text in enumerate(texts):
+        p = probabilities(encoder, code.documents, text)
+        q = probabilities(encoder, code.queries, text)
+        for bit in range(12):
+            mean = sum(p[c] * code.codewords[c, bit] for c in range(5))
+            asked = sum(q[c] * code.codewords[c, bit] for c in range(5))
+            assert weights[row, bit] == pytest.approx(asked, abs=1e-5)
+            if abs(mean) > 1e-4:
+                assert bits[row, bit] == (mean > 0)
+            if abs(asked) > 1e-4:
+                assert query_bits[row, bit] == (asked > 0)
+        for bit, threshold in enumerate(code.certainty):
+            if abs(max(p) - threshold) > 1e-4:
+                assert bits[row, 12 + bit] == (max(p) > threshold)
+        assert query_bits[row, 12:16].all()
+    assert np.array_equal(bits[:, 16:], query_bits[:, 16:])
+
+
+def test_queries_are_read_alike_one_by_one_and_together() -> None:
+    encoder = class_encoder()
+    texts = random_texts(40, seed=4)
+    one_by_one = np.vstack([encoder.query_weights([text]) for text in texts])
+    np.testing.assert_allclose(one_by_one, encoder.query_weights(texts), atol=1e-6)
+    assert encoder.query_weights([]).shape == (0, 32)
+    assert encoder.encode([]).shape == (0, 4)
+
+
+def test_a_class_code_is_written_and_read(tmp_path: Path) -> None:
+    encoder = class_encoder()
+    loaded = write_artifact(tmp_path / "e", encoder, random_texts(50))
+    texts = random_texts(100, seed=9)
+    assert np.array_equal(loaded.encode(texts), encoder.encode(texts))
+    assert np.array_equal(loaded.query_weights(texts), encoder.query_weights(texts))
+    spec = json.loads((tmp_path / "e" / "encoder.json").read_text())["class_code"]
+    assert spec == {"classes": 5, "codeword_bits": 12, "certainty_bits": 4}
+
+
+def test_an_encoder_without_a_class_code_says_nothing_of_one(tmp_path: Path) -> None:
+    write_artifact(tmp_path / "e", text_encoder(), random_texts(50))
+    assert "class_code" not in json.loads((tmp_path / "e" / "encoder.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("codewords", np.zeros((5, 12)), "entries -1 and 1"),
+        ("codewords", np.ones((4, 12)), "must be float32 \\(5, 12\\)"),
+        ("certainty", np.full(4, np.nan), "NaN or infinity"),
+        ("queries.weight", np.ones((3, 5)), "must be float32 \\(20, 5\\)"),
+        ("documents.bias", None, "is missing"),
+    ],
+)
+def test_a_broken_class_code_is_refused(
+    tmp_path: Path, name: str, value: np.ndarray | None, reason: str
+) -> None:
+    folder = tmp_path / "e"
+    write_artifact(folder, class_encoder(), random_texts(50))
+    tensors = load_file(folder / "weights.safetensors")
+    if value is None:
+        del tensors[f"class_code.{name}"]
+    else:
+        tensors[f"class_code.{name}"] = value.astype(np.float32)
+    save_file(tensors, folder / "weights.safetensors")
+    rehash(folder)
+    with pytest.raises(ArtifactError, match=reason):
+        load_encoder(folder)
+
+
+def test_bits_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    write_artifact(folder, class_encoder(), random_texts(50))
+    rehash(folder, lambda manifest: manifest["class_code"].update(certainty_bits=5))
+    with pytest.raises(ArtifactError, match="16 outputs beside 17 class bits"):
+        load_encoder(folder)
+
+
+def test_maps_of_other_shapes_are_refused() -> None:
+    code = code_of(class_encoder())
+    with pytest.raises(ValueError, match="do not fit 4 codewords"):
+        replace(code, codewords=code.codewords[:4])
+
+
+def test_a_text_is_explained_by_class_bits_too() -> None:
+    encoder = class_encoder()
+    found = explain_text(encoder, f"{WORDS[0]} {WORDS[15]}")
+    whole, without = (
+        unpack_codes(encoder.encode([t]))[0] for t in (f"{WORDS[0]} {WORDS[15]}", WORDS[0])
+    )
+    (last,) = [one for one in found if one.term == WORDS[15]]
+    assert last.flipped_bits == np.flatnonzero(whole != without).tolist()
