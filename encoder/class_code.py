@@ -1,9 +1,10 @@
 """The first bits of a code where they name a class: a codeword, and how certain the class is.
 
 A linear map and a softmax give the probabilities of C classes. The codeword bits are the signs of
-the codewords' mean by these probabilities; a certainty bit is 1 where the highest probability
-exceeds a threshold. A query has a map of its own, and all its certainty bits are 1: among documents
-of one class, those surely of it are then nearer than those that may be of another.
+the codewords' mean by these probabilities; a certainty bit is 1 where the odds of the likeliest
+class against the second exceed a threshold. A query has a map of its own, and all its certainty
+bits are 1: among documents of one class, those surely of it are then nearer than those that may be
+of another.
 """
 
 from __future__ import annotations
@@ -24,17 +25,21 @@ class ClassMap:
     weight: Floats
     bias: Floats
 
+    def scores(self, rows: Floats | SparseRows) -> Floats:
+        """Return x W + b for rows ``(N, F)``, float32[N, C]."""
+        return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
+
     def probabilities(self, rows: Floats | SparseRows) -> Floats:
         """Return the distribution over classes of rows ``(N, F)``, float32[N, C]."""
-        scores = np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
-        return np.asarray(softmax(scores, axis=1), dtype=np.float32)
+        return probabilities(self.scores(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassCode:
     """The class bits of a code: the map for documents, that for queries, and what bits they give.
 
-    `codewords` are float32[C, W] of −1 and 1; `certainty` holds the thresholds, float32[K].
+    `codewords` are float32[C, W] of −1 and 1; `certainty` holds thresholds of the log-odds,
+    float32[K].
 
     Raises:
         ValueError: if the shapes do not fit each other, or a codeword has another entry.
@@ -67,14 +72,29 @@ class ClassCode:
     def logits(self, rows: Any) -> Floats:
         """Return what exceeds 0 where a bit of a document is 1, float32[N, W + K].
 
-        They are ``[p · codewords, max p − certainty]``.
+        They are ``[p · codewords, ln(p₁ / p₂) − certainty]``, p₁ and p₂ the two highest of p.
         """
-        p_NC = self.documents.probabilities(rows)
-        surest_N1 = p_NC.max(axis=1, keepdims=True)
-        return np.hstack([p_NC @ self.codewords, surest_N1 - self.certainty])
+        scores_NC = self.documents.scores(rows)
+        named = probabilities(scores_NC) @ self.codewords
+        return np.hstack([named, log_odds(scores_NC)[:, None] - self.certainty])
 
     def query_weights(self, rows: Any) -> Floats:
         """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, 1, …, 1]``."""
         q_NC = self.queries.probabilities(rows)
         certain = np.ones((len(q_NC), len(self.certainty)), dtype=np.float32)
         return np.hstack([q_NC @ self.codewords, certain])
+
+
+def probabilities(scores_NC: Floats) -> Floats:
+    """Return the softmax of each row, float32[N, C]."""
+    return np.asarray(softmax(scores_NC, axis=1), dtype=np.float32)
+
+
+def log_odds(scores_NC: Floats) -> Floats:
+    """Return how far the highest score of each row is above the second, float32[N].
+
+    Of probabilities p = softmax(scores) that is ln(p₁ / p₂); it tells rows apart whose p₁ rounds to
+    one.
+    """
+    second_N, first_N = np.partition(scores_NC, -2, axis=1)[:, -2:].T
+    return np.asarray(first_N - second_N, dtype=np.float32)

@@ -162,6 +162,15 @@ class Encoder:
         """
         return pack_bits(self.query_weights(inputs) > 0)
 
+    def encode_as_queries(self, inputs: Inputs) -> Codes:
+        """Return what :meth:`encode_queries` does where no word of a text is corrected.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        found = [self._weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        return pack_bits(self._joined(found) > 0)
+
     def query_weights(self, inputs: Inputs) -> Floats:
         """Return the real values that weigh a document's bits, float32 of shape ``(N, n_bits)``.
 

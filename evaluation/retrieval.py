@@ -73,13 +73,16 @@ def evaluate_encoder(
 ) -> Evaluation:
     """Encode `database` and `queries` with `encoder` and evaluate their codes.
 
+    Queries are encoded as queries, but their words are taken as they are.
+
     Raises:
         MetricError, EvaluationError: as :func:`evaluate_codes`.
         InputError: if the encoder does not take such inputs.
     """
     chosen = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
-    query_codes, codes = encoder.encode(queries.inputs), encoder.encode(database.inputs)
+    query_codes = encoder.encode_as_queries(queries.inputs)
+    codes = encoder.encode(database.inputs)
     return evaluate_codes(
         query_codes,
         queries.labels,

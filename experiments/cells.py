@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,21 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.kept_encoders import kept_encoder
 from experiments.result_tables import Record
 from experiments.splits import read_split
+from training.class_codes.recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.data import TrainingData
 from training.linear_codes import train_linear
 from training.recipe import LinearRecipe, Recipe
 from training.semi_supervised import train
 
+AnyRecipe = Recipe | LinearRecipe | ClassCodeRecipe
+
 CLASSIFIER_BASELINE = "classifier baseline"
+CLASSIFIER_OF = {
+    "ssb-vae": CLASSIFIER_BASELINE,
+    "class-codes": "class code alone",
+}
+"""What the classifier beside a method is called; that of class-codes is part of its codes."""
 TFIDF = "tf-idf cosine"
 
 
@@ -35,7 +45,7 @@ class Cell:
     """
 
     dataset: str
-    recipe: Recipe | LinearRecipe
+    recipe: AnyRecipe
     folder: Path
     data_root: Path | None
     vectors: Path | None = None
@@ -61,10 +71,10 @@ def run_cell(cell: Cell) -> Result:
     shown = data.rows_of(read_labelled_ids(cell.folder, encoder))
     found = {cell.recipe.method: evaluate_encoder(encoder, data.labelled(), queries.labelled())}
     bits = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
-    # Other methods learn from fewer soft labels or none; this is the strongest classifier.
-    if cell.recipe.method == "ssb-vae":
+    # Other methods learn from fewer soft labels or none; these have the strongest classifiers.
+    if cell.recipe.method in CLASSIFIER_OF:
         reference = ClassifierReference(encoder, read_classifier(cell.folder, encoder))
-        found[CLASSIFIER_BASELINE] = classifier_baseline(
+        found[CLASSIFIER_OF[cell.recipe.method]] = classifier_baseline(
             reference, data.labelled(shown), data.labelled(), queries.labelled()
         )
     records = [_record(cell, method, one) for method, one in found.items()]
@@ -84,12 +94,16 @@ def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
     return {"dataset": dataset, "method": TFIDF, **_UNTRAINED, **_figures(found)}
 
 
-def trained_encoder(data: TrainingData, recipe: Recipe | LinearRecipe, folder: Path) -> Encoder:
+def trained_encoder(data: TrainingData, recipe: AnyRecipe, folder: Path) -> Encoder:
     """Train an encoder to `folder`, unless one made by all the same is there."""
 
     def trained() -> Encoder:
         if isinstance(recipe, Recipe):
             return train(data, recipe, folder, overwrite=True).encoder
+        if isinstance(recipe, ClassCodeRecipe):
+            return train_class_codes(
+                data, recipe, folder, overwrite=True, progress=partial(print, flush=True)
+            ).encoder
         return train_linear(data, recipe, folder, overwrite=True).encoder
 
     return kept_encoder(folder, data, recipe, trained)

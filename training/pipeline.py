@@ -144,15 +144,18 @@ def write_encoder(
 
     `about` is what a method has to say besides in the artifact's metadata. `soft_labels`,
     float32[N, C], are the distributions over classes that it learned from, of the rows trained on;
-    the classifier that the codes are compared with is fitted to them, too.
+    the classifier that the codes are compared with is fitted to them, too. A class code has its
+    classifiers in itself.
     """
-    classifier = fit_classifier(
-        encoder.features,
-        data.take(parts.training),
-        parts.shown[parts.training],
-        soft_labels,
-        seed=int(settings["seed"]),
-    )
+    classifier = None
+    if encoder.class_code is None:
+        classifier = fit_classifier(
+            encoder.features,
+            data.take(parts.training),
+            parts.shown[parts.training],
+            soft_labels,
+            seed=int(settings["seed"]),
+        )
     figures = validate(
         ClassifierReference(encoder, classifier),
         shown=data.labelled(parts.labelled),

@@ -22,6 +22,7 @@ import numpy as np
 from evaluation.significance.ranks import friedman_nemenyi
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import (
+    AnyRecipe,
     Cell,
     Result,
     kind_of,
@@ -38,6 +39,7 @@ from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import METHODS as PRINTED_METHODS
 from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.tuning import GRID, tune
+from training.class_codes.recipe import ClassCodeRecipe
 from training.linear_codes import LINEAR_METHODS
 from training.recipe import METHODS, LinearRecipe, Recipe
 
@@ -50,13 +52,19 @@ COMPARABLE = ("snippets", "20news")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    methods = [*METHODS, *LINEAR_METHODS]
+    methods = [*METHODS, "class-codes", *LINEAR_METHODS]
     parser.add_argument("--dataset", default="snippets", choices=DATASETS)
     parser.add_argument("--methods", nargs="+", default=["ssb-vae"], choices=methods)
     parser.add_argument("--bits", type=int, nargs="+", default=[32], metavar="N")
     parser.add_argument("--supervision", type=float, nargs="+", default=[0.1, 1.0], metavar="X")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time")
     parser.add_argument("--paper", action="store_true", help="the authors' settings, not ours")
+    parser.add_argument(
+        "--analyzer",
+        default="unicode",
+        metavar="NAME",
+        help="what splits texts into terms for class-codes (default: %(default)s)",
+    )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw mAP@100 against supervision (.svg, .png)"
     )
@@ -128,6 +136,8 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                 for method in args.methods:
                     recipe = _recipe(args, method, n_bits, supervision, seed)
                     variant = f"{method}-paper" if args.paper else method
+                    if method == "class-codes" and args.analyzer != "unicode":
+                        variant = f"{method}-{args.analyzer}"
                     name = f"{kind}-{variant}-{n_bits}-{supervision:g}-{seed}"
                     folder = args.work_dir / name
                     yield Cell(args.dataset, recipe, folder, args.data_root, args.vectors)
@@ -135,14 +145,17 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
 
 def _recipe(
     args: argparse.Namespace, method: str, n_bits: int, supervision: float, seed: int
-) -> Recipe | LinearRecipe:
-    # The settings were chosen before, on held-out documents; none is held out any more.
+) -> AnyRecipe:
+    # The settings were chosen before, or are by clusters held out of the training documents; no
+    # other document is held out.
     common = {
         "n_bits": n_bits,
         "supervision": supervision,
         "seed": seed,
         "validation_share": 0.0,
     }
+    if method == "class-codes":
+        return ClassCodeRecipe(analyzer=args.analyzer, **common)  # type: ignore[arg-type]
     if method in LINEAR_METHODS:
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
     kind = kind_of(args.dataset, args.vectors)

@@ -58,8 +58,9 @@ def test_the_bits_of_documents_and_queries_are_those_of_the_definition() -> None
             if abs(asked) > 1e-4:
                 assert query_bits[row, bit] == (asked > 0)
         for bit, threshold in enumerate(code.certainty):
-            if abs(max(p) - threshold) > 1e-4:
-                assert bits[row, 12 + bit] == (max(p) > threshold)
+            second, first = sorted(p)[-2:]
+            if abs(math.log(first / second) - threshold) > 1e-4:
+                assert bits[row, 12 + bit] == (math.log(first / second) > threshold)
         assert query_bits[row, 12:16].all()
     assert np.array_equal(bits[:, 16:], query_bits[:, 16:])
 

@@ -79,7 +79,7 @@ def class_encoder(n_bits: int = 32, classes: int = 5, seed: int = 0) -> Encoder:
         return ClassMap(weight, rng.normal(size=classes).astype(np.float32))
 
     codewords = rng.choice([-1, 1], size=(classes, 12)).astype(np.float32)
-    certainty = np.array([0.9, 0.7, 0.5, 0.3], dtype=np.float32)
+    certainty = np.array([0.3, 1.0, 2.0, 4.0], dtype=np.float32)
     return Encoder(
         features=TextFeatures(vocabulary=WORDS),
         layers=random_layers(rng, len(WORDS), n_bits - 16),

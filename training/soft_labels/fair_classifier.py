@@ -34,14 +34,15 @@ def fit_classifier(
     rows: Any = features.transform(inputs)  # type: ignore[arg-type]
     targets = estimate_soft_labels(rows, tags, seed) if soft_labels is None else soft_labels
     if isinstance(rows, np.ndarray):
-        return _fit_vectors(rows, targets)
+        return fit_vectors(rows, targets)
     ridge = fit_ridge(rows, targets, seed)
     weights = (ridge.coef_.T, bayes_weights(rows, targets))
     biases = (ridge.intercept_, np.zeros(targets.shape[1]))
     return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))
 
 
-def _fit_vectors(rows: Floats, targets: Floats) -> Classifier:
+def fit_vectors(rows: Floats, targets: Floats) -> Classifier:
+    """Fit logistic regression to the likeliest class of each row, as one map."""
     scale = unit_scale(rows)
     model = fit_logistic(rows / scale, targets.argmax(axis=1))
     weight = np.zeros((rows.shape[1], targets.shape[1]))

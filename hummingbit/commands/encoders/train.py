@@ -20,6 +20,8 @@ from hummingbit.commands.options import (
     read,
 )
 from hummingbit.commands.printing import print_trained
+from training.class_codes.recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.linear_codes import train_linear
 from training.metric_recipe import MetricRecipe
@@ -65,9 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--device", default="cpu", choices=("cpu", "cuda"), help="where (default: %(default)s)"
         )
         neural.add_argument("--amp", action="store_true", help="compute in bfloat16 where safe")
-        settings = neural.add_argument_group("recipe")
-        for one in fields(Recipe):
-            add_setting(settings, one)
+        _add_settings(neural.add_argument_group("recipe"), Recipe)
         neural.set_defaults(run=run_neural, paper=None)
     metric = _add_method(
         methods, "metric", "codes whose distances follow how alike the documents are"
@@ -79,10 +79,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the pairs (JSON lines of a, b, similarity) or the tree of labels (lines of parent and"
         " child), where it is not that of their dotted names",
     )
-    metric_settings = metric.add_argument_group("recipe")
-    for one in fields(MetricRecipe):
-        add_setting(metric_settings, one)
+    _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
+    class_codes = _add_method(methods, "class-codes", "codes of class, certainty and content")
+    _add_settings(class_codes, ClassCodeRecipe)
+    class_codes.set_defaults(run=run_class_codes)
     linear_settings = {one.name for one in fields(LinearRecipe)}
     for name, summary in LINEAR.items():
         linear = _add_method(methods, name, summary)
@@ -160,12 +161,33 @@ def _resumable() -> Iterator[None]:
         raise
 
 
+def run_class_codes(args: argparse.Namespace) -> int:
+    """Train, print each trial, where the encoder is and how it did on the held-out documents."""
+    names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
+    recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
+    check_out(args)
+    trained = train_class_codes(
+        gather(read(args, args.data)),
+        recipe,
+        args.out,
+        overwrite=args.overwrite,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print_trained(args.out, trained)
+    return 0
+
+
 def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = methods.add_parser(
         name, help=summary, description=f"Train {summary}."
     )
     _add_files(parser, required=True)
     return parser
+
+
+def _add_settings(group: Any, recipe: Any) -> None:
+    for one in fields(recipe):
+        add_setting(group, one)
 
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -1,0 +1,1 @@
+"""Codes that say class, certainty and content: recipe, classifiers, codewords, search, run."""

@@ -1,0 +1,54 @@
+"""Codewords of classes, far apart."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from encoder.features import Floats
+from training.data import TrainingDataError
+
+_TRIALS_A_BIT = 40
+# How much nearer codewords count for more; Σ exp(−rate · distance) is what is made small.
+_RATE = 1.5
+
+
+@cache
+def far_codewords(classes: int, n_bits: int, seed: int) -> Floats:
+    """Return distinct codewords of −1 and 1, float32[classes, n_bits], far from each other.
+
+    From a random start bits are flipped one by one, and what does not make
+    ``Σ_{c < d} exp(−1.5 · distance(c, d))`` smaller is undone.
+
+    Raises:
+        TrainingDataError: if there are more classes than codewords.
+    """
+    if n_bits < 63 and classes > 2**n_bits:
+        found = f"{classes} classes have not each a codeword of {n_bits} bits"
+        raise TrainingDataError(f"n_bits: {found}; more bits or a smaller content share are needed")
+    rng = np.random.default_rng(seed)
+    words = _distinct(rng, classes, n_bits)
+    distances = (words[:, None] != words[None]).sum(axis=2)
+    for _ in range(_TRIALS_A_BIT * classes * n_bits):
+        word, bit = int(rng.integers(classes)), int(rng.integers(n_bits))
+        step = np.where(words[:, bit] == words[word, bit], 1, -1)
+        step[word] = 0
+        before = np.exp(-_RATE * distances[word])
+        after = np.exp(-_RATE * (distances[word] + step))
+        if after.sum() <= before.sum() and (np.delete(distances[word] + step, word) > 0).all():
+            words[word, bit] = not words[word, bit]
+            distances[word] += step
+            distances[:, word] += step
+    codewords = np.where(words, 1, -1).astype(np.float32)
+    codewords.flags.writeable = False
+    return codewords
+
+
+def _distinct(rng: np.random.Generator, classes: int, n_bits: int) -> npt.NDArray[np.bool_]:
+    words = np.empty((0, n_bits), dtype=np.bool_)
+    while len(words) < classes:
+        more = rng.random((classes, n_bits)) < 0.5
+        words = np.unique(np.concatenate([words, more]), axis=0)
+    return rng.permutation(words)[:classes]

@@ -1,0 +1,80 @@
+"""Codes that say class, certainty and content: ``hummingbit train class-codes``.
+
+Classifiers learn from the labels and, where some documents have none, from soft labels of the
+others. A code is the codeword of the class that they find, bits that say how certain they are, and
+bits of content: latent semantics, turned so that they lose least in rounding (ITQ), which tell the
+documents of a class apart. A query has all certainty bits set. Among the documents of its class
+those come first that are surely of it, so the codes find about as many right documents as queries
+are classified right, where a code of the class alone mixes in every mistake about documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from encoder.artifact import check_place
+from encoder.encoder import Encoder, Features
+from training.class_codes.choosing import Choice, Progress, choose
+from training.class_codes.codes import class_code, content_layer
+from training.class_codes.maps import ClassMaps
+from training.class_codes.recipe import ClassCodeRecipe
+from training.data import TrainingData, TrainingDataError
+from training.pipeline import Trained, check_labels, choose_features, split, write_encoder
+from training.soft_labels.estimation import estimate_soft_labels
+
+
+def train_class_codes(
+    data: TrainingData,
+    recipe: ClassCodeRecipe,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress = lambda _: None,
+) -> Trained:
+    """Train on `data` by `recipe` and write the encoder to `out`; `progress` hears of each trial.
+
+    Raises:
+        TrainingDataError: if documents have several labels or are matrices, or the documents, or
+            the labelled ones among them, are too few.
+        ArtifactError: if `out` exists and `overwrite` is false.
+    """
+    check_place(out, overwrite=overwrite)
+    if data.is_multi_label or data.are_matrices:
+        found = "documents have several labels" if data.is_multi_label else "documents are matrices"
+        raise TrainingDataError(f"label: {found}; class-codes takes texts or vectors of one label")
+    parts = split(data, recipe)
+    check_labels(data, parts, recipe.validation_share)
+    features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
+    rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+    tags = parts.shown[parts.training]
+    choice = choose(rows, tags, recipe, progress)
+    soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
+    maps = ClassMaps(rows, soft_labels, recipe.seed)
+    encoder = _encoder(features, rows, maps, recipe, choice)
+    return write_encoder(
+        out,
+        encoder,
+        data,
+        parts,
+        settings=asdict(recipe),
+        about={"chosen": asdict(choice)},
+        soft_labels=soft_labels,
+        overwrite=overwrite,
+    )
+
+
+def _encoder(
+    features: Features, rows: Any, maps: ClassMaps, recipe: ClassCodeRecipe, choice: Choice
+) -> Encoder:
+    *widths, n_content = recipe.widths(choice.content_share)
+    return Encoder(
+        features,
+        [content_layer(rows, n_content, recipe.seed)],
+        np.zeros(recipe.n_bits, dtype=np.float32),
+        {},
+        class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
+    )
