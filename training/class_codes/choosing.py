@@ -49,10 +49,12 @@ def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) ->
     content are of all documents. Clusters count alike, since queries need not come as the labels
     do. k is 100, or half the size of the middle class where that is less. A classifier other than
     the first must be better by more than two standard errors over the clusters.
-    The largest share of content is taken that costs no more than .005 of tie-averaged P@k.
+    The largest share of content is taken that costs no more than .005 of tie-averaged P@k, among
+    those that documents and features can fill.
     """
     is_text = not isinstance(rows, np.ndarray)
-    shares = (recipe.content_share,) if recipe.content_share else CONTENT_SHARES
+    filled = [one for one in CONTENT_SHARES if recipe.widths(one)[2] < min(rows.shape)]
+    shares = [recipe.content_share] if recipe.content_share else filled or CONTENT_SHARES[-1:]
     names: tuple[str, ...] = (recipe.query_classifier,)
     if recipe.query_classifier == CHOSEN:
         names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]

@@ -15,6 +15,9 @@ from training.class_codes.recipe import ClassCodeRecipe
 from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
 
+SAME = ("both", "svm")
+"""Classifiers that documents have where queries do; beside the others documents have both."""
+
 
 def class_code(
     maps: ClassMaps,
@@ -28,13 +31,13 @@ def class_code(
     `widths` are the bits of a codeword and for certainty. Of K certainty bits the k-th is 1 for the
     k surest of K + 1 equal parts of the documents, by the log-odds of their class.
     """
-    documents = maps.of("both")
+    documents = maps.of("svm" if query_classifier == "svm" else "both")
     n_certainty = widths[1]
     odds = np.concatenate([log_odds(documents.scores(rows[at])) for at in row_slices(rows)])
     shares = np.arange(n_certainty, 0, -1) / (n_certainty + 1)
     return ClassCode(
         documents=documents,
-        queries=documents if query_classifier == "both" else maps.of(query_classifier),
+        queries=documents if query_classifier in SAME else maps.of(query_classifier),
         codewords=far_codewords(len(documents.bias), widths[0], recipe.seed),
         certainty=np.quantile(odds, shares).astype(np.float32),
     )

@@ -32,7 +32,7 @@ class ClassMaps:
         self.is_text = not isinstance(rows, np.ndarray)
 
     def of(self, name: str) -> ClassMap:
-        """Return the map of a classifier: ``both``, ``bayes`` or ``ridge``; of vectors, the one."""
+        """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have one alone."""
         if not self.is_text:
             found = fit_vectors(self._rows, self._targets)
             return self._sharpened([(found.weights[0], found.biases[0])])
@@ -48,6 +48,23 @@ class ClassMaps:
     def _bayes(self) -> tuple[Any, Any]:
         weight = bayes_weights(self._rows, self._targets)
         return weight - weight.mean(axis=1, keepdims=True), np.zeros(weight.shape[1])
+
+    @cached_property
+    def _svm(self) -> tuple[Any, Any]:
+        """A support vector machine a class, each row weighing as much as its class is likely."""
+        from sklearn.svm import LinearSVC  # noqa: PLC0415 - takes a second
+
+        model = LinearSVC(dual="auto", random_state=self._seed)
+        model.fit(self._rows, self._targets.argmax(axis=1), sample_weight=self._targets.max(axis=1))
+        # Of two classes scikit-learn keeps the second's decision alone.
+        pair = len(model.classes_) == 2
+        coefficients = np.vstack([-model.coef_, model.coef_]) if pair else model.coef_
+        offsets = np.array([-1, 1]) * model.intercept_ if pair else model.intercept_
+        # Classes without a document are as far off as those that a document is surely not of.
+        weight = np.zeros((self._rows.shape[1], self._targets.shape[1]))
+        bias = np.full(self._targets.shape[1], -1.0)
+        weight[:, model.classes_], bias[model.classes_] = coefficients.T, offsets
+        return weight, bias
 
     def _sharpened(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
         """Return the sum of maps of one mean deviation over the classes, scaled to another."""

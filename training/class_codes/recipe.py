@@ -8,7 +8,7 @@ from training.recipe import analyzer_setting, check_settings, setting
 
 CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
 """The shares of content bits that the search tries."""
-QUERY_CLASSIFIERS = ("both", "bayes", "ridge")
+QUERY_CLASSIFIERS = ("both", "bayes", "ridge", "svm")
 CHOSEN = "chosen"
 
 
@@ -29,7 +29,7 @@ class ClassCodeRecipe:
     query_classifier: str = setting(
         CHOSEN,
         "what tells the class of a text that is a query: complement naive Bayes, ridge regression,"
-        " both, or what finds most of the clusters held out",
+        " both, support vector machines, or what finds most of the clusters held out",
         *(CHOSEN, *QUERY_CLASSIFIERS),
     )
     content_share: float = setting(

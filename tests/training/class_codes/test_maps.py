@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from training.class_codes.maps import ClassMaps
+from training.class_codes.recipe import QUERY_CLASSIFIERS
+
+
+def drawn_rows(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+    """Rows of terms, ten of each class's own and ten of all, and the classes."""
+    rng = np.random.default_rng(seed)
+    belongs = rng.integers(classes, size=200)
+    counts = np.zeros((200, 10 * classes + 10), dtype=np.float32)
+    for row, one in enumerate(belongs):
+        counts[row, 10 * one + rng.integers(10, size=4)] = 1
+        counts[row, -1 - rng.integers(10, size=4)] = 1
+    return sparse.csr_array(counts / np.linalg.norm(counts, axis=1, keepdims=True)), belongs
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("name", QUERY_CLASSIFIERS)
+def test_each_classifier_tells_classes_apart_as_sharply(name: str, classes: int) -> None:
+    rows, belongs = drawn_rows(classes)
+    found = ClassMaps(rows, np.eye(classes, dtype=np.float32)[belongs], 0).of(name)
+    scores = found.scores(rows)
+    assert (scores.argmax(axis=1) == belongs).mean() > 0.95
+    assert scores.std(axis=1).mean() == pytest.approx(2, rel=1e-3)
+
+
+def test_both_is_the_sum_of_ridge_and_bayes_of_one_size() -> None:
+    rows, belongs = drawn_rows(3)
+    maps = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0)
+    both, ridge, bayes = (maps.of(name) for name in ("both", "ridge", "bayes"))
+    total = ridge.scores(rows) + bayes.scores(rows)
+    expected = total * 2 / total.std(axis=1).mean()
+    np.testing.assert_allclose(both.scores(rows), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", QUERY_CLASSIFIERS)
+def test_a_class_without_documents_is_not_predicted(name: str) -> None:
+    rows, belongs = drawn_rows(3)
+    targets = np.eye(4, dtype=np.float32)[belongs]
+    scores = ClassMaps(rows, targets, 0).of(name).scores(rows)
+    assert not (scores.argmax(axis=1) == 3).any()

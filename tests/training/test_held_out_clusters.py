@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from training.held_out_clusters import FOLDS, cluster_folds, known_and_held
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_clusters_of_a_class_are_held_out_one_by_one(as_text: bool) -> None:
+    rng = np.random.default_rng(0)
+    # Ten directions: five clusters of each of two classes.
+    cluster = rng.permutation(np.repeat(np.arange(10), 30))
+    rows = np.eye(10)[cluster] + 0.02 * rng.random((300, 10))
+    given = sparse.csr_array(rows) if as_text else rows
+    labelled = np.sort(rng.permutation(300)[:250])
+    folds = cluster_folds(given, labelled, cluster[labelled] // 5, 0)
+    for one in range(10):
+        assert len(np.unique(folds[cluster[labelled] == one])) == 1
+    for half in (0, 1):
+        assert set(folds[cluster[labelled] // 5 == half]) == set(range(FOLDS))
+
+
+def test_small_classes_are_dealt_out() -> None:
+    rng = np.random.default_rng(0)
+    folds = cluster_folds(rng.random((14, 4)), np.arange(14), np.repeat([0, 1], 7), 0)
+    for one in (folds[:7], folds[7:]):
+        assert sorted(np.bincount(one)) == [1, 1, 1, 2, 2]
+
+
+def test_everything_is_held_out_once() -> None:
+    folds = np.array([0, 3, 3, 1, 0])
+    parts = list(known_and_held(folds))
+    assert sorted(np.concatenate([held for _, held in parts])) == [0, 1, 2, 3, 4]
+    for known, held in parts:
+        assert sorted([*known, *held]) == [0, 1, 2, 3, 4]
