@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from corpus.document import Document
+from corpus.readers import read_documents
 from encoder.artifact import load_encoder, write_artifact
+from evaluation.retrieval import evaluate_codes
 from hummingbit.cli import main
 from index.data_folder import DataFolder
 from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts, text_encoder
+from training.data import gather
 
 TRAINING = ["--epochs", "40", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
 
@@ -65,7 +68,9 @@ def test_training_prints_the_held_out_figures(
     assert "classifier baseline" in printed
 
 
-@pytest.mark.parametrize("method", ["psh-gs", "vdsh-s", "b-vae", "itq", "pca-sign", "lsh"])
+@pytest.mark.parametrize(
+    "method", ["psh-gs", "vdsh-s", "b-vae", "itq", "pca-sign", "lsh", "class-codes"]
+)
 def test_every_method_trains(
     method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,6 +81,36 @@ def test_every_method_trains(
     assert hummingbit("train", method, "--data", corpus, "--out", tmp_path / "e", *short) == 0
     assert "10 documents held out" in capsys.readouterr().out
     assert load_encoder(tmp_path / "e").metadata["method"] == method
+
+
+def test_class_codes_are_searched_by_their_query_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write_lines(tmp_path / "train.jsonl", topic_documents(400))
+    queries = write_lines(tmp_path / "test.jsonl", topic_documents(60, seed=1, prefix="query"))
+    out = tmp_path / "encoders" / "topics"
+    assert hummingbit("train", "class-codes", "--data", corpus, "--bits", "16", "--out", out) == 0
+    captured = capsys.readouterr()
+    assert "held-out clusters: both, content 0.25: P@" in captured.err
+    assert "chosen: " in captured.err
+    assert "360 labels shown; 40 documents held out" in captured.out
+    build = ["index", "build", "topics", corpus, "--encoder", "topics", "--data-dir", tmp_path]
+    assert hummingbit(*build) == 0
+    report = tmp_path / "report"
+    evaluate = ["evaluate", "topics", "--queries", queries, "--data-dir", tmp_path]
+    assert hummingbit(*evaluate, "--metrics", "P@50", "--out", report) == 0
+    (row,) = json.loads((report / "report.json").read_text())["metrics"]
+    encoder = load_encoder(out)
+    data, asked = (gather(read_documents(str(path))) for path in (corpus, queries))
+    found = evaluate_codes(
+        encoder.encode_queries(asked.inputs),
+        asked.labelled().labels,
+        encoder.encode(data.inputs),
+        data.labelled().labels,
+        ["P@50"],
+    )
+    assert row["expected"] == pytest.approx(found.expected["P@50"])
+    assert row["expected"] > 0.9
 
 
 @pytest.mark.parametrize(("labels", "method"), [(True, "ssb-vae"), (False, "ict")])
