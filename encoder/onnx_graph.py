@@ -45,8 +45,12 @@ def onnx_model(encoder: Encoder) -> bytes:
     """Return the ONNX file of `encoder`.
 
     Raises:
-        OnnxError: if it takes matrices, or the library onnx is missing.
+        OnnxError: if it takes matrices or has a class code, or the library onnx is missing.
     """
+    if encoder.class_code is not None:
+        raise OnnxError(
+            "encoders with a class code are not exported: queries have a head of their own"
+        )
     onnx = _library("onnx")
     graph = _Graph(onnx)
     features = encoder.features

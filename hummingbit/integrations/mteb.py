@@ -55,7 +55,9 @@ class HummingbitEncoder:
         texts = [text for batch in inputs for text in batch["text"]]
         if prompt_type == PromptType.query and self._weigh_queries:
             return self._encoder.query_weights(texts)
-        bits = unpack_codes(self._encoder.encode(texts))
+        is_query = prompt_type == PromptType.query
+        encode = self._encoder.encode_as_queries if is_query else self._encoder.encode
+        bits = unpack_codes(encode(texts))
         return bits.astype(np.float32) * 2 - 1
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:

@@ -15,6 +15,7 @@ from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from encoder.explanation import explain_text
 from encoder.features import TextFeatures
+from encoder.onnx_graph import OnnxError, onnx_model
 from tests.encoder.test_artifact import rehash
 from tests.support.encoders import WORDS, class_encoder, random_texts, text_encoder
 
@@ -121,6 +122,11 @@ def test_bits_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     rehash(folder, lambda manifest: manifest["class_code"].update(certainty_bits=5))
     with pytest.raises(ArtifactError, match="16 outputs beside 17 class bits"):
         load_encoder(folder)
+
+
+def test_onnx_has_no_class_code() -> None:
+    with pytest.raises(OnnxError, match="queries have a head of their own"):
+        onnx_model(class_encoder())
 
 
 def test_maps_of_other_shapes_are_refused() -> None:

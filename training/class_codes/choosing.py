@@ -48,7 +48,8 @@ def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) ->
     documents of the others, by codes of classifiers that know the others' labels alone. Terms and
     content are of all documents. Clusters count alike, since queries need not come as the labels
     do. k is 100, or half the size of the middle class where that is less. A classifier other than
-    the first must be better by more than two standard errors over the clusters.
+    the first must be better by more than one standard error over the clusters (the rule of Breiman,
+    Friedman, Olshen and Stone, "Classification and Regression Trees", 1984).
     The largest share of content is taken that costs no more than .005 of tie-averaged P@k, among
     those that documents and features can fill.
     """
@@ -87,14 +88,14 @@ def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) ->
 def _surely_best(by_name: Mapping[str, Scores]) -> str:
     """Return the first name, or the best of those that are surely better.
 
-    Surely is by more than two standard errors of the mean difference over the clusters.
+    Surely is by more than one standard error of the mean difference over the clusters.
     """
     first, *others = by_name
     best, most = first, 0.0
     for name in others:
         gain = by_name[name] - by_name[first]
         error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-        if gain.mean() > max(most, 2 * error):
+        if gain.mean() > max(most, error):
             best, most = name, float(gain.mean())
     return best
 
