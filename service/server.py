@@ -135,6 +135,12 @@ class _Server(uvicorn.Server):
         self._app = app
         self._delay = delay
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests, once the garbage collector has nothing of before to look at."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let nobody else connect, answer those who have, and end."""
         await accept_waiting(self, sockets or [])
