@@ -260,7 +260,7 @@ def parse_json(text: str, prefix: str = "") -> object:
 def parse_strictly(text: str, prefix: str = "") -> object:
     """Do as :func:`parse_json`, by Python's parser."""
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=distinct_keys, parse_constant=_refuse_constant)
     except LineError as error:
         raise LineError(f"{prefix}{error}") from None
     except json.JSONDecodeError as error:
@@ -270,7 +270,8 @@ def parse_strictly(text: str, prefix: str = "") -> object:
         raise LineError(f"{prefix}is not JSON that can be read: {error}") from None
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON of its members; raise LineError if two have the same key."""
     parsed = dict(pairs)
     if len(parsed) != len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from corpus.lines import LineError, distinct_keys
 from evaluation.trec import TrecError, parse_qrels
 from foundation.errors import InputError
 from foundation.slices import checkpoint
@@ -59,14 +60,14 @@ def read_records(
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=distinct_keys)
             if isinstance(record, dict) and who is not None and record.get("who") is None:
                 record["who"] = who
             if isinstance(record, dict) and "query" in record:
                 judgements.append(parse_judgement(record))
             else:
                 labels.append(parse_label(record))
-        except InputError as error:
+        except (InputError, LineError) as error:
             raise InputError("line", f"{source}:{number}: {error}") from None
         except (ValueError, RecursionError) as error:  # a number of too many digits, too
             raise InputError("line", f"{source}:{number}: is not valid JSON: {error}") from None

@@ -165,6 +165,33 @@ def test_what_is_no_whole_export_is_refused(
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("line", "member", "message"),
+    [
+        (HEAD, '"n_bits": 24', "a.jsonl:1: the key 'n_bits' is given twice in one object"),
+        (GOOD, '"code": "ff00"', "a.jsonl:2: the key 'code' is given twice in one object"),
+        (
+            {**GOOD, "payload": {"deep": [{"x": 1}]}},
+            '"x": 2',
+            "a.jsonl:2: the key 'x' is given twice in one object",
+        ),
+        (END, '"documents": 1', "a.jsonl:3: the key 'documents' is given twice in one object"),
+    ],
+)
+def test_an_export_that_gives_a_key_twice_is_refused(
+    tmp_path: Path, line: dict[str, object], member: str, message: str
+) -> None:
+    lines = [HEAD, line if "payload" in line else GOOD, END]
+    written = [json.dumps(one) for one in lines]
+    place = int(message.split(":")[1]) - 1
+    key = member.partition(":")[0]
+    assert written[place].count(key) == 1
+    written[place] = written[place].replace(key, f"{member}, {key}")
+    with pytest.raises(ReadError) as caught:
+        imported(tmp_path, "fresh", "\n".join(written).encode())
+    assert str(caught.value) == message
+
+
 def test_an_export_is_as_of_one_moment(folder: Path) -> None:
     stream = io.BytesIO()
     with DataFolder(folder, writable=True) as writer, DataFolder(folder, writable=False) as reader:
