@@ -160,6 +160,6 @@ def test_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
         if kind_of(block) == "python":
             exec(compile(block.text, str(block), "exec"), names)  # noqa: S102 - our own docs
     if "codes" in names:
-        assert names["codes"].shape == (5, 8)  # type: ignore[attr-defined]
+        assert names["codes"].shape == (5, 8)
     if "articles" in names:
-        names["articles"].close()  # type: ignore[attr-defined]
+        names["articles"].close()
