@@ -89,12 +89,14 @@ Queries = Sequence[Query] | EncodedQueries
 
 @dataclass(frozen=True, slots=True)
 class Hybrid:
-    """How a hybrid ranking puts codes and words together; at most one of the two is given."""
+    """How a hybrid ranking puts codes and words together; `rrf` leaves the others no part."""
 
     codes: float | None = None
     """What the standardised scores by codes weigh, those by words weighing 1."""
     rrf: int | None = None
     """The constant of reciprocal rank fusion, which takes the place of scores."""
+    feedback: int | None = None
+    """How many of its best documents a query learns from; none with 0."""
 
 
 @dataclass(frozen=True, slots=True)

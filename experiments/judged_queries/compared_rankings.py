@@ -7,14 +7,21 @@ better. Documents of one score are tied; the figures are expectations over the o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from encoder.codes import unpack_codes
+from encoder.codes import Codes, unpack_codes
 from encoder.encoder import Encoder
+from encoder.features import Floats
+from index.engines.segments import Generation
 from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.index import LexicalIndex
+from index.rankings.hybrid import HybridRanking
+from index.rankings.moments import CodeMoments
+from index.records import EncodedQueries
 from training.linear_codes import itq_rotation
 
 Scores = npt.NDArray[np.float64]
@@ -22,12 +29,18 @@ Scores = npt.NDArray[np.float64]
 WORDS, STEMS = "words", "english"
 
 
-def bm25(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Scores:
-    """Return the BM25 scores of the lexical index, with k₁ = 1.2 and b = 0.75."""
-    index = LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents))
-    rows = np.arange(len(documents))
-    scores = [index.matches(index.weigh(query)).of(rows) for query in queries]
+def bm25(queries: Sequence[str], index: LexicalIndex, *, opening_twice: bool = False) -> Scores:
+    """Return the scores of :mod:`index.lexical.bm25_formula`."""
+    rows = np.arange(len(index))
+    scores = [
+        index.matches(index.weigh(query, opening_twice=opening_twice)).of(rows) for query in queries
+    ]
     return np.stack(scores).astype(np.float64)
+
+
+def words_of(documents: Sequence[str], analyzer: str) -> LexicalIndex:
+    """Return the lexical index of documents, numbered from 0."""
+    return LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents))
 
 
 def tfidf(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Scores:
@@ -39,10 +52,45 @@ def tfidf(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Sc
     return np.asarray((vectorizer.transform(queries) @ rows.T).toarray(), dtype=np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class CodedCorpus:
+    """The codes of documents and the real values of queries."""
+
+    codes: Codes
+    """``uint8[N, n_bits / 8]``, of the documents"""
+    weights: Floats
+    """``float32[Q, n_bits]``, of the queries; above 0 where a bit of their codes is 1"""
+
+    def hamming(self) -> Scores:
+        """Return minus the Hamming distances."""
+        n_bits = self.weights.shape[1]
+        return np.asarray((np.where(self.weights > 0, 1.0, -1.0) @ self._signs.T - n_bits) / 2)
+
+    def asymmetric(self) -> Scores:
+        """Return the queries' real values times the documents' bits as ±1."""
+        return np.asarray(self.weights.astype(np.float64) @ self._signs.T)
+
+    def hybrid(self, queries: Sequence[str], words: LexicalIndex, weight: float) -> Scores:
+        """Return the scores of :mod:`index.rankings.hybrid`."""
+        rows = np.arange(len(self.codes))
+        generation = Generation.build(0, self.codes, rows)
+        moments = CodeMoments.of_codes(self.codes)
+        ranking = HybridRanking(generation, moments, words, weight)
+        some = len(queries)
+        packed = np.packbits(self.weights > 0, axis=1)
+        weighted = np.ones(some, dtype=np.bool_)
+        asked = EncodedQueries(packed, self.weights, list(queries), weighted, [None] * some)
+        return np.stack(ranking.score(asked, [rows] * some))
+
+    @cached_property
+    def _signs(self) -> npt.NDArray[np.float64]:
+        return unpack_codes(self.codes).astype(np.float64) * 2 - 1
+
+
 def itq_of_lsa(
     queries: Sequence[str], documents: Sequence[str], n_bits: int, seed: int
-) -> tuple[Scores, Scores]:
-    """Return the scores of ITQ codes of latent semantics: by Hamming distance, and asymmetric.
+) -> CodedCorpus:
+    """Return ITQ codes of latent semantics.
 
     The baseline has what served it best on five of these corpora: stems, the whole vocabulary, term
     counts as 1 + ln tf, and latent vectors of length 1, which the linear encoder of
@@ -59,38 +107,10 @@ def itq_of_lsa(
     query_vectors = normalize(svd.transform(vectorizer.transform(queries)))
     means = stored.mean(axis=0)
     rotation = itq_rotation(stored - means, seed)
-    bits = np.where((stored - means) @ rotation > 0, 1.0, -1.0)
-    return _by_bits((query_vectors - means) @ rotation, bits)
+    codes = np.packbits((stored - means) @ rotation > 0, axis=1)
+    return CodedCorpus(codes, ((query_vectors - means) @ rotation).astype(np.float32))
 
 
-def of_codes(
-    encoder: Encoder, queries: Sequence[str], documents: Sequence[str]
-) -> tuple[Scores, Scores]:
-    """Return the scores of an encoder's codes: by Hamming distance, and asymmetric.
-
-    The one is minus the distance of the query's code to each document's, the other the query's real
-    values times each document's bits as ±1.
-    """
-    bits = 2 * unpack_codes(encoder.encode(documents)).astype(np.float64) - 1
-    return _by_bits(encoder.query_weights(queries).astype(np.float64), bits)
-
-
-def _by_bits(weights: Scores, bits: Scores) -> tuple[Scores, Scores]:
-    """Return both scores of :func:`of_codes`: of queries' real values and documents' bits as ±1.
-
-    A bit of a query's own code is 1 where its real value is positive.
-    """
-    code = np.where(weights > 0, 1.0, -1.0)
-    return (code @ bits.T - bits.shape[1]) / 2, weights @ bits.T
-
-
-def hybrid(lexical: Scores, codes: Scores, weight: float) -> Scores:
-    """Return ``z(lexical) + weight · z(codes)``, z standardising over the documents of a query."""
-    return standardize(lexical) + weight * standardize(codes)
-
-
-def standardize(scores: Scores) -> Scores:
-    """Bring each query's scores to mean 0 and standard deviation 1; equal scores become 0."""
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    deviation = scores.std(axis=1, keepdims=True)
-    return np.asarray(np.where(deviation > 0, centred / np.where(deviation > 0, deviation, 1), 0.0))
+def of_encoder(encoder: Encoder, queries: Sequence[str], documents: Sequence[str]) -> CodedCorpus:
+    """Return the codes of an encoder."""
+    return CodedCorpus(encoder.encode(documents), encoder.query_weights(queries))

@@ -2,9 +2,11 @@
 
 The codes are learned from the documents alone; no query and no judgement is seen. Beside them stand
 BM25, with and without stems, TF-IDF cosine, and ITQ codes of latent semantics, both with stems over
-the whole vocabulary. A hybrid adds the standardised scores of BM25 with stems and, times a weight,
-those of the codes. P-values are of the paired permutation test against BM25 with stems, Holm's
-correction over the methods of a corpus.
+the whole vocabulary. Hybrids are those of :mod:`index.rankings.hybrid`, with stems; the words that
+they go by stand alone too, as BM25 with openings twice. Where there are several corpora, a second
+hybrid has the weight of :data:`WEIGHTS` that gives the highest mean nDCG@10 on the other corpora.
+P-values are of the paired permutation test against BM25 with stems, Holm's correction over the
+methods of a corpus.
 """
 
 from __future__ import annotations
@@ -25,10 +27,20 @@ from evaluation.result import Evaluation
 from evaluation.scores import evaluate_by_score
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.cells import trained_encoder
-from experiments.judged_queries import compared_rankings
-from experiments.judged_queries.compared_rankings import STEMS, WORDS, Scores
+from experiments.judged_queries.compared_rankings import (
+    STEMS,
+    WORDS,
+    CodedCorpus,
+    Scores,
+    bm25,
+    itq_of_lsa,
+    of_encoder,
+    tfidf,
+    words_of,
+)
 from experiments.parts import add_run_options
 from experiments.result_tables import Record, print_table, write_records
+from index.rankings.hybrid import DEFAULT_WEIGHT
 from training.data import TrainingData, gather
 from training.linear_codes import LINEAR_METHODS
 from training.recipe import METHODS, LinearRecipe, Recipe
@@ -37,6 +49,8 @@ SUMMARY = "judged queries: codes, BM25, TF-IDF and hybrids on real searches"
 CORPORA = tuple(name for name in JUDGED if name != "docstrings")
 METRICS = ("nDCG@10", "Recall@100", "Success@10", "MRR")
 BASELINE = "bm25, stems"
+WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
+TRIED = ", hybrid with weight "
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weight",
         type=float,
-        default=0.3,
+        default=DEFAULT_WEIGHT,
         metavar="W",
         help="of the codes in a hybrid (default: %(default)s)",
     )
@@ -104,6 +118,8 @@ def run(args: argparse.Namespace) -> int:
             method: evaluate_by_score([scores], corpus.relevance, METRICS)
             for method, scores in rank(corpus, args)
         }
+    for way in _tried_ways(found):
+        _choose_weight(found, way)
     for metric in args.metrics:
         _print_metric(found, metric)
     if args.json:
@@ -131,35 +147,52 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
 def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores]]:
     """Yield the name of each ranking and its scores."""
     queries, documents = corpus.queries, corpus.documents
-    lexical = compared_rankings.bm25(queries, documents, STEMS)
-    yield "bm25", compared_rankings.bm25(queries, documents, WORDS)
-    yield BASELINE, lexical
-    yield "tf-idf, stems", compared_rankings.tfidf(queries, documents, STEMS)
+    stems = words_of(documents, STEMS)
+    yield "bm25", bm25(queries, words_of(documents, WORDS))
+    yield BASELINE, bm25(queries, stems)
+    yield f"{BASELINE}, openings twice", bm25(queries, stems, opening_twice=True)
+    yield "tf-idf, stems", tfidf(queries, documents, STEMS)
+    for name, coded in _coded(corpus, args):
+        yield f"{name}, hamming", coded.hamming()
+        yield f"{name}, asymmetric", coded.asymmetric()
+        yield f"{name}, hybrid", coded.hybrid(queries, stems, args.weight)
+        if len(args.corpora) > 1:
+            for weight in WEIGHTS:
+                yield f"{name}{TRIED}{weight:g}", coded.hybrid(queries, stems, weight)
+
+
+def _coded(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, CodedCorpus]]:
+    queries, documents = corpus.queries, corpus.documents
     for n_bits in args.bits:
-        by_distance, real = compared_rankings.itq_of_lsa(queries, documents, n_bits, seed=0)
-        yield from _ways(f"itq of lsa {n_bits}", by_distance, real, lexical, args.weight)
+        yield f"itq of lsa {n_bits}", itq_of_lsa(queries, documents, n_bits, seed=0)
     for method in args.methods:
         for n_bits in args.bits:
-            encoders = [_encoder(corpus, method, n_bits, seed, args) for seed in range(args.seeds)]
-            yield from _of_codes(f"{method} {n_bits}", encoders, corpus, lexical, args.weight)
+            for seed in range(args.seeds):
+                name = f"{method} {n_bits}" + (f", seed {seed}" if args.seeds > 1 else "")
+                encoder = _encoder(corpus, method, n_bits, seed, args)
+                yield name, of_encoder(encoder, queries, documents)
 
 
-def _of_codes(
-    name: str, encoders: list[Encoder], corpus: Corpus, lexical: Scores, weight: float
-) -> Iterator[tuple[str, Scores]]:
-    queries, documents = corpus.queries, corpus.documents
-    for seed, encoder in enumerate(encoders):
-        run = name if len(encoders) == 1 else f"{name}, seed {seed}"
-        by_distance, real = compared_rankings.of_codes(encoder, queries, documents)
-        yield from _ways(run, by_distance, real, lexical, weight)
+def _tried_ways(found: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
+    """Return the names of the codes whose hybrids were tried with every weight."""
+    methods = next(iter(found.values()))
+    return list(dict.fromkeys(name.split(TRIED)[0] for name in methods if TRIED in name))
 
 
-def _ways(
-    name: str, by_distance: Scores, real: Scores, lexical: Scores, weight: float
-) -> Iterator[tuple[str, Scores]]:
-    yield f"{name}, hamming", by_distance
-    yield f"{name}, asymmetric", real
-    yield f"{name}, hybrid", compared_rankings.hybrid(lexical, real, weight)
+def _choose_weight(found: dict[str, dict[str, Evaluation]], way: str) -> None:
+    """Put the hybrid whose weight was chosen on the other corpora in place of those tried."""
+    tried = {
+        weight: {name: systems.pop(f"{way}{TRIED}{weight:g}") for name, systems in found.items()}
+        for weight in WEIGHTS
+    }
+    for name, systems in found.items():
+        means = {
+            weight: mean(one.expected["nDCG@10"] for other, one in by_name.items() if other != name)
+            for weight, by_name in tried.items()
+        }
+        best = max(means, key=means.__getitem__)
+        systems[f"{way}, hybrid, weight of the others"] = tried[best][name]
+        print(f"{way}: {name} has the weight {best:g}")
 
 
 def _encoder(

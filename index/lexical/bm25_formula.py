@@ -10,6 +10,11 @@ a text, and n the number of those with t. A factor k1 + 1, which other dialects 
 no order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond"
 (2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
 
+The first words of a text say what it is about: a title, a heading, a first sentence. Where these
+are to weigh more, the first :data:`OPENING` terms of a document count twice, in tf, |d| and avg
+alike. That is BM25 of two weighted fields, the text and its opening. Source: Robertson, Zaragoza
+and Taylor, "Simple BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
+
 The part of each term is rounded to a multiple of 1 / :data:`UNIT`. Scores are sums of integers, and
 so the same in whatever order they are added.
 """
@@ -25,6 +30,8 @@ import numpy.typing as npt
 K1 = 1.2
 B = 0.75
 UNIT = 2**20
+OPENING = 12
+"""How many terms at the beginning of a text may count twice."""
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:

@@ -25,14 +25,14 @@ import numpy.typing as npt
 
 from encoder.analyzers import Analyzer
 from foundation.slices import checkpoint
-from index.engines.protocol import Rows, places_of
+from index.engines.protocol import Rows
 from index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from index.lexical.bm25_formula import UNIT, inverse_frequency
-from index.lexical.segment import Scores, Segment, build_segment, join_segments
+from index.lexical.matches import Matches, ScoredRows
+from index.lexical.segment import Segment, build_segment, join_segments
 
 # A build takes in so many documents at a time, which bounds its memory.
 DOCUMENTS_AT_ONCE = 100_000
-BLOCK = 1024
 
 
 class WeighedTerm(NamedTuple):
@@ -53,61 +53,13 @@ class WeighedQuery(NamedTuple):
 
     terms: list[WeighedTerm]
     average_length: float
+    opening_twice: bool = False
+    """Whether the terms in the opening of a document count twice."""
 
     @property
     def statistics(self) -> tuple[float, ...]:
         """Return what :meth:`LexicalIndex.weigh` takes to weigh the same text alike later."""
         return (self.average_length, *(term.idf for term in self.terms))
-
-
-class ScoredRows(NamedTuple):
-    """Documents and their scores, in units of :data:`index.lexical.bm25_formula.UNIT`."""
-
-    rows: Rows
-    scores: npt.NDArray[np.int64]
-
-
-class Matches:
-    """The score of every document for one query."""
-
-    def __init__(self, parts: Sequence[tuple[Rows, Scores]]) -> None:
-        """Take ascending rows and their scores, 0 where no term is found or nothing is."""
-        self.parts = parts
-
-    def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
-        """Return the `k` highest scores above 0, by (score descending, row ascending)."""
-        found = []
-        for rows, scores in self.parts:
-            if allowed is None:
-                places = best(scores, k)
-            else:
-                among = places_of(rows, allowed)
-                places = among[best(scores[among], k)]
-            found.append((rows[places], scores[places].astype(np.int64)))
-        rows, scores = _joined(found)
-        order = np.lexsort((rows, -scores))[:k]
-        return ScoredRows(rows[order], scores[order])
-
-    def reaching(self, least: int, allowed: Rows | None = None) -> ScoredRows:
-        """Return the documents that score at least `least`, which is above 0, by row."""
-        found = []
-        for rows, scores in self.parts:
-            if allowed is None:
-                places = np.flatnonzero(scores >= least)
-            else:
-                places = places_of(rows, allowed)
-                places = places[scores[places] >= least]
-            found.append((rows[places], scores[places].astype(np.int64)))
-        return ScoredRows(*_joined(found))
-
-    def of(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Return the scores of `rows`, in any order, 0 for those that have no text."""
-        totals = np.zeros(len(rows), dtype=np.int64)
-        for held, scores in self.parts:
-            if len(held):
-                places = np.searchsorted(held, rows).clip(max=len(held) - 1)
-                totals += np.where(held[places] == rows, scores[places], 0)
-        return totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +90,12 @@ class LexicalIndex:
         return replace(index, segments=(join_segments(segments),))
 
     def __len__(self) -> int:
-        return self._totals[0]
+        return self._n_documents
 
-    @property
-    def average_length(self) -> float:
-        """The mean number of terms of a document; 1 where no document has any."""
-        n_documents, total_length = self._totals
-        return total_length / n_documents if total_length else 1.0
+    def average_length(self, *, opening_twice: bool = False) -> float:
+        """Return the mean number of terms of a document; 1 where no document has any."""
+        total_length = self._total_lengths[opening_twice]
+        return total_length / len(self) if total_length else 1.0
 
     @property
     def nbytes(self) -> int:
@@ -185,16 +136,24 @@ class LexicalIndex:
             deltas += [join_segments(added)] if added else []
         return replace(self, number=number, segments=(base, *deltas))
 
-    def weigh(self, text: str, statistics: Sequence[float] | None = None) -> WeighedQuery:
+    def weigh(
+        self,
+        text: str,
+        statistics: Sequence[float] | None = None,
+        *,
+        opening_twice: bool = False,
+    ) -> WeighedQuery:
         """Weigh the terms of a query, or do as when it had these `statistics`."""
         counts: Counter[str] = Counter()
         for terms in self.analyzer.term_lists(text):
             counts.update(terms)
         if statistics is None:
-            statistics = (self.average_length, *map(self._idf, counts))
+            average_length = self.average_length(opening_twice=opening_twice)
+            statistics = (average_length, *map(self._idf, counts))
         average_length, *idfs = statistics
         pairs = zip(counts.items(), idfs, strict=True)
-        return WeighedQuery([WeighedTerm(term, idf, n) for (term, n), idf in pairs], average_length)
+        weighed = [WeighedTerm(term, idf, n) for (term, n), idf in pairs]
+        return WeighedQuery(weighed, average_length, opening_twice)
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
@@ -205,9 +164,7 @@ class LexicalIndex:
         ]
         bound = UNIT * sum(term.idf * term.repeats for _, term in numbered)
         dtype = np.int32 if bound + len(numbered) < 2**31 else np.int64
-        saturations = self._saturations
-        if query.average_length != self.average_length:
-            saturations = [one.saturations(query.average_length) for one in self.segments]
+        saturations = self._saturations(query.average_length, opening_twice=query.opening_twice)
         parts = []
         for segment, kinds in zip(self.segments, saturations, strict=True):
             scores = np.zeros(len(segment.rows), dtype=dtype)
@@ -228,10 +185,17 @@ class LexicalIndex:
         return self.matches(self.weigh(text)).best(k, allowed)
 
     @cached_property
-    def _totals(self) -> tuple[int, int]:
-        """The number of live documents and of their terms."""
-        documents = sum(len(segment) for segment in self.segments)
-        return documents, sum(segment.total_length for segment in self.segments)
+    def _n_documents(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+    @cached_property
+    def _total_lengths(self) -> tuple[int, int]:
+        """The number of terms of the live documents: plain, and with openings twice."""
+        plain, twice = (
+            sum(one.total_length(opening_twice=opening_twice) for one in self.segments)
+            for opening_twice in (False, True)
+        )
+        return plain, twice
 
     def _idf(self, term: str) -> float:
         number = self.vocabulary.get(term)
@@ -240,9 +204,23 @@ class LexicalIndex:
         frequency = sum(segment.frequency(number) for segment in self.segments)
         return inverse_frequency(len(self), frequency) if frequency else 0.0
 
+    def _saturations(
+        self, average_length: float, *, opening_twice: bool
+    ) -> list[npt.NDArray[np.float64]]:
+        """Return the saturations of each segment's kinds; those of this moment are remembered."""
+        known = self._known_saturations.get(opening_twice)
+        if known is not None and average_length == known[0]:
+            return known[1]
+        found = [
+            one.saturations(average_length, opening_twice=opening_twice) for one in self.segments
+        ]
+        if average_length == self.average_length(opening_twice=opening_twice):
+            self._known_saturations[opening_twice] = average_length, found
+        return found
+
     @cached_property
-    def _saturations(self) -> list[npt.NDArray[np.float64]]:
-        return [segment.saturations(self.average_length) for segment in self.segments]
+    def _known_saturations(self) -> dict[bool, tuple[float, list[npt.NDArray[np.float64]]]]:
+        return {}
 
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
         number_of, lists_of = self.vocabulary.__getitem__, self.analyzer.term_lists
@@ -257,35 +235,3 @@ class LexicalIndex:
             np.frombuffer(lengths, dtype=np.int64),
             np.frombuffer(numbers, dtype=np.int32),
         )
-
-
-def best(scores: Scores, k: int) -> npt.NDArray[np.int64]:
-    """Return the places of the `k` highest scores above 0, by (score descending, place)."""
-    found = np.flatnonzero(scores >= max(1, _reached(scores, k)))
-    values = scores[found]
-    if k < len(found):
-        # Many may score alike, and they are in order as they lie: only what is above is sorted.
-        least = np.partition(values, len(found) - k)[len(found) - k]
-        above = np.flatnonzero(values > least)
-        equal = np.flatnonzero(values == least)[: k - len(above)]
-        found, values = found[np.concatenate([above, equal])], values[above]
-        return np.concatenate([found[np.argsort(-values, kind="stable")], found[len(above) :]])
-    return found[np.argsort(-values, kind="stable")]
-
-
-def _reached(scores: Scores, k: int) -> int:
-    """Return a score that at least `k` places reach, 0 if none is known.
-
-    The highest scores of blocks are read off fast, and each is the score of a place of its own.
-    """
-    width = min(BLOCK, len(scores) // (2 * k))
-    if width < 2:
-        return 0
-    n_blocks = len(scores) // width
-    highest = scores[: n_blocks * width].reshape(n_blocks, width).max(axis=1)
-    return int(np.partition(highest, n_blocks - k)[n_blocks - k])
-
-
-def _joined(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[Rows, Rows]:
-    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-    return rows, scores

@@ -1,10 +1,10 @@
 """Posting lists of a run of documents, which never change once made.
 
 A posting says that a document has a term. It takes six bytes in most collections: four for the
-document's place in the segment, two for its *kind*, the number of a pair (how often the term
-comes in it, how long it is). The part that a term adds to a score depends on nothing else, so it is
-computed once for each kind, with the statistics of the moment of the search, and looked up for each
-posting: no write makes a posting list out of date.
+document's place in the segment, two for its *kind*, the number of a triple (how often the term
+comes in it, how often in its opening, how long it is). The part that a term adds to a score depends
+on nothing else, so it is computed once for each kind, with the statistics of the moment of the
+search, and looked up for each posting: no write makes a posting list out of date.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ from scipy import sparse
 
 from foundation.arrays import sorted_distinct
 from index.engines.protocol import Rows, places_of
-from index.lexical.bm25_formula import part_of_term, saturation
+from index.lexical.bm25_formula import OPENING, part_of_term, saturation
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
+# Both counts of a term in a document are kept in one whole number: how often it comes, and in the
+# lowest bits how often in the opening.
+ONCE = 1 << OPENING.bit_length()
 Scores = npt.NDArray[Any]
 """Scores in units of :mod:`~index.lexical.bm25_formula`: ``int32[n]`` or ``int64[n]``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """Distinct pairs of a term's count in a document and the document's length."""
+    """Distinct triples: a term's counts in a document and in its opening, and the length."""
 
     counts: Integers
+    openings: Integers
     lengths: Integers
 
     def __len__(self) -> int:
@@ -66,11 +70,11 @@ class Segment:
         """The number of tombstones: documents that were removed and still take up room."""
         return len(self.rows) - len(self)
 
-    @property
-    def total_length(self) -> int:
-        """The number of terms of all live documents, repeats included."""
+    def total_length(self, *, opening_twice: bool) -> int:
+        """Return the number of terms of all live documents, repeats included."""
         lengths = self.lengths if self.live is None else self.lengths[self.live]
-        return int(lengths.sum(dtype=np.int64))
+        total = int(lengths.sum(dtype=np.int64))
+        return total + (int(_of_openings(lengths).sum(dtype=np.int64)) if opening_twice else 0)
 
     @property
     def nbytes(self) -> int:
@@ -78,7 +82,7 @@ class Segment:
         documents = self.rows.nbytes + self.lengths.nbytes
         documents += 0 if self.live is None else self.live.nbytes
         postings = self.terms.nbytes + self.starts.nbytes + self.places.nbytes
-        kinds = self.kinds.counts.nbytes + self.kinds.lengths.nbytes + self.kind_of.nbytes
+        kinds = 3 * self.kinds.counts.nbytes + self.kind_of.nbytes
         return int(documents + postings + kinds)
 
     def frequency(self, term: int) -> int:
@@ -91,9 +95,12 @@ class Segment:
             self._frequencies[term] = int(np.count_nonzero(live))
         return self._frequencies[term]
 
-    def saturations(self, average_length: float) -> npt.NDArray[np.float64]:
+    def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
         """Return what :func:`index.lexical.bm25_formula.saturation` gives each kind."""
-        return saturation(self.kinds.counts, self.kinds.lengths, average_length)
+        counts, lengths = self.kinds.counts, self.kinds.lengths
+        if opening_twice:
+            counts, lengths = counts + self.kinds.openings, lengths + _of_openings(lengths)
+        return saturation(counts, lengths, average_length)
 
     def add_term(
         self, scores: Scores, term: int, weight: tuple[float, int], kinds: npt.NDArray[np.float64]
@@ -135,8 +142,9 @@ def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32])
     """Make a segment of documents of these `lengths`, whose term numbers come one after another."""
     terms, columns = _compressed(numbers)
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    ones = np.ones(len(numbers), dtype=np.int32)
-    table = sparse.csr_array((ones, columns, ends), shape=(len(rows), len(terms)))
+    place_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
+    counted = np.int32(ONCE) + (place_in_text < OPENING).astype(np.int32)
+    table = sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
     table.sum_duplicates()
     table = table.tocsc()
     counts, places = table.data.astype(np.int64), table.indices.astype(np.int32)
@@ -205,19 +213,29 @@ def _compressed(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np.int
 
 
 def _numbered(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
-    """Return the distinct pairs and the number of the pair of each posting."""
+    """Return the distinct kinds and the number of the kind of each posting.
+
+    `counts` are both counts of a term, as :data:`ONCE` has them.
+    """
     width = int(lengths.max(initial=0)) + 1
-    pairs, kind_of = _compressed(counts * width + lengths)
-    return Kinds(pairs // width, pairs % width), kind_of.astype(_type_for(len(pairs)))
+    distinct, kind_of = _compressed(counts * width + lengths)
+    counts, lengths = distinct // width, distinct % width
+    kinds = Kinds(counts // ONCE, counts % ONCE, lengths)
+    return kinds, kind_of.astype(_type_for(len(kinds)))
 
 
 def _joined_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
-    """Return the distinct pairs of all, and for each of `kinds` the numbers of its pairs."""
-    counts = np.concatenate([one.counts for one in kinds])
+    """Return the distinct kinds of all, and for each of `kinds` the numbers of its own."""
+    counts = np.concatenate([one.counts * ONCE + one.openings for one in kinds])
     lengths = np.concatenate([one.lengths for one in kinds])
     joined, numbers = _numbered(counts, lengths)
     ends = np.cumsum([len(one) for one in kinds])[:-1]
     return joined, np.split(numbers, ends)
+
+
+def _of_openings(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return how many terms of documents of these `lengths` lie in their openings."""
+    return np.asarray(np.minimum(lengths, OPENING))
 
 
 def _type_for(n_kinds: int) -> type[np.unsignedinteger[Any]]:

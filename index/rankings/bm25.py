@@ -9,7 +9,8 @@ import numpy as np
 from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.lexical.bm25_formula import UNIT
-from index.lexical.index import LexicalIndex, Matches, WeighedQuery
+from index.lexical.index import LexicalIndex, WeighedQuery
+from index.lexical.matches import Matches
 from index.rankings.protocol import BM25, RankedRows, Scores
 from index.records import EncodedQueries
 

@@ -2,33 +2,47 @@
 
 Every document d of a collection scores
 
-    score(d) = (bm25(d) - mean) / deviation + weight · (codes(d) - mean') / deviation',
+    score(d) = (words(d) - mean) / deviation + weight · (codes(d) - mean') / deviation',
 
 the means and deviations being those of the scores of all documents for this query: the two are
-brought to one scale before they are added. codes(d) is the asymmetric score, bm25(d) is 0 without a
-term of the query. A filter changes no score. Where all documents score alike, by words or by codes,
-that part is 0.
+brought to one scale before they are added. words(d) is BM25 with the opening of a text counted
+twice (:mod:`index.lexical.bm25_formula`), 0 without a term of the query. Where all documents score
+alike, by words or by codes, that part is 0. A filter changes no score.
+
+codes(d) is the asymmetric score for a query that has learned from its own best documents. With the
+real values w of a query, the bits x = ±1 of documents and their mean x̄ over the collection, the
+best documents R of the hybrid with w itself, the bits weigh
+
+    w / |w| + FEEDBACK · c / |c|,    c = Σ_{d in R} (x_d - x̄),
+
+so that documents like those that both words and codes find come before others. This is relevance
+feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971);
+Manning, Raghavan and Schütze, "Introduction to Information Retrieval" (2008), equation 9.3 and
+section 9.1.6.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from index.engines.protocol import Rows, Weights
+from encoder.codes import unpack_codes
+from index.engines.protocol import Rows
 from index.engines.segments import Generation
-from index.lexical.index import LexicalIndex, Matches, WeighedQuery
+from index.lexical.index import LexicalIndex, WeighedQuery
+from index.lexical.matches import Matches
 from index.rankings.asymmetric import AsymmetricRanking, whole_weights
 from index.rankings.bm25 import texts_of
 from index.rankings.moments import CodeMoments, StandardScore, sums_of_scores
-from index.rankings.protocol import HYBRID, RankedRows, Scores
+from index.rankings.protocol import HYBRID, N_FEEDBACK, RankedRows, Scores
 from index.records import EncodedQueries
 
-DEFAULT_WEIGHT = 0.3
+DEFAULT_WEIGHT = 0.4
+FEEDBACK = 2.0
 
 
 class HybridRanking:
@@ -42,31 +56,30 @@ class HybridRanking:
         moments: CodeMoments,
         lexical: LexicalIndex,
         weight: float = DEFAULT_WEIGHT,
+        *,
+        n_feedback: int = N_FEEDBACK,
         statistics: Sequence[float] | None = None,
     ) -> None:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
-        The codes count with a `weight` within the bounds of :mod:`index.rankings.protocol`. With
-        the statistics of what an earlier ranking found, its query scores as it did then.
+        The codes count with a `weight`, and a query learns from `n_feedback` documents, within the
+        bounds of :mod:`index.rankings.protocol`. With the statistics of what an earlier ranking
+        found, its query scores as it did then.
         """
         self._codes = AsymmetricRanking(generation)
+        self._generation = generation
         self._n_documents = len(generation)
         self._moments = moments
         self._lexical = lexical
         self._weight = weight
+        self._n_feedback = n_feedback
         self._statistics = statistics
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        by_codes = self._codes.rank(queries, k, allowed)
-        found = []
-        for place, scorer in enumerate(self._scorers(queries)):
-            best = scorer.best(k, by_codes[place], allowed)
-            # The codes know nothing of such a query, so words alone find documents.
-            found.append(scorer.matching(best) if queries.is_unrecognized(place) else best)
-        return found
+        return [scorer.best(k, allowed) for scorer in self._scorers(queries)]
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.RowScorer.score`."""
@@ -79,26 +92,55 @@ class HybridRanking:
 
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
         """Yield what scores the documents for each query; one at a time, for it is large."""
-        weights = whole_weights(queries.weights)
         for place, text in enumerate(texts_of(queries, self.name)):
             query = queries[place : place + 1]
-            yield self._scorer(query, text, weights[place])
+            if self._statistics is not None:
+                yield self._as_before(query, text, self._statistics)
+            else:
+                if queries.is_unrecognized(place):
+                    query = replace(query, weights=np.zeros_like(query.weights))
+                scorer = self._scorer(query, text)
+                if self._n_feedback:
+                    scorer = self._with_feedback(scorer, scorer.best(self._n_feedback).rows)
+                yield scorer
 
-    def _scorer(self, query: EncodedQueries, text: str, weights: Weights) -> _Scorer:
-        known = self._statistics
-        weighed = self._lexical.weigh(text, None if known is None else known[4:])
+    def _scorer(self, query: EncodedQueries, text: str) -> _Scorer:
+        weighed = self._lexical.weigh(text, opening_twice=True)
         matches = self._lexical.matches(weighed)
-        if known is None:
-            by_words = self._standard_of(matches)
-            by_codes = self._moments.standard(weights)
-        else:
-            by_words, by_codes = StandardScore(*known[:2]), StandardScore(*known[2:4])
+        by_words = self._standard_of(matches)
+        by_codes = self._moments.standard(whole_weights(query.weights)[0])
+        return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
+
+    def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
+        """Return what scores as `scorer` does, the query having learned from documents."""
+        bits = unpack_codes(self._generation.codes_of(rows)).astype(np.int64) * 2 - 1
+        mean = self._moments.sums / max(self._moments.n_codes, 1)
+        centre = bits.sum(axis=0) - len(rows) * mean
+        weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
+        weights += FEEDBACK * _of_length_1(centre)
+        query = replace(scorer.query, weights=weights[None].astype(np.float32))
+        by_codes = self._moments.standard(whole_weights(query.weights)[0])
+        return replace(scorer, query=query, by_codes=by_codes)
+
+    def _as_before(self, query: EncodedQueries, text: str, statistics: Sequence[float]) -> _Scorer:
+        """Return what scores as :attr:`_Scorer.statistics` were made of."""
+        end = 4 + query.weights.shape[1]
+        query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))
+        weighed = self._lexical.weigh(text, statistics[end:], opening_twice=True)
+        matches = self._lexical.matches(weighed)
+        by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
     def _standard_of(self, matches: Matches) -> StandardScore:
         sums = [sums_of_scores(scores) for _, scores in matches.parts]
         total, squares = (sum(column) for column in zip(*sums, strict=True))
         return StandardScore.of_sums(self._n_documents, total, squares)
+
+
+def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Scale `values` to length 1; zeros stay. The sum is exact, and so alike on every machine."""
+    length = math.sqrt(math.fsum(values * values))
+    return values / length if length else values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,28 +160,28 @@ class _Scorer:
         """Return what :class:`HybridRanking` takes to score documents alike later."""
         words, codes = self.by_words, self.by_codes
         standards = (words.mean, words.deviation, codes.mean, codes.deviation)
-        return (*standards, *self.weighed.statistics)
+        return (*standards, *self.query.weights[0].tolist(), *self.weighed.statistics)
 
-    def best(self, k: int, nearest: RankedRows, allowed: Rows | None) -> RankedRows:
-        """Return the `k` best documents; `nearest` are the `k` best by codes alone.
+    def best(self, k: int, allowed: Rows | None = None) -> RankedRows:
+        """Return the `k` best documents.
 
-        A document without a term of the query is among the `k` best only if it is among `nearest`:
-        those before it there score as high by words. Of the others, those are looked at whose score
-        by words would do if their codes were as near as any.
+        A document without a term of the query is among them only if it is among the `k` nearest by
+        codes alone: those before it there score as high by words. Of the others, those are looked
+        at whose score by words would do if their codes were as near as any.
         """
+        (nearest,) = self.codes.rank(self.query, k, allowed)
         wordiest = self.matches.best(k, allowed)
         rows = np.union1d(nearest.rows, wordiest.rows)
         least = self._least_by_words(k, rows, nearest)
         others = self.matches.reaching(least, allowed).rows
         rows = np.concatenate([others, rows[self.matches.of(rows) < least]])
         scores = self.scores(rows)
+        if self.query.is_unrecognized(0):
+            # The codes know nothing of such a query, so words alone find documents.
+            match = self.matches.of(rows) > 0
+            rows, scores = rows[match], scores[match]
         order = np.lexsort((rows, -scores))[:k]
         return RankedRows(rows[order], scores[order], self.statistics)
-
-    def matching(self, found: RankedRows) -> RankedRows:
-        """Leave out documents without a term of the query."""
-        match = self.matches.of(found.rows) > 0
-        return RankedRows(found.rows[match], found.scores[match], found.statistics)
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""

@@ -26,6 +26,8 @@ BY_WORDS = frozenset({BM25, HYBRID})
 
 MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 """What the codes may weigh in a hybrid ranking; a difference in either score is not lost then."""
+N_FEEDBACK, MAX_FEEDBACK = 5, 100
+"""How many of its best documents a query of a hybrid ranking learns from: usually, and at most."""
 
 
 class RankedRows(NamedTuple):

@@ -11,7 +11,7 @@ from index.rankings.asymmetric import AsymmetricRanking
 from index.rankings.bm25 import Bm25Ranking
 from index.rankings.hamming import HammingRanking
 from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
-from index.rankings.protocol import ASYMMETRIC, BM25, RankedRows, Ranking
+from index.rankings.protocol import ASYMMETRIC, BM25, N_FEEDBACK, RankedRows, Ranking
 from index.rankings.reciprocal import ReciprocalRanking
 from index.rankings.rescored import RescoredRanking, Scorer
 from index.records import EncodedQueries
@@ -55,7 +55,15 @@ def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
     if hybrid is not None and hybrid.rrf is not None:
         return ReciprocalRanking(published.generation, lexical, hybrid.rrf)
     weight = DEFAULT_WEIGHT if hybrid is None or hybrid.codes is None else hybrid.codes
-    return HybridRanking(published.generation, moments, lexical, weight, search.statistics)
+    n_feedback = N_FEEDBACK if hybrid is None or hybrid.feedback is None else hybrid.feedback
+    return HybridRanking(
+        published.generation,
+        moments,
+        lexical,
+        weight,
+        n_feedback=n_feedback,
+        statistics=search.statistics,
+    )
 
 
 class _TextsByWords:

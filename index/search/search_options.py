@@ -13,6 +13,7 @@ from index.rankings.protocol import (
     BY_WORDS,
     HAMMING,
     HYBRID,
+    MAX_FEEDBACK,
     MAX_WEIGHT,
     MIN_WEIGHT,
     RANKINGS,
@@ -109,6 +110,11 @@ def check_hybrid(hybrid: Hybrid) -> None:
     """Raise InputError unless a hybrid ranking can be put together so."""
     if hybrid.codes is not None and hybrid.rrf is not None:
         raise InputError("hybrid", "has codes and rrf; it must have one of them")
+    if hybrid.feedback is not None and hybrid.rrf is not None:
+        raise InputError("hybrid", "has feedback and rrf, which takes none")
+    if hybrid.feedback is not None and not 0 <= hybrid.feedback <= MAX_FEEDBACK:
+        reason = f"feedback is {hybrid.feedback}; it must be from 0 to {MAX_FEEDBACK}"
+        raise InputError("hybrid", reason)
     if hybrid.codes is not None and not MIN_WEIGHT <= hybrid.codes <= MAX_WEIGHT:
         bounds = f"it must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}"
         raise InputError("hybrid", f"codes is {hybrid.codes:g}; {bounds}")

@@ -68,7 +68,7 @@ def _search_alone(
             offset=body.offset,
             cursor=body.cursor,
             rerank=body.rerank,
-            hybrid=None if body.hybrid is None else Hybrid(body.hybrid.codes, body.hybrid.rrf),
+            hybrid=None if body.hybrid is None else Hybrid(**body.hybrid.model_dump()),
             rescore=None
             if body.rescore is None
             else Rescore(body.rescore.by, body.rescore.oversample),

@@ -6,7 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from index.rankings.protocol import MAX_WEIGHT, MIN_WEIGHT, RANKINGS
+from index.rankings.protocol import (
+    MAX_FEEDBACK,
+    MAX_WEIGHT,
+    MIN_WEIGHT,
+    N_FEEDBACK,
+    RANKINGS,
+)
 from index.search.search_options import MAX_OVERSAMPLE, MAX_RRF, RESCORERS
 from service.schemas.common import (
     Code,
@@ -37,7 +43,7 @@ RankingName = Annotated[
 
 
 class HybridOptions(RequestModel):
-    """How the hybrid ranking combines codes and words: exactly one of the two."""
+    """How the hybrid ranking combines codes and words: by scores, or with `rrf` by ranks."""
 
     codes: float | None = Field(
         None,
@@ -47,6 +53,13 @@ class HybridOptions(RequestModel):
     )
     rrf: int | None = Field(
         None, ge=1, le=MAX_RRF, description="The constant of reciprocal rank fusion, usually 60."
+    )
+    feedback: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_FEEDBACK,
+        description="The number of best documents that the query's real values learn from before"
+        f" the hits are ranked. 0 turns feedback off; the default is {N_FEEDBACK}.",
     )
 
 

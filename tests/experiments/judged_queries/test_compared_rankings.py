@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from corpus.document import Document
 from encoder.codes import unpack_codes
 from experiments.judged_queries import compared_rankings
+from index.records import Hybrid, Query
+from tests.support.collections import text_collection
 from tests.support.encoders import random_texts, text_encoder
 
 DOCUMENTS = random_texts(30, seed=1)
@@ -17,7 +20,7 @@ QUERIES = random_texts(4, seed=2)
 
 
 def test_bm25_is_the_formula() -> None:
-    found = compared_rankings.bm25(QUERIES, DOCUMENTS, "words")
+    found = compared_rankings.bm25(QUERIES, compared_rankings.words_of(DOCUMENTS, "words"))
     counts = [Counter(text.split()) for text in DOCUMENTS]
     average = sum(one.total() for one in counts) / len(counts)
     for query, scores in zip(QUERIES, found, strict=True):
@@ -37,34 +40,30 @@ def test_scores_of_codes_are_distances_and_weighted_bits() -> None:
     bits = unpack_codes(encoder.encode(DOCUMENTS))
     asked = unpack_codes(encoder.encode_queries(QUERIES))
     distances = (asked[:, None] != bits[None]).sum(axis=2)
-    by_distance, real = compared_rankings.of_codes(encoder, QUERIES, DOCUMENTS)
-    assert np.array_equal(by_distance, -distances)
+    coded = compared_rankings.of_encoder(encoder, QUERIES, DOCUMENTS)
+    assert np.array_equal(coded.hamming(), -distances)
     weights = encoder.query_weights(QUERIES).astype(np.float64)
     for query, document in [(0, 0), (1, 7), (3, 29)]:
         signs = [1 if bit else -1 for bit in bits[document]]
         total = sum(w * sign for w, sign in zip(weights[query], signs, strict=True))
-        assert real[query, document] == pytest.approx(total, rel=1e-9)
+        assert coded.asymmetric()[query, document] == pytest.approx(total, rel=1e-9)
 
 
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=8))
-def test_standardised_scores_keep_their_order(values: list[float]) -> None:
-    scores = np.array([values])
-    found = compared_rankings.standardize(scores)
-    order = np.argsort(scores[0], kind="stable")
-    assert (np.diff(found[0][order]) >= -1e-9).all()
-    if scores.std() > 1e-6:
-        assert found.mean() == pytest.approx(0, abs=1e-6)
-        assert found.std() == pytest.approx(1, rel=1e-6)
-
-
-def test_a_query_that_finds_nothing_by_words_is_ranked_by_the_codes_alone() -> None:
-    codes = np.array([[3.0, 1.0, 2.0]])
-    found = compared_rankings.hybrid(np.zeros((1, 3)), codes, 0.3)
-    assert np.argsort(-found[0]).tolist() == [0, 2, 1]
+def test_a_hybrid_is_the_ranking_of_a_collection(tmp_path: Path) -> None:
+    coded = compared_rankings.of_encoder(text_encoder(16), QUERIES, DOCUMENTS)
+    found = coded.hybrid(QUERIES, compared_rankings.words_of(DOCUMENTS, "english"), 0.7)
+    with closing(text_collection(tmp_path, 16)) as collection:
+        collection.upsert([Document(f"{at}", text) for at, text in enumerate(DOCUMENTS)])
+        queries, hybrid = [Query(text=text) for text in QUERIES], Hybrid(codes=0.7)
+        lists = collection.search(queries, 30, ranking="hybrid", hybrid=hybrid).hits
+    for scores, hits in zip(found, lists, strict=True):
+        assert [hit.score for hit in hits] == [scores[int(hit.id)] for hit in hits]
+        assert len(hits) == 30
 
 
 def test_itq_codes_of_latent_semantics_find_a_document_by_its_own_text() -> None:
-    by_distance, real = compared_rankings.itq_of_lsa(DOCUMENTS, DOCUMENTS, 8, seed=0)
+    coded = compared_rankings.itq_of_lsa(DOCUMENTS, DOCUMENTS, 8, seed=0)
+    by_distance, real = coded.hamming(), coded.asymmetric()
     assert by_distance.shape == real.shape == (30, 30)
     assert (by_distance.diagonal() == 0).all()
     assert (by_distance <= 0).all()

@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.lexical import index as lexical_index
+from index.lexical import segment
 from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.bm25_formula import UNIT
-from index.lexical.index import LexicalIndex, best
+from index.lexical.index import LexicalIndex
+from index.lexical.matches import best
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -33,6 +35,9 @@ def check(index: LexicalIndex, oracle: BruteForceBm25, k: int, allowed: np.ndarr
         found = index.rank(text, k, allowed)
         expected = oracle.rank(text, k, allowed)
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
+        matches = index.matches(index.weigh(text, opening_twice=True))
+        rows = np.array(oracle.rows, dtype=np.int64)
+        assert matches.of(rows).tolist() == oracle.scores(text, opening=3)
 
 
 @settings(max_examples=60, deadline=None)
@@ -52,6 +57,7 @@ def test_every_index_ranks_as_the_oracle_does(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lexical_index, "MIN_FOLD", min_fold)
         patch.setattr(lexical_index, "DOCUMENTS_AT_ONCE", 7)
+        patch.setattr(segment, "OPENING", 3)
         index = LexicalIndex.build(0, WORDS_ONLY, held)
         before = [(index, held)]
         for number, (n_added, share) in enumerate(writes, start=1):
@@ -60,14 +66,14 @@ def test_every_index_ranks_as_the_oracle_does(
             index = index.with_changes(number, added, np.array(removed, dtype=np.int64))
             held = [one for one in held if one[0] not in removed] + added
             before.append((index, held))
-    for number, (one, its_documents) in enumerate(before):
-        oracle = BruteForceBm25(its_documents, WORDS_ONLY)
-        rows = np.array(oracle.rows, dtype=np.int64)
-        assert one.number == number
-        for index in (one, one.compacted()):
-            assert index.rows().tolist() == oracle.rows
-            check(index, oracle, k, None)
-            check(index, oracle, k, rows[rng.random(len(rows)) < 0.4])
+        for number, (one, its_documents) in enumerate(before):
+            oracle = BruteForceBm25(its_documents, WORDS_ONLY)
+            rows = np.array(oracle.rows, dtype=np.int64)
+            assert one.number == number
+            for index in (one, one.compacted()):
+                assert index.rows().tolist() == oracle.rows
+                check(index, oracle, k, None)
+                check(index, oracle, k, rows[rng.random(len(rows)) < 0.4])
 
 
 def test_scores_are_the_formula_s() -> None:
@@ -78,6 +84,19 @@ def test_scores_are_the_formula_s() -> None:
     second = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 4 / 3))
     assert found.rows.tolist() == [1, 0]
     assert found.scores / UNIT == pytest.approx([second, idf / 2.2], abs=2 / UNIT)
+
+
+def test_terms_in_the_opening_count_twice_where_that_is_asked_for() -> None:
+    # Text 0 begins with "cat", text 1 ends with it after twelve others; 13 + 12 terms each.
+    others = " ".join(f"word{number}" for number in range(12))
+    index = indexed([f"cat {others}", f"{others} cat"])
+    plain, twice = (
+        index.matches(index.weigh("cat", opening_twice=opening_twice)).of(np.array([0, 1]))
+        for opening_twice in (False, True)
+    )
+    idf = np.log(1.2)
+    assert plain / UNIT == pytest.approx([idf / 2.2] * 2, abs=1 / UNIT)
+    assert twice / UNIT == pytest.approx([idf * 2 / 3.2, idf / 2.2], abs=1 / UNIT)
 
 
 def test_equal_scores_come_by_row_where_there_are_many() -> None:

@@ -19,7 +19,7 @@ from index.filters import Filter
 from index.lexical.analyzer_names import ANALYZERS, DEFAULT_ANALYZER
 from index.lexical.index import LexicalIndex
 from index.rankings.asymmetric import whole_weights
-from index.rankings.hybrid import HybridRanking
+from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries, Query
 from tests.support.codes import clustered_codes
@@ -36,13 +36,32 @@ def standardized(scores: np.ndarray) -> np.ndarray:
 
 
 def brute_force(
-    queries: EncodedQueries, place: int, codes: np.ndarray, texts: list[str], weight: float
+    queries: EncodedQueries,
+    place: int,
+    codes: np.ndarray,
+    texts: list[str],
+    weight: float,
+    *,
+    n_feedback: int = 5,
 ) -> np.ndarray:
     """Score every document, in floating-point numbers all along."""
-    words = BruteForceBm25(list(enumerate(texts)), ANALYZER).scores(queries.texts[place] or "")
+    oracle = BruteForceBm25(list(enumerate(texts)), ANALYZER)
+    words = np.array(oracle.scores(queries.texts[place] or "", opening=12), dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
-    by_codes = signs @ whole_weights(queries.weights)[place]
-    return standardized(np.array(words, dtype=np.float64)) + weight * standardized(by_codes)
+    asked = queries.weights[place].astype(np.float64)
+    before = standardized(words) + weight * standardized(signs @ whole_weights(asked[None])[0])
+    if not n_feedback:
+        return before
+    nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
+    centre = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
+    learned = normalized(asked) + 2 * normalized(centre)
+    weights = whole_weights(learned.astype(np.float32)[None])[0]
+    return standardized(words) + weight * standardized(signs @ weights)
+
+
+def normalized(values: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(values)
+    return values / length if length > 1e-9 else np.zeros(len(values))
 
 
 def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, k: int) -> None:
@@ -61,10 +80,11 @@ def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, 
     seed=st.integers(0, 2**32 - 1),
     n_documents=st.integers(1, 60),
     weight=st.sampled_from([0.001, 0.3, 1.0, 50.0]),
+    n_feedback=st.sampled_from([0, 1, 5]),
     k=st.integers(1, 70),
 )
 def test_it_ranks_as_scoring_every_document_does(
-    *, seed: int, n_documents: int, weight: float, k: int
+    *, seed: int, n_documents: int, weight: float, n_feedback: int, k: int
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = clustered_codes(rng, n_documents, 16, centres=3)
@@ -75,13 +95,14 @@ def test_it_ranks_as_scoring_every_document_does(
         CodeMoments.of_codes(codes),
         LexicalIndex.build(0, ANALYZER, enumerate(texts)),
         weight,
+        n_feedback=n_feedback,
     )
     weights = rng.normal(size=(3, 16)).astype(np.float32)
     asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0]]
     packed = np.packbits(weights > 0, axis=1)
     queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_), [None] * 3)
     for place, found in enumerate(ranking.rank(queries, k)):
-        expected = brute_force(queries, place, codes, texts, weight)
+        expected = brute_force(queries, place, codes, texts, weight, n_feedback=n_feedback)
         assert_in_order(found.scores, found.rows, expected, k)
         (scores,) = ranking.score(queries[place : place + 1], [rows])
         assert scores == pytest.approx(expected, abs=1e-9)
@@ -117,7 +138,7 @@ def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None
     queries = collection.encode_queries(asked)
     result = collection.search(queries, 200, ranking="hybrid")
     for place, hits in enumerate(result.hits):
-        expected = brute_force(queries, place, codes, texts, 0.3)
+        expected = brute_force(queries, place, codes, texts, DEFAULT_WEIGHT)
         score_of = dict(zip((one.id for one in held), expected.tolist(), strict=True))
         assert [hit.score for hit in hits] == pytest.approx([score_of[hit.id] for hit in hits])
         assert sorted(score_of) == sorted(hit.id for hit in hits)

@@ -12,6 +12,7 @@ import pytest
 from corpus.document import Document
 from foundation.errors import InputError
 from index.collection import Collection
+from index.rankings.hybrid import DEFAULT_WEIGHT
 from index.records import Hybrid, Query, Rescore
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts
@@ -69,8 +70,10 @@ def test_reciprocal_ranks_are_added_up(collection: Collection) -> None:
 
 
 def test_the_weight_of_the_codes_is_given(collection: Collection) -> None:
-    assert ranked(collection, "hybrid", Hybrid(codes=0.3)) == ranked(collection, "hybrid")
-    heavy = ranked(collection, "hybrid", Hybrid(codes=1000.0))
+    assert ranked(collection, "hybrid", Hybrid(codes=DEFAULT_WEIGHT)) == ranked(
+        collection, "hybrid"
+    )
+    heavy = ranked(collection, "hybrid", Hybrid(codes=1000.0, feedback=0))
     (hits,) = collection.search(ASKED, 60, ranking="asymmetric").hits
     score_of = {hit.id: hit.score for hit in hits}
     assert np.all(np.diff([score_of[id_] for id_ in heavy]) <= 0)
@@ -109,6 +112,15 @@ def test_a_passage_marks_words_as_they_were_corrected(collection: Collection, ra
         ({"hybrid": Hybrid(0.3, 60), "ranking": "hybrid"}, "hybrid: has codes and rrf"),
         ({"hybrid": Hybrid(codes=0.0), "ranking": "hybrid"}, "hybrid: codes is 0; it must be from"),
         ({"hybrid": Hybrid(rrf=0), "ranking": "hybrid"}, "hybrid: rrf is 0; it must be from 1"),
+        (
+            {"hybrid": Hybrid(rrf=9, feedback=5), "ranking": "hybrid"},
+            "hybrid: has feedback and rrf",
+        ),
+        (
+            {"hybrid": Hybrid(feedback=-1), "ranking": "hybrid"},
+            "hybrid: feedback is -1; it must be",
+        ),
+        ({"hybrid": Hybrid(feedback=101), "ranking": "hybrid"}, "from 0 to 100"),
     ],
 )
 def test_what_cannot_be_is_refused(

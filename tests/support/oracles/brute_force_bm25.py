@@ -19,20 +19,21 @@ class BruteForceBm25:
         """Take pairs (row, text) in ascending order."""
         self.rows = [row for row, _ in documents]
         self._analyzer = analyzer
-        self._counts = [Counter(analyzer.terms(text)) for _, text in documents]
-        self._lengths = [counts.total() for counts in self._counts]
+        self._terms = [analyzer.terms(text) for _, text in documents]
 
-    def scores(self, text: str) -> list[int]:
-        """Return the score of each of :attr:`rows`, in units."""
+    def scores(self, text: str, opening: int = 0) -> list[int]:
+        """Return the score of each of :attr:`rows`, in units; `opening` terms count twice."""
         n_documents = len(self.rows)
-        average = sum(self._lengths) / n_documents if any(self._lengths) else 1.0
+        counts_twice = [Counter([*terms[:opening], *terms]) for terms in self._terms]
+        lengths = [counts.total() for counts in counts_twice]
+        average = sum(lengths) / n_documents if any(lengths) else 1.0
         totals = [0] * n_documents
         for term, repeats in Counter(self._analyzer.terms(text)).items():
-            frequency = sum(term in counts for counts in self._counts)
+            frequency = sum(term in counts for counts in counts_twice)
             idf = inverse_frequency(n_documents, frequency)
-            for place, counts in enumerate(self._counts):
+            for place, counts in enumerate(counts_twice):
                 if term in counts:
-                    tf, length = np.array([counts[term]]), np.array([self._lengths[place]])
+                    tf, length = np.array([counts[term]]), np.array([lengths[place]])
                     part = part_of_term(idf, saturation(tf, length, average))
                     totals[place] += repeats * int(part[0])
         return totals
