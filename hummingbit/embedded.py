@@ -53,9 +53,8 @@ class Collection:
         self._folder = folder
         self.backend: CollectionBackend = folder.collection(name)
         """The collection as the index has it."""
-        # One that nobody closes gives its folder back once nobody has it.
+        # A collection that is garbage gives its folder back; the end of the process does so anyway.
         self._release = weakref.finalize(self, release_soon, key)
-        # The end of the process gives it back in any case.
         self._release.atexit = False
 
     @classmethod
@@ -280,8 +279,8 @@ class Collection:
             InputError: if the encoder does not take such queries.
         """
         given = [one for one, _ in inputs.documents_of(queries, Layout(), ids=ids, labels=labels)]
-        shown = read_shown(self._folder, self.backend)
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
+        shown = read_shown(self._folder, self.backend)
         return run_job(self.backend, given, metrics, settings, shown).report
 
     def to_pandas(self) -> pd.DataFrame:
