@@ -272,6 +272,16 @@ class Collection(IndexedCollection):
         """Return the size of the store and its write-ahead log."""
         return self.store.bytes_on_disk()
 
+    @property
+    def compactions(self) -> int:
+        """How often the index was made anew since the collection was opened."""
+        return self._publication.compactions
+
+    def prepare_fork(self) -> None:
+        """See :meth:`index.data_folder.DataFolder.prepare_fork`."""
+        self._publication.wait()
+        self.store.release()
+
     def close(self) -> None:
         """Close the store, once a write and a compaction in progress are done."""
         self._publication.wait()

@@ -50,7 +50,9 @@ def configure_logs(settings: Settings) -> None:
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
     # What uvicorn has to say of its start and stop is of no use to an operator.
-    logging.getLogger("uvicorn").setLevel(max(root.level, logging.WARNING))
+    # What a reader passes on is logged by the process that answers it.
+    for name in ("uvicorn", "httpx"):
+        logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
 
 
 def _encodable(entry: dict[str, Any]) -> dict[str, Any]:

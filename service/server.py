@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -27,6 +27,8 @@ from service.settings import Settings
 # A thread that computes in Python hands over to the event loop after so long. Python's default of
 # 5 ms would hold a short search up several times, once for each time that it gives the lock away.
 SWITCH_SECONDS = 0.0005
+# Connections that wait to be accepted.
+BACKLOG = 2048
 
 
 class AddressError(HummingbitError, RuntimeError):
@@ -53,19 +55,32 @@ def serve(settings: Settings) -> None:
         ) as folder,
     ):
         configure_logs(settings)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        # What was made so far stays, and need not be looked through again and again.
-        gc.freeze()
-        _allow_descriptors(settings)
-        app = create_app(folder, settings)
-        config = server_config(app, settings)
-        server = _Server(config, app, settings.shutdown_delay)
-        with _stopped_by_signals(server):
-            listener.listen(config.backlog)
-            shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-            port = listener.getsockname()[1]
-            print(f"Serving {settings.data_dir} on http://{shown}:{port}", flush=True)
-            server.run(sockets=[listener])
+        listener.listen(BACKLOG)
+        run_server(create_app(folder, settings), settings, [listener], announce(settings, listener))
+
+
+def announce(settings: Settings, listener: socket.socket) -> Callable[[], None]:
+    """Return what says on standard output where the service is."""
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    port = listener.getsockname()[1]
+    line = f"Serving {settings.data_dir} on http://{shown}:{port}"
+    return lambda: print(line, flush=True)
+
+
+def run_server(
+    app: FastAPI,
+    settings: Settings,
+    listeners: list[socket.socket],
+    started: Callable[[], object],
+) -> None:
+    """Serve `app` until SIGINT or SIGTERM; `started` is called once it takes requests."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    # What was made so far stays, and need not be looked through again and again.
+    gc.freeze()
+    _allow_descriptors(settings)
+    server = _Server(server_config(app, settings), app, settings.shutdown_delay, started)
+    with _stopped_by_signals(server):
+        server.run(sockets=listeners)
 
 
 def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -130,10 +145,19 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 class _Server(uvicorn.Server):
     """Stops on a signal, after a delay; a second signal ends the delay."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, delay: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, delay: float, started: Callable[[], object]
+    ) -> None:
         super().__init__(config)
         self._app = app
         self._delay = delay
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._started()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to take requests, once the garbage collector has nothing of before to look at."""

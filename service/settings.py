@@ -62,6 +62,13 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65_535, description="the port; 0 for any free one")
 
+    workers: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="processes that answer searches, beside one that writes; 0 for a single"
+        " process that does both",
+    )
     read_only: bool = Field(
         default=False,
         description="serve without writing or locking; follow the service that writes",

@@ -49,6 +49,8 @@ class Publication:
         """What is published; None where the index was not built."""
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
+        self.compactions = 0
+        """How often the index was made anew while writes were added to it."""
         self._building = threading.Lock()
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
 
@@ -249,6 +251,7 @@ class Publication:
                     return
                 if published.generation.number == generation.number:
                     self.published = published._replace(generation=generation)
+                    self.compactions += 1
         self._matching.clear()
 
     def _finish_lexical_compaction(

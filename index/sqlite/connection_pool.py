@@ -51,6 +51,10 @@ class Connections:
         self.is_open = False
         _close_all(self._idle)
 
+    def release(self) -> None:
+        """Close the connections that wait to be lent."""
+        _close_all(self._idle)
+
     @contextmanager
     def reading(self, *, one_moment: bool = False) -> Iterator[sqlite3.Connection]:
         """Lend a connection; with `one_moment`, all that this thread reads meanwhile is as of then.

@@ -109,6 +109,10 @@ class Store(DocumentReader):
         """Close every connection; one that a thread is reading with, as soon as it is done."""
         self._database.close()
 
+    def release(self) -> None:
+        """Close the connections that nobody uses; others are opened as they are needed."""
+        self._database.connections.release()
+
     def generation(self) -> int:
         """Return the number of commits that changed anything."""
         return self._database.generation()

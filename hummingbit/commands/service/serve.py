@@ -21,9 +21,15 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(args).settings
     if settings.engine == "local" and not settings.create:
         _check_there(settings.data_dir)
-    from service.server import serve  # noqa: PLC0415 - keeps --help quick
+    # Here, so that --help is quick.
+    if settings.workers:
+        from service.workers.supervisor import serve_by_workers  # noqa: PLC0415
 
-    serve(settings)
+        serve_by_workers(settings)
+    else:
+        from service.server import serve  # noqa: PLC0415
+
+        serve(settings)
     return 0
 
 

@@ -1,0 +1,1 @@
+"""One service in several processes: one that writes, and readers that follow it, on one port."""

@@ -1,0 +1,230 @@
+"""A service of several processes: exact under load, whoever is killed; one port, one answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hummingbit.cli import main
+from tests.support.faults import soak
+from tests.support.service import check_problem, client_of, finished, serving_process
+
+QUIET = ("--no-access-log", "--log-level", "warning")
+WORKERS = ("--workers", "2", *QUIET)
+SECONDS = 30.0
+CODE = "00ff00ff"
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes of a service: the writer first, unless one was replaced."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def create(client: httpx.Client, path: str = soak.PATH) -> None:
+    client.put(path, json={"n_bits": soak.N_BITS}).raise_for_status()
+
+
+def wait_until(holds: Any) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving_process(tmp_path_factory.mktemp("data"), *WORKERS) as (process, address):
+        yield address
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+
+
+class Persistent(soak.SoakClient):
+    """Asks again where the process that was to answer is gone."""
+
+    def __init__(self, address: str, seed: int, end: threading.Event, *, reads: bool) -> None:
+        super().__init__(address, seed, end, reads=reads)
+        self.again = 0
+        self.maybe: list[soak.Written] = []
+        """Writes that nobody acknowledged, with the generation that each has if it was made."""
+
+    def _ask(self, method: str, path: str, body: Any) -> Any:
+        while True:
+            try:
+                response = self._http.request(method, path, json=body)
+                if response.status_code != 503:
+                    assert response.status_code == 200, response.text
+                    return response.json()
+            except httpx.TransportError:
+                pass
+            self.again += 1
+            if not path.endswith("/search"):
+                documents = [
+                    (one["id"], one["code"], one["payload"]["tag"])
+                    for one in body.get("documents", ())
+                ]
+                generation = self.writes[-1].generation + 1 if self.writes else 1
+                self.maybe.append(soak.Written(generation, documents, body.get("ids", ())))
+            time.sleep(0.01)
+
+
+def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
+    with serving_process(tmp_path, *WORKERS) as (process, address):
+        with client_of(address) as client:
+            create(client)
+        threads = soak.soak(address, clients=8, seconds=3, seed=1)
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+    assert soak.check(threads)["searches"] > 0
+
+
+def test_whoever_is_killed_is_replaced_and_no_answer_is_wrong(tmp_path: Path) -> None:
+    with serving_process(tmp_path, *WORKERS) as (process, address):
+        with client_of(address) as client:
+            create(client)
+        end = threading.Event()
+        threads = [Persistent(address, at, end, reads=at > 0) for at in range(4)]
+        for thread in threads:
+            thread.start()
+        first = children(process.pid)
+        assert len(first) == 3
+        for pid in first:
+            time.sleep(0.5)
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda pid=pid: pid not in children(process.pid))
+        wait_until(lambda: len(children(process.pid)) == 3)
+        written = len(threads[0].writes)
+        wait_until(lambda: len(threads[0].writes) > written + 3)
+        end.set()
+        for thread in threads:
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+    assert sum(thread.again for thread in threads) > 0
+    known = {write.generation for write in threads[0].writes}
+    # A write that nobody acknowledged was made if its generation is missing otherwise.
+    lost = {one.generation: one for one in threads[0].maybe if one.generation not in known}
+    threads[0].writes += lost.values()
+    assert soak.check(threads)["searches"] > 0
+
+
+def test_processes_end_with_their_supervisor(tmp_path: Path) -> None:
+    with serving_process(tmp_path, *WORKERS) as (process, _):
+        pids = children(process.pid)
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
+
+
+def test_a_second_writer_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with serving_process(tmp_path, *WORKERS):
+        arguments = ["serve", "--data-dir", str(tmp_path), "--port", "0", "--workers", "1"]
+        assert main(arguments) == 2
+    assert "is in use: another process is writing to it" in capfd.readouterr().err
+
+
+def test_a_client_sees_its_own_writes_on_its_connection(service: str) -> None:
+    with client_of(service) as client:
+        create(client, "/v1/collections/own")
+        for number in range(50):
+            documents = [{"id": f"d{number}", "code": CODE}]
+            made = client.put("/v1/collections/own/documents", json={"documents": documents}).json()
+            body = {"code": CODE, "limit": 100}
+            found = client.post("/v1/collections/own/search", json=body).json()
+            assert found["generation"] == made["generation"]
+            assert len(found["hits"]) == number + 1
+
+
+def test_a_generation_that_was_seen_is_seen_on_every_connection(service: str) -> None:
+    with client_of(service) as client:
+        create(client, "/v1/collections/seen")
+        for number in range(30):
+            documents = [{"id": f"d{number}", "code": CODE}]
+            path = "/v1/collections/seen/documents"
+            generation = client.put(path, json={"documents": documents}).json()["generation"]
+            with client_of(service) as other:
+                headers = {"Min-Generation": str(generation)}
+                body = {"code": CODE, "limit": 100}
+                found = other.post("/v1/collections/seen/search", json=body, headers=headers)
+            assert found.json()["generation"] >= generation
+
+
+def test_a_write_is_visible_to_all_within_a_second(service: str) -> None:
+    with client_of(service) as client:
+        create(client, "/v1/collections/soon")
+        body = {"documents": [{"id": "a", "code": CODE}]}
+        client.put("/v1/collections/soon/documents", json=body).raise_for_status()
+
+    def seen_by_all() -> bool:
+        found = []
+        for _ in range(8):
+            with client_of(service) as other:
+                answer = other.post("/v1/collections/soon/search", json={"code": CODE}).json()
+                found.append(len(answer["hits"]) == 1)
+        return all(found)
+
+    wait_until(seen_by_all)
+
+
+def test_all_else_is_answered_by_the_writer(service: str) -> None:
+    with client_of(service) as client:
+        path = "/v1/collections/other"
+        create(client, path)
+        # More than one piece, both ways.
+        text = "naïve " * 20_000
+        documents = [{"id": f"d {n}/ü?", "code": CODE, "payload": {"t": text}} for n in range(20)]
+        assert client.put(f"{path}/documents", json={"documents": documents}).status_code == 200
+        assert client.get(f"{path}/documents/d%203%2F%C3%BC%3F").json()["payload"] == {"t": text}
+        job = finished(client, client.post(f"{path}/verify", headers={"Prefer": "respond-async"}))
+        assert job["result"] == {"documents": 20, "problems": []}
+        assert client.get("/v1/jobs", params={"kind": "verify", "limit": 1}).json()["jobs"]
+        many = "".join('{"id": "m%d", "code": "00000000"}\n' % n for n in range(5000))  # noqa: UP031
+        sent = client.post(f"{path}/documents:bulk", content=many.encode(), headers=LINES)
+        assert sent.status_code == 200, sent.text
+        assert client.post(f"{path}/documents:count", json={}).json()["count"] == 5020
+        check_problem(client.get("/v1/collections/absent"), 404, "unknown_collection")
+        check_problem(client.put(path, json={"n_bits": 3}), 422, "invalid_request")
+        assert client.request("GET", "/nowhere").status_code == 404
+        assert client.get("/readyz").status_code == 200
+        assert client.head("/livez").status_code in {200, 405}
+        named = client.delete(path, headers={"X-Request-ID": "mine"})
+        assert (named.status_code, named.headers["x-request-id"]) == (204, "mine")
+
+
+def test_metrics_are_those_of_all_processes(service: str) -> None:
+    def counted() -> float:
+        with client_of(service) as client:
+            text = client.get("/metrics").raise_for_status().text
+        lines = [line for line in text.splitlines() if "request_seconds_count" in line]
+        return sum(float(line.split()[-1]) for line in lines if 'route="/livez"' in line)
+
+    before = counted()
+    for _ in range(20):
+        with client_of(service) as client:
+            client.get("/livez").raise_for_status()
+    assert counted() == before + 20
+
+
+def test_keys_are_checked_wherever_an_answer_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUMMINGBIT_READ_KEY", "r" * 40)
+    monkeypatch.setenv("HUMMINGBIT_ADMIN_KEY", "a" * 40)
+    with serving_process(tmp_path, *WORKERS) as (_, address), client_of(address) as client:
+        for path in ("/v1/collections", "/v1/jobs", "/metrics", "/v1/access"):
+            check_problem(client.get(path), 401, "unauthorized")
+            assert client.get(path, headers={"X-API-Key": "r" * 40}).status_code == 200
+        reader = client.put(
+            "/v1/collections/c", json={"n_bits": 8}, headers={"X-API-Key": "r" * 40}
+        )
+        check_problem(reader, 403, "forbidden")
