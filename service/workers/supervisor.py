@@ -122,7 +122,7 @@ class _Supervisor:
 
     def _open_folder(self) -> None:
         """Make what all readers share."""
-        self._folder = self._settings.whereabouts.open(writable=False)
+        self._folder = self._settings.location.open(writable=False)
         self._app = create_app(self._folder, self._settings)
 
     def _look(self) -> None:
@@ -241,7 +241,7 @@ class _Supervisor:
         with (
             _listening_at(self._sockets[WRITER]) as listener,
             # Readers search, so this one needs no index before somebody evaluates.
-            settings.whereabouts.open(
+            settings.location.open(
                 writable=not settings.read_only, indexed=False, follow=settings.read_only
             ) as folder,
         ):
