@@ -278,7 +278,11 @@ class Collection(IndexedCollection):
         return self._publication.compactions
 
     def prepare_fork(self) -> None:
-        """See :meth:`index.data_folder.DataFolder.prepare_fork`."""
+        """Close all connections, so that this process and its child can go on with the store.
+
+        They share the memory of what was read so far. There must be no thread but the caller's;
+        connections are opened again as they are needed.
+        """
         self._publication.wait()
         self.store.release()
 

@@ -82,7 +82,7 @@ class DataFolder:
             self.close()
             raise
         if follow and not writable:
-            self.begin_following()
+            self._follower = Follower(lambda: self.follow(wait=False))
 
     def _find_collections(self, engine: str, *, indexed: bool) -> Collections:
         """Return the collections, none of them open yet."""
@@ -271,21 +271,6 @@ class DataFolder:
             finally:
                 self._collections.follow(wait=wait)
             self._aliases = self._aliases if self._collections.are_opening else aliases
-
-    def begin_following(self) -> None:
-        """Have a thread call :meth:`follow` every so often, until the folder is closed."""
-        if self._follower is None:
-            self._follower = Follower(lambda: self.follow(wait=False))
-
-    def prepare_fork(self) -> None:
-        """Close all connections, so that this process and its child can go on with the folder.
-
-        They share the memory of what was read so far. There must be no thread but the caller's;
-        connections are opened again as they are needed.
-        """
-        for collection in self._collections.opened.values():
-            if isinstance(collection, Collection):
-                collection.prepare_fork()
 
     def close(self) -> None:
         """Close every collection and let another process write."""

@@ -95,7 +95,7 @@ class Forwarding:
 
     async def _follow(self) -> None:
         with suppress(HummingbitError):  # the thread that follows says so
-            await run_in_threadpool(self._folder.follow)
+            await run_in_threadpool(self._folder.follow, wait=False)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(receive)

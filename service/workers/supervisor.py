@@ -19,35 +19,34 @@ connections before.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
-import select
 import signal
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from foundation.errors import HummingbitError
 from index.collection import Collection
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
+from index.folder.following import Follower
 from service.app import create_app
 from service.http.gateway import Service
 from service.logs import configure_logs
 from service.server import BACKLOG, announce, check_address, listening, run_server
 from service.settings import Settings
+from service.workers.child_process import send_signal, start
 from service.workers.forwarding import Forwarding, FromReaders
 
 LOOK_SECONDS = 0.25
-START_SECONDS = 600.0
 # One that ends sooner is replaced only then.
 LEAST_SECONDS = 2.0
 # Connections of all readers; the clients of the service are counted by the readers.
@@ -56,7 +55,6 @@ WRITER_CONNECTIONS = 65_536
 LEAST_SHARED = 100_000
 SECONDS_BETWEEN_RENEWALS = 60.0
 WRITER = 0
-READY = b"ready"
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -149,13 +147,16 @@ class _Supervisor:
             except HummingbitError as error:
                 _log.warning("the data folder cannot be followed: %s", error)
 
+    def _collections(self) -> dict[str, Collection]:
+        opened = {} if self._folder is None else self._folder.collections()
+        return {name: one for name, one in opened.items() if isinstance(one, Collection)}
+
     def _compactions(self) -> dict[str, int]:
         """Return how often the index of each large collection was made anew."""
-        assert self._folder is not None  # noqa: S101 - for the type checker
         return {
             name: one.compactions
-            for name, one in self._folder.collections().items()
-            if isinstance(one, Collection) and one.compactions and len(one) >= LEAST_SHARED
+            for name, one in self._collections().items()
+            if one.compactions and len(one) >= LEAST_SHARED
         }
 
     def _renew_readers(self) -> None:
@@ -165,7 +166,7 @@ class _Supervisor:
         for pid, process in list(self._processes.items()):
             if process.slot != WRITER and not self._stopping:
                 self._start(process.slot)
-                _send(pid, signal.SIGTERM)
+                send_signal(pid, signal.SIGTERM)
                 self._processes.pop(pid, None)
                 self._leaving.add(pid)
 
@@ -188,49 +189,15 @@ class _Supervisor:
         Raises:
             HummingbitError: with what it said where it could not be started.
         """
-        if self._folder is not None:
-            self._folder.prepare_fork()
-        gc.freeze()
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if not pid:
-            os.close(reading)
-            self._become(slot, writing)
-        os.close(writing)
-        self._processes[pid] = _Process(slot, time.monotonic())
+        for collection in self._collections().values():
+            collection.prepare_fork()
+        role = self._write if slot == WRITER else partial(self._read, slot)
         try:
-            said = _said(reading, START_SECONDS, lambda: self._stopping)
-        finally:
-            os.close(reading)
-        if said != READY and not self._stopping:
-            _send(pid, signal.SIGKILL)
-            del self._processes[pid]
-            os.waitpid(pid, 0)
-            message = said.decode() or f"{_name(slot)} could not be started"
-            _log.error("%s", message)
-            raise DataFolderError(message)
-
-    def _become(self, slot: int, ready: int) -> NoReturn:
-        """Be the process of a slot."""
-        status = 1
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-            # The signals of a terminal are the supervisor's.
-            os.setpgid(0, 0)
-            os.close(self._alive[1])
-            _end_with(self._alive[0])
-            if slot == WRITER:
-                self._write(lambda: os.write(ready, READY))
-            else:
-                self._read(slot, lambda: os.write(ready, READY))
-            status = 0
+            pid = start(role, self._alive, lambda: self._stopping)
         except HummingbitError as error:
-            os.write(ready, str(error).encode())
-        except BaseException:  # noqa: BLE001 - this process must not become a second supervisor
-            traceback.print_exc()
-        finally:
-            os._exit(status)
+            _log.error("%s could not be started: %s", _name(slot), error)
+            raise
+        self._processes[pid] = _Process(slot, time.monotonic())
 
     def _write(self, started: Callable[[], object]) -> None:
         settings = self._settings
@@ -256,9 +223,10 @@ class _Supervisor:
         assert app is not None  # noqa: S101 - for the type checker
         others = [path for path in self._sockets[1:] if path != self._sockets[slot]]
         with _listening_at(self._sockets[slot]) as own:
-            folder.begin_following()
+            follower = Follower(lambda: folder.follow(wait=False))
             app.gateway = Forwarding(app, app.gateway, folder, self._sockets[WRITER], others)
             run_server(app, self._settings, [self._listener, own], started)
+            follower.stop()
             folder.close()
 
     def _stop(self) -> None:
@@ -268,7 +236,7 @@ class _Supervisor:
         for wanted in (False, True):
             pids = [pid for pid, one in self._processes.items() if (one.slot == WRITER) == wanted]
             for pid in pids:
-                _send(pid, signal.SIGTERM)
+                send_signal(pid, signal.SIGTERM)
             for pid in [*pids, *self._leaving]:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, 0)
@@ -284,7 +252,7 @@ class _Supervisor:
             if self._stopping:
                 for pid, process in self._processes.items():
                     if process.slot != WRITER:
-                        _send(pid, signal.SIGTERM)
+                        send_signal(pid, signal.SIGTERM)
             self._stopping = True
             self._woken.set()
 
@@ -296,25 +264,6 @@ class _Supervisor:
                 signal.signal(number, handler)
 
 
-def _said(reading: int, seconds: float, is_stopping: Callable[[], bool]) -> bytes:
-    """Return what a process says once it answers, or why it does not."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not is_stopping():
-        if select.select([reading], [], [], LOOK_SECONDS)[0]:
-            return os.read(reading, 1 << 16)
-    return b""
-
-
-def _end_with(alive: int) -> None:
-    """Stop this process once the supervisor is gone, however that ended."""
-
-    def wait() -> None:
-        os.read(alive, 1)
-        _send(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="supervised", daemon=True).start()
-
-
 @contextmanager
 def _listening_at(path: Path) -> Iterator[socket.socket]:
     """Listen at a socket of the file system, in a folder that is this user's only."""
@@ -323,11 +272,6 @@ def _listening_at(path: Path) -> Iterator[socket.socket]:
         listener.bind(str(path))
         listener.listen(BACKLOG)
         yield listener
-
-
-def _send(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 def _name(slot: int) -> str:
