@@ -154,16 +154,12 @@ class _Server(uvicorn.Server):
         self._started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, and say so."""
-        await super().startup(sockets)
-        if self.started:
-            self._started()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to take requests, once the garbage collector has nothing of before to look at."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
+        if self.started:
+            self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let nobody else connect, answer those who have, and end."""
