@@ -1,4 +1,4 @@
-"""One cell of the leaderboard: computed once, and again if the code that it comes from changes."""
+"""One cell of the leaderboard: computed once, and again if what it comes from changes."""
 
 from __future__ import annotations
 
@@ -45,13 +45,16 @@ class Cell:
         return f"{self.dataset}-{self.method}{labels}-{self.n_bits}-{self.seed}-{kind}{some}"
 
 
-def kept_record(cell: Cell, work_dir: Path) -> Record | None:
-    """Return the record of a cell that was computed before by the same code."""
+def kept_record(
+    cell: Cell, work_dir: Path, data_root: Path | None, vectors: Path | None = None
+) -> Record | None:
+    """Return the record of a cell that the same code computed before, from the same documents."""
     path = work_dir / f"{cell.name}.json"
     if not path.exists():
         return None
     record: Record = json.loads(path.read_text())
-    return record if record.get("code") == _version(cell) else None
+    made_by = _made_by(cell, *read_split(cell.dataset, data_root, vectors))
+    return record if made_by.items() <= record.items() else None
 
 
 def compute(
@@ -61,11 +64,11 @@ def compute(
 
     `vectors` is the file of the data set's sentence vectors, for a method that takes them.
     """
-    documents, queries = read_split(cell.dataset, data_root, vectors)
-    documents, queries = draw(documents, cell.documents), draw(queries, cell.queries)
+    everything = read_split(cell.dataset, data_root, vectors)
+    documents, queries = map(draw, everything, (cell.documents, cell.queries))
     task = Task(cell.dataset, documents, cell.n_bits, cell.seed, cell.supervision)
     figures = measure(METHODS[cell.method].load(), task, queries, unseen=cell.unseen)
-    record = {**asdict(cell), **figures, "code": _version(cell)}
+    record = {**asdict(cell), **figures, **_made_by(cell, *everything)}
     work_dir.mkdir(parents=True, exist_ok=True)
     replace_file(work_dir / f"{cell.name}.json", json.dumps(record, indent=1) + "\n")
     return record
@@ -79,6 +82,7 @@ def draw(data: TrainingData, count: int | None) -> TrainingData:
     return rows_of(data, np.sort(drawn))
 
 
-def _version(cell: Cell) -> str:
-    """Return the version of the code of the method and of what measures it."""
-    return version_of(METHODS[cell.method].module, measuring.__name__, splits.__name__)
+def _made_by(cell: Cell, documents: TrainingData, queries: TrainingData) -> Record:
+    """Return the version of the code of the method and of what measures it, and of the data."""
+    code = version_of(METHODS[cell.method].module, measuring.__name__, splits.__name__)
+    return {"code": code, "data": [documents.sha256, queries.sha256]}

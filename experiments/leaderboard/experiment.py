@@ -90,11 +90,12 @@ def run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     records: dict[Cell, Record] = {}
     for cell in _cells(args):
-        record = kept_record(cell, args.work_dir)
         place = vectors.get(cell.dataset) if METHODS[cell.method].takes_vectors else None
-        possible = place is not None or not METHODS[cell.method].takes_vectors
+        if place is None and METHODS[cell.method].takes_vectors:
+            continue
+        record = kept_record(cell, args.work_dir, args.data_root, place)
         in_time = args.minutes is None or time.monotonic() - began < 60 * args.minutes
-        if record is None and possible and in_time:
+        if record is None and in_time:
             print(cell.name, file=sys.stderr, flush=True)
             record = compute(cell, args.work_dir, args.data_root, place)
         if record is not None:

@@ -33,8 +33,8 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
     return trained.encoder.encode
 
 
-# The defaults are for queries of a few words. Chosen on a ninth of 4,500 training documents that was
-# held out, of Snippets and of AG News.
+# The defaults are for queries of a few words. These were chosen on a ninth of 4,500 training
+# documents that was held out, of Snippets and of AG News.
 b_vae = partial(learn, "b-vae", word_dropout=0.0, reconstruction_weight=5.0)
 ict = partial(learn, "ict")
 ssb_vae = partial(learn, "ssb-vae")

@@ -85,16 +85,19 @@ def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.M
     assert np.array_equal(encode(queries.inputs[:3]), codes[:3])
 
 
-def test_a_cell_is_kept_until_its_code_changes(
+def test_a_cell_is_kept_until_its_code_or_its_documents_change(
     data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, work = cell(), tmp_path / "work"
-    assert kept_record(one, work) is None
+    assert kept_record(one, work, data_root) is None
     record = compute(one, work, data_root)
-    assert kept_record(one, work) == record
-    assert kept_record(cell(seed=1), work) is None
+    assert kept_record(one, work, data_root) == record
+    assert kept_record(cell(seed=1), work, data_root) is None
+    other = tmp_path / "other"
+    write_snippets(other, topic_documents(199), topic_documents(40, seed=1, prefix="test"))
+    assert kept_record(one, work, other) is None
     monkeypatch.setattr(cells, "version_of", lambda *_modules: "other code")
-    assert kept_record(one, work) is None
+    assert kept_record(one, work, data_root) is None
 
 
 def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
