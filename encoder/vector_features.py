@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoder.features import Floats
+from foundation.arrays import unit_rows
 from foundation.errors import InputError
 
 
@@ -24,10 +25,7 @@ class VectorFeatures:
             InputError: unless `vectors` has shape ``(N, D)`` and finite entries.
         """
         rows = check_vectors(vectors, self.dimension)
-        if self.l2_normalize:
-            norms = np.linalg.norm(rows, axis=1, keepdims=True)
-            rows /= np.where(norms > 0, norms, 1.0)
-        return rows
+        return unit_rows(rows) if self.l2_normalize else rows
 
 
 def check_vectors(vectors: Floats, dimension: int) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from evaluation.row_blocks import row_blocks
 from evaluation.ties.distance_counts import DistanceCounts
 from evaluation.ties.expectation import TieGroups, best, expect, worst
 from index.engines.choice import build
+from index.engines.protocol import CodeIndex
 
 
 def evaluate_ranking(
@@ -27,12 +28,14 @@ def evaluate_ranking(
     self_rows: Ids | None = None,
     query_ids: Sequence[str] = (),
     notes: Sequence[str] = (),
+    index: Callable[[], CodeIndex] | None = None,
 ) -> Evaluation:
     """Rank the database for every query by (Hamming distance, row) and measure by `relevance`.
 
     `self_rows`, int64[Q], is the position in the database of the document that is the query
     itself, -1 where there is none: that document is neither ranked nor counted for its query.
-    `query_ids` names the queries; `notes` are passed on.
+    `query_ids` names the queries; `notes` are passed on. `index` returns an index of the
+    `database_codes` under their positions; without it, one is built.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
@@ -40,7 +43,8 @@ def evaluate_ranking(
     """
     chosen = parse_metrics(metrics)
     _check_shapes(query_codes, database_codes, relevance, self_rows)
-    ranking = _Ranking(query_codes, database_codes, relevance, self_rows)
+    search = index_of(database_codes) if index is None else index()
+    ranking = _Ranking(query_codes, database_codes, relevance, self_rows, search)
     values = _measure(chosen, ranking)
     n_relevant = ranking.n_relevant
     lost = np.flatnonzero(n_relevant == 0)
@@ -74,17 +78,27 @@ def check_rows(codes: Codes, labels: Sized, whose: str) -> None:
         raise EvaluationError(message)
 
 
+def index_of(codes: Codes) -> CodeIndex:
+    """Return an index that searches `codes` under their positions."""
+    return build(codes, np.arange(len(codes), dtype=np.int64)).engine
+
+
 class _Ranking:
     """The rankings of the database for all queries, read in blocks of queries."""
 
     def __init__(
-        self, query_codes: Codes, codes: Codes, relevance: Relevance, self_rows: Ids | None
+        self,
+        query_codes: Codes,
+        codes: Codes,
+        relevance: Relevance,
+        self_rows: Ids | None,
+        index: CodeIndex,
     ) -> None:
         self.query_codes, self.relevance, self._self_rows = query_codes, relevance, self_rows
         self.counts = DistanceCounts(codes, relevance)
         self.n_relevant = np.zeros(len(query_codes), dtype=np.int64)
         self.n_documents = len(codes)
-        self._index = build(codes, np.arange(len(codes), dtype=np.int64)).engine
+        self._index = index
 
     def groups(self, block: slice) -> TieGroups:
         """Count what is at each distance, and note how many documents are relevant."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypedDict
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from encoder.codes import Codes
-from evaluation.code_rankings import evaluate_ranking
+from evaluation.code_rankings import evaluate_ranking, index_of
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation
@@ -26,7 +27,7 @@ from evaluation.retrieval import (
 from evaluation.trec import format_run
 from foundation.arrays import sorted_distinct
 from index.backend import CollectionBackend
-from index.engines.choice import build
+from index.engines.protocol import CodeIndex
 
 
 class RelevanceOptions(TypedDict):
@@ -123,6 +124,11 @@ class EvaluationInput:
             rows_of(self.query_ids, stored.ids) if settings.exclude_self else None
         )
 
+    @cached_property
+    def index(self) -> CodeIndex:
+        """An index of the documents' codes under their rows, for the metrics and the hits."""
+        return index_of(self.codes)
+
     def evaluate(self, metrics: Iterable[str]) -> Evaluation:
         """Measure the ranking by Hamming distance.
 
@@ -138,6 +144,7 @@ class EvaluationInput:
             self_rows=self.self_rows,
             query_ids=self.query_ids,
             notes=self.notes,
+            index=lambda: self.index,
         )
 
 
@@ -183,9 +190,9 @@ class Hits:
     def _search(
         self, depth: int
     ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int16]]]:
-        codes = self._data.codes
-        index = build(codes, np.arange(len(codes), dtype=np.int64)).engine
-        found = index.search(self._data.encoded.codes, depth + (self._data.self_rows is not None))
+        found = self._data.index.search(
+            self._data.encoded.codes, depth + (self._data.self_rows is not None)
+        )
         own = self._data.self_rows if self._data.self_rows is not None else np.full(len(found), -1)
         is_other = [one.rows != row for one, row in zip(found, own, strict=True)]
         return (

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from encoder.features import Floats, SparseRows, TextFeatures
+from foundation import arrays
 from training.data import Rows
 from training.models.batches import SparseBatch
 from training.objectives.inverse_cloze import inverse_cloze_loss
@@ -104,13 +105,15 @@ class Similarities:
         self._rows = self._of_length_one(rows)
         directions_KV, places_NK = principal_directions(self._rows, seed)
         self._directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
-        self._places_NK = _unit_rows(places_NK)
+        self._places_NK = arrays.unit_rows(places_NK)
 
     def of(self, queries: SparseRows, rows: Rows) -> Tensor:
         """Return the similarity of each query, ``(N, V)``, to each document, ``float32[N, M]``."""
         queries = self._of_length_one(queries)
         words = (queries @ self._rows[rows].T).toarray()
-        meaning = _unit_rows(np.asarray(queries @ self._directions_VK)) @ self._places_NK[rows].T
+        meaning = (
+            arrays.unit_rows(np.asarray(queries @ self._directions_VK)) @ self._places_NK[rows].T
+        )
         return torch.from_numpy(np.asarray((words + meaning) / 2, dtype=np.float32))
 
     def _of_length_one(self, rows: SparseRows) -> SparseRows:
@@ -158,11 +161,6 @@ class ClozeTask:
             shared=recipe.cloze_shared,
             temperature=recipe.cloze_temperature,
         )
-
-
-def _unit_rows(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
 
 
 def _uniform(count: int, generator: torch.Generator) -> Any:

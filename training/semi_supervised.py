@@ -33,7 +33,7 @@ from training.models.autoencoders import (
     Shape,
     TextDecoder,
 )
-from training.models.batches import share_of_terms, vector_scale, word_distribution
+from training.models.batches import TrainingInputs, share_of_terms, vector_scale
 from training.models.export import autoencoder_to_encoder
 from training.objectives.autoencoder import AutoencoderLoss
 from training.pipeline import (
@@ -96,10 +96,6 @@ def train(
         dropout=dropout,
         sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
     ).to(place)
-    start_at_latent_semantics(model, features, inputs, recipe.seed)
-    method = METHODS[recipe.method]
-    if method.reconstructs and not method.uses_labels:
-        start_at_word_frequencies(model, features, inputs, idf_target=recipe.idf_target)
     multi_label = data.is_multi_label
     loss = AutoencoderLoss(
         model,
@@ -111,6 +107,10 @@ def train(
         soft_labels=soft_labels,
         amp=amp,
     )
+    start_at_latent_semantics(model, loss.inputs, recipe.seed)
+    method = METHODS[recipe.method]
+    if method.reconstructs and not method.uses_labels:
+        start_at_word_frequencies(model, loss.inputs)
     schedule = Schedule(
         recipe.epochs_for(len(parts.training)),
         recipe.batch_size,
@@ -141,9 +141,7 @@ def train(
     return trained
 
 
-def start_at_latent_semantics(
-    model: Autoencoder, features: Features, inputs: Inputs, seed: int
-) -> None:
+def start_at_latent_semantics(model: Autoencoder, inputs: TrainingInputs, seed: int) -> None:
     """Let the codes of a linear network begin as ITQ codes of latent semantic analysis.
 
     Codes learned from there know both: which words occur together in the corpus, and which words
@@ -154,22 +152,18 @@ def start_at_latent_semantics(
     if not isinstance(network, LinearEncoderNetwork):
         return
     n_bits = len(network.logits.bias)
-    start = itq_of_terms(features.transform(inputs), n_bits, seed)  # type: ignore[arg-type]
+    start = itq_of_terms(inputs.x, n_bits, seed)
     if start is not None:
         network.start_at(*map(torch.from_numpy, start))
 
 
-def start_at_word_frequencies(
-    model: Autoencoder, features: Features, inputs: Inputs, *, idf_target: bool
-) -> None:
+def start_at_word_frequencies(model: Autoencoder, inputs: TrainingInputs) -> None:
     """Let the decoder of a network that learns from texts alone begin at how frequent terms are.
 
     Without labels, nothing else keeps bits from freezing early; see :class:`TextDecoder`.
     """
-    if isinstance(model.decoder, TextDecoder) and isinstance(features, TextFeatures):
-        counts = features.count_terms([str(text) for text in inputs])
-        targets = word_distribution(counts, features.idf if idf_target else None)
-        model.decoder.start_at(torch.from_numpy(share_of_terms(targets)))
+    if isinstance(model.decoder, TextDecoder):
+        model.decoder.start_at(torch.from_numpy(share_of_terms(inputs.targets)))
 
 
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:

@@ -18,12 +18,12 @@ from corpus.lines import LineError, distinct_keys
 from evaluation.trec import TrecError, parse_qrels
 from foundation.errors import InputError
 from foundation.slices import checkpoint
+from foundation.times import now
 from index.annotations.annotation_records import (
     DocumentLabel,
     Judgement,
     judgement_to_json,
     label_to_json,
-    now,
     parse_judgement,
     parse_label,
 )

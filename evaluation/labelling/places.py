@@ -21,6 +21,7 @@ from encoder.codes import code_from_hex, unpack_codes, whole_codes
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from evaluation.labelling.classes import Classes
+from foundation.arrays import unit_rows
 from foundation.slices import checkpoint, stepping_aside, unbroken
 from index.collection import Collection
 from index.records import StoredDocument
@@ -93,7 +94,7 @@ def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Place
     checkpoint()
     if found is None:
         found = 2 * unpack_codes(codes).astype(np.float32) - 1
-    return Places(documents, _unit_rows(found), buckets.reshape(-1))
+    return Places(documents, unit_rows(found), buckets.reshape(-1))
 
 
 def text_places(rows: Any, others: Any = None) -> Floats:
@@ -101,7 +102,7 @@ def text_places(rows: Any, others: Any = None) -> Floats:
 
     With `others`, it is where these lie along the directions of `rows`.
     """
-    return _unit_rows(_directions(rows, others))
+    return unit_rows(_directions(rows, others))
 
 
 def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
@@ -134,9 +135,3 @@ def _directions(rows: Any, others: Any = None) -> Floats:
     if others is not None:
         places = model.transform(others)
     return np.asarray(places, dtype=np.float32)
-
-
-def _unit_rows(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    places: Floats = (rows / np.maximum(lengths, 1e-9)).astype(np.float32)
-    return places

@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from foundation.errors import InputError
+from foundation.times import now
 
 MAX_LABELS = 100
 MAX_LABEL_LENGTH = 512
@@ -170,11 +171,6 @@ def agreed_labels(records: Iterable[DocumentLabel]) -> dict[str, tuple[str, ...]
 def is_storable(text: str) -> bool:
     """Tell whether SQLite takes a text as it is: it holds no lone surrogate and no NUL."""
     return _NOT_STORABLE.search(text) is None
-
-
-def now() -> str:
-    """Return this moment as records hold it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _fields(record: object, known: tuple[str, ...]) -> Mapping[str, Any]:

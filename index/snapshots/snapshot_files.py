@@ -22,11 +22,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from foundation.files import write_file
+from foundation.times import now
 from index.errors import SnapshotError, UnknownSnapshot
 from index.folder.partial import begin, remove, remove_partial, settle, settled
 from index.snapshots.contents import (
@@ -249,7 +249,7 @@ def _describe(store: Path, digest: str) -> Contents:
             encoder_fingerprint=description.encoder_fingerprint,
             generation=opened.generation(),
             documents=opened.count(),
-            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            created=now(),
             store_sha256=digest,
         )
     finally:

@@ -14,7 +14,6 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from foundation.errors import HummingbitError
 from foundation.files import sync_folder
+from foundation.times import now
 
 PREFIX = "hb"
 MAX_FILE_BYTES = 1 << 20
@@ -88,7 +88,7 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
     if any(one.name == name for one in keys):
         raise KeysError(f"{path}: there is a key named {name!a}; revoke it, or choose another name")
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
-    created = datetime.now(UTC).isoformat(timespec="seconds")
+    created = now("seconds")
     try:
         stored = StoredKey(name=name, role=role, sha256=hash_of(key), created=created)
     except ValidationError:

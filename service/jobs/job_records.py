@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Literal
+
+from foundation.times import now
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
-
-
-def now() -> str:
-    """Return the time in UTC, ISO 8601 with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from foundation.times import now
 from index.errors import StoreError
-from service.jobs.job_records import JobRecord, NewJob, Outcome, State, now
+from service.jobs.job_records import JobRecord, NewJob, Outcome, State
 
 FORMAT_VERSION = 2
 

@@ -23,7 +23,7 @@ from training.models.autoencoders import (
     LinearEncoderNetwork,
     TextDecoder,
 )
-from training.models.batches import SparseBatch, vector_scale
+from training.models.batches import SparseBatch, TrainingInputs, vector_scale
 from training.models.export import autoencoder_to_encoder, to_encoder
 from training.recipe import Recipe
 from training.semi_supervised import (
@@ -208,7 +208,7 @@ def test_the_decoder_without_labels_begins_at_the_frequencies_of_terms() -> None
     texts = ["sea wave wave", "sea sail", "wave sea"]
     features = fit_text_features(texts, 3)
     model = build_model(replace(RECIPE, method="b-vae"), features, 0)
-    start_at_word_frequencies(model, features, texts, idf_target=False)
+    start_at_word_frequencies(model, TrainingInputs(features, texts, idf_target=False))
     # Shares of a text, and not of the words of all texts, are added up.
     assert isinstance(model.decoder, TextDecoder)
     found = dict(zip(features.vocabulary, model.decoder.bias.softmax(0).tolist(), strict=True))
@@ -325,7 +325,7 @@ def test_codes_that_find_texts_begin_as_itq_codes() -> None:
     texts = random_texts(60)
     features = fit_text_features(texts, 100)
     model = build_model(replace(RECIPE, method="ict", n_bits=16), features, classes=2)
-    start_at_latent_semantics(model, features, texts, seed=0)
+    start_at_latent_semantics(model, TrainingInputs(features, texts), seed=0)
     network = model.encoder
     assert isinstance(network, LinearEncoderNetwork)
     start = itq_of_terms(features.transform(texts), len(network.logits.bias), seed=0)

@@ -135,15 +135,16 @@ class TrainingInputs:
         self.x: Any
         """The features, sparse for texts."""
         self._target_scale = 1.0
-        self._targets: Any
+        self.targets: Any
+        """What the decoder reconstructs, before `scale_target`."""
         if isinstance(features, TextFeatures):
             counts = features.count_terms([str(text) for text in inputs])
             self.x = features.weigh(counts)
-            self._targets = word_distribution(counts, features.idf if idf_target else None)
+            self.targets = word_distribution(counts, features.idf if idf_target else None)
         elif isinstance(features, SpdFeatures):
-            self.x = self._targets = features.matrices(np.asarray(inputs))
+            self.x = self.targets = features.matrices(np.asarray(inputs))
         else:
-            self.x = self._targets = features.transform(np.asarray(inputs))
+            self.x = self.targets = features.transform(np.asarray(inputs))
             if scale_target and self.x.any():
                 self._target_scale = float(np.sqrt(len(self.x)) / np.linalg.norm(self.x))
 
@@ -162,7 +163,7 @@ class TrainingInputs:
             x_ND = torch.from_numpy(self.x[rows])
             return add_noise(x_ND, vector_noise, generator), self._target_scale * x_ND
         x = drop_words(SparseBatch.of_rows(self.x, rows), word_dropout, generator)
-        return x, SparseBatch.of_rows(self._targets, rows)
+        return x, SparseBatch.of_rows(self.targets, rows)
 
 
 def vector_scale(features: Features, inputs: Inputs) -> float:

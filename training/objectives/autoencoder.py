@@ -51,7 +51,7 @@ class AutoencoderLoss:
         self._method = METHODS[recipe.method]
         self._tags = tags
         self._multi_label = multi_label
-        self._inputs = TrainingInputs(
+        self.inputs = TrainingInputs(
             features,
             inputs,
             idf_target=recipe.idf_target,
@@ -62,14 +62,14 @@ class AutoencoderLoss:
         self._cloze: ClozeTask | None = None
         if recipe.finds_documents and isinstance(features, TextFeatures):
             texts = [str(text) for text in inputs]
-            self._cloze = ClozeTask(recipe, features, texts, self._inputs.x)
+            self._cloze = ClozeTask(recipe, features, texts, self.inputs.x)
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
     ) -> dict[str, Tensor]:
         """See :class:`training.loop.BatchLoss`."""
         recipe, method = self._recipe, self._method
-        parts = self._inputs.batch(rows, recipe.word_dropout, generator, recipe.vector_noise)
+        parts = self.inputs.batch(rows, recipe.word_dropout, generator, recipe.vector_noise)
         x, targets = (part.to(self._device) for part in parts)
         terms: dict[str, Tensor] = {}
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._amp):

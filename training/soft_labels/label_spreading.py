@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.features import Floats
+from foundation.arrays import unit_rows
 
 Scores = npt.NDArray[np.float64]
 
@@ -47,8 +48,7 @@ def _neighbour_graph(vectors: Floats, neighbours: int) -> Any:
     from scipy.sparse import csr_array  # noqa: PLC0415 - only soft labels of vectors need it
 
     rows = len(vectors)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.ascontiguousarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+    unit = unit_rows(vectors)
     # Each document finds itself, or a copy of itself, besides.
     cosines, found = _index(unit).search(unit, min(neighbours + 1, rows))
     source, target = np.repeat(np.arange(rows), found.shape[1]), found.ravel()

@@ -12,12 +12,12 @@ from evaluation.labelling.label_statistics import label_statistics
 from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from foundation.errors import InputError
+from foundation.times import now
 from hummingbit.commands.data_folder_options import open_folder, service_at
 from index.annotations.annotation_records import (
     ANONYMOUS,
     DocumentLabel,
     Judgement,
-    now,
 )
 from index.collection import Collection
 

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Response
 
 from evaluation.labelling.pooling import AP_PRIOR
 from evaluation.labelling.suggesting import pool_answers
-from index.annotations.annotation_records import Judgement, judgement_to_json, now
+from foundation.times import now
+from index.annotations.annotation_records import Judgement, judgement_to_json
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute

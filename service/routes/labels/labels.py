@@ -10,7 +10,8 @@ from evaluation.labelling.label_statistics import label_statistics
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from foundation.errors import InputError
-from index.annotations.annotation_records import DocumentLabel, label_to_json, now
+from foundation.times import now
+from index.annotations.annotation_records import DocumentLabel, label_to_json
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
