@@ -27,13 +27,10 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from encoder.artifact_contents import artifact_contents, as_inputs
-from encoder.artifact_tensors import ArtifactError as ArtifactError  # noqa: PLC0414
-from encoder.artifact_tensors import read_class_code, read_features, read_tensor
-from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
-from encoder.codes import code_to_hex
-from encoder.encoder import Encoder, Inputs, Layer
-from encoder.manifest import (
+from encoder.artifact_files.artifact_contents import artifact_contents, as_inputs
+from encoder.artifact_files.artifact_tensors import ArtifactError as ArtifactError  # noqa: PLC0414
+from encoder.artifact_files.artifact_tensors import read_class_code, read_features, read_tensor
+from encoder.artifact_files.manifest import (
     GOLDEN,
     LABELLED_IDS,
     MANIFEST,
@@ -43,6 +40,9 @@ from encoder.manifest import (
     first_error,
     other_stemmer,
 )
+from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
+from encoder.codes import code_to_hex
+from encoder.encoder import Encoder, Inputs, Layer
 from foundation.files import read_regular_file, replace_folder
 
 MAX_FILE_BYTES = 4 << 30

@@ -19,7 +19,7 @@ from evaluation.retrieval import evaluate_encoder
 from experiments.kept_encoders import kept_encoder
 from experiments.result_tables import Record
 from experiments.splits import read_split
-from training.class_codes.recipe import ClassCodeRecipe
+from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingData
 from training.linear_codes import train_linear

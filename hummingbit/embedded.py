@@ -208,7 +208,7 @@ class Collection:
         if query is not None and (code, id) != (None, None):
             raise InputError("query", "is given beside code or id; only one of the three can be")
         one = Query(code=code, id=id) if query is None else inputs.query_of(query)
-        found = self.search_many(
+        return self.search_many(
             [one],
             limit=limit,
             radius=radius,
@@ -217,8 +217,7 @@ class Collection:
             offset=offset,
             codes_weight=codes_weight,
             rescore=rescore,
-        )
-        return found[0]
+        )[0]
 
     def search_many(
         self,

@@ -12,11 +12,11 @@ import numpy as np
 
 from encoder.analyzers import Analyzer
 from encoder.artifact import write_artifact
+from encoder.artifact_files.manifest import LABELLED_IDS, METRICS
 from encoder.classifier import CLASSIFIER, Classifier, write_classifier
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Features
 from encoder.features import Floats
-from encoder.manifest import LABELLED_IDS, METRICS
 from encoder.vector_features import VectorFeatures
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.relevance import Labelled

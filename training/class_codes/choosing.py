@@ -13,14 +13,14 @@ from encoder.codes import Codes, pack_bits
 from encoder.encoder import Layer, forward
 from encoder.features import Floats
 from evaluation.retrieval import evaluate_codes
-from training.class_codes.codes import class_code, content_layer
-from training.class_codes.maps import ClassMaps
-from training.class_codes.recipe import (
+from training.class_codes.class_maps import ClassMaps
+from training.class_codes.class_recipe import (
     CHOSEN,
     CONTENT_SHARES,
     QUERY_CLASSIFIERS,
     ClassCodeRecipe,
 )
+from training.class_codes.code_parts import class_code, content_layer
 from training.data import Rows
 from training.held_out_clusters import cluster_folds, known_and_held
 

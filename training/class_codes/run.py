@@ -19,9 +19,9 @@ import numpy as np
 from encoder.artifact import check_place
 from encoder.encoder import Encoder, Features
 from training.class_codes.choosing import Choice, Progress, choose
-from training.class_codes.codes import class_code, content_layer
-from training.class_codes.maps import ClassMaps
-from training.class_codes.recipe import ClassCodeRecipe
+from training.class_codes.class_maps import ClassMaps
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.code_parts import class_code, content_layer
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, check_labels, choose_features, split, write_encoder
 from training.soft_labels.estimation import estimate_soft_labels

@@ -19,9 +19,9 @@ import numpy as np
 from corpus.columns import load_arrays
 from corpus.readers import read_documents
 from encoder.artifact import load_encoder
+from encoder.artifact_files.manifest import MANIFEST
 from encoder.encoder import Encoder
 from encoder.features import Floats
-from encoder.manifest import MANIFEST
 from foundation.errors import HummingbitError
 from training.data import TrainingData
 

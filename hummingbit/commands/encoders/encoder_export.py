@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from encoder.artifact import ArtifactError, load_encoder
-from encoder.artifact_contents import as_inputs
+from encoder.artifact_files.artifact_contents import as_inputs
+from encoder.artifact_files.manifest import GOLDEN
 from encoder.encoder import Encoder
-from encoder.manifest import GOLDEN
 from encoder.onnx_graph import onnx_model, run_onnx
 from foundation.files import replacing
 from hummingbit.commands.options import OptionError, add_data_dir, naming

@@ -20,7 +20,7 @@ from hummingbit.commands.options import (
     read,
 )
 from hummingbit.commands.printing import print_trained
-from training.class_codes.recipe import ClassCodeRecipe
+from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingData, gather
 from training.linear_codes import train_linear

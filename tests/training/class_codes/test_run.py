@@ -11,7 +11,7 @@ from encoder.artifact import load_encoder
 from encoder.codes import unpack_codes
 from evaluation.retrieval import evaluate_encoder
 from tests.support.corpora import topic_documents, topic_vectors
-from training.class_codes.recipe import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
+from training.class_codes.class_recipe import CONTENT_SHARES, QUERY_CLASSIFIERS, ClassCodeRecipe
 from training.class_codes.run import train_class_codes
 from training.data import TrainingDataError, gather
 from training.recipe import RecipeError

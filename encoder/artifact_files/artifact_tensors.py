@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from encoder.analyzers import Analyzer
+from encoder.artifact_files.manifest import VOCABULARY, WEIGHTS, Manifest, SpdSpec, VectorSpec
 from encoder.class_code import ClassCode, ClassMap
 from encoder.encoder import Features
 from encoder.features import Floats, TextFeatures
-from encoder.manifest import VOCABULARY, WEIGHTS, Manifest, SpdSpec, VectorSpec
 from encoder.spd_features import SpdFeatures
 from encoder.vector_features import VectorFeatures
 from foundation.errors import HummingbitError

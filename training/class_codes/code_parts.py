@@ -9,9 +9,9 @@ import numpy as np
 
 from encoder.class_code import ClassCode, log_odds
 from encoder.encoder import Layer
+from training.class_codes.class_maps import ClassMaps, row_slices
+from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.codewords import far_codewords
-from training.class_codes.maps import ClassMaps, row_slices
-from training.class_codes.recipe import ClassCodeRecipe
 from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
 

@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as save_tensors
 
-from encoder.codes import code_to_hex
-from encoder.encoder import Encoder, Features, Inputs
-from encoder.features import Floats, TextFeatures
-from encoder.manifest import (
+from encoder.artifact_files.manifest import (
     GOLDEN,
     MANIFEST,
     VOCABULARY,
@@ -25,6 +22,9 @@ from encoder.manifest import (
     TextSpec,
     VectorSpec,
 )
+from encoder.codes import code_to_hex
+from encoder.encoder import Encoder, Features, Inputs
+from encoder.features import Floats, TextFeatures
 from encoder.spd_features import SpdFeatures
 from encoder.vector_features import VectorFeatures
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from training.class_codes.maps import ClassMaps
-from training.class_codes.recipe import QUERY_CLASSIFIERS
+from training.class_codes.class_maps import ClassMaps
+from training.class_codes.class_recipe import QUERY_CLASSIFIERS
 
 
 def drawn_rows(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
