@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from hummingbit.cli import _parse
-from tests.support.doc_blocks import PAGES, ROOT, Block, blocks_of, commands_of
+from tests.support.docs.doc_blocks import PAGES, ROOT, Block, blocks_of, commands_of
 
 NOT_RUN = {
     "shell": "a shell's own words, docker or curl, which need a network or a service",
