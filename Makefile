@@ -126,7 +126,8 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 	  -o $(ASAN)/index/engines/_kernel.abi3.so index/engines/native/*.c
 	cd $(ASAN) && ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
 	  $(CURDIR)/$(BIN)/python -m pytest -m "fuzz or not fuzz" -k "not install and not variable" \
-	  tests/index/engines/compiled/test_kernel.py tests/index/engines/test_self_join.py
+	  tests/index/engines/compiled/test_kernel.py tests/index/engines/test_self_join.py \
+	  tests/index/engines/test_distance_sums.py
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours

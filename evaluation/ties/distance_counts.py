@@ -7,9 +7,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from encoder.codes import Codes, hamming_distance, whole_codes
-from evaluation.relevance import Ids, Relevance, SparseTable
+from evaluation.relevance import Ids, Relevance
 from evaluation.row_blocks import row_blocks
 from evaluation.ties.expectation import TieGroups
+from index.engines.distance_sums import SizedCodes
 
 Counts = npt.NDArray[np.int64]
 
@@ -25,12 +26,12 @@ class DistanceCounts:
     def __init__(self, codes: Codes, relevance: Relevance) -> None:
         distinct, code_of_document = _distinct_codes(codes)
         self.n_distinct = len(distinct)
+        self._distinct = distinct
         self._n_bits = codes.shape[1] * 8
-        self._words = _as_words(distinct)
         self._relevance = relevance
         self._codes = codes
         self._code_of_document = code_of_document
-        self._sizes = np.bincount(code_of_document).astype(np.float64)
+        self._all = SizedCodes(distinct, np.bincount(code_of_document))
         one_each = np.ones(len(codes), dtype=np.int64)
         places = (relevance.document_sets, code_of_document)
         shape = (relevance.n_document_sets, self.n_distinct)
@@ -47,39 +48,25 @@ class DistanceCounts:
         """
         levels = self._relevance.levels
         codes, sets, place = _distinct_queries(query_codes, query_sets)
-        words = _as_words(codes)
-        counts = np.zeros((len(codes), self._n_bits + 1), np.int64)
+        counts = self._all.by_distance(codes)
         by_grade = np.zeros((*counts.shape, len(levels)), np.int64)
+        # Queries of one set lie side by side.
+        starts = np.flatnonzero(np.append(True, sets[1:] != sets[:-1])[: len(sets)])
+        ends = np.append(starts[1:], len(sets))
         width = max(self.n_distinct, self._relevance.n_document_sets)
-        for block in row_blocks(len(codes), width):
-            distinct_sets, set_of_query = np.unique(sets[block], return_inverse=True)
-            grades = self._relevance.grades(distinct_sets)
-            sizes = [self._sizes_of_grade(grades, int(level)) for level in levels]
-            for number, own in zip(range(block.start, block.stop), set_of_query, strict=True):
-                # One query at a time: adding up holds the interpreter lock.
-                distances = _distances(words[number], self._words)
-                counts[number] = self._sum_by_distance(distances, self._sizes)
-                for level, sizes_of_sets in enumerate(sizes):
-                    sums = self._sum_by_distance(distances, sizes_of_sets[own])
-                    by_grade[number, :, level] = sums
+        for block in row_blocks(len(starts), width):
+            grades = self._relevance.grades(sets[starts[block]])
+            for level, grade in enumerate(levels):
+                held = (grades == grade).astype(np.int64) @ self._sizes_by_set
+                for number, (start, end) in enumerate(zip(starts[block], ends[block], strict=True)):
+                    own = slice(held.indptr[number], held.indptr[number + 1])
+                    graded = SizedCodes(self._distinct[held.indices[own]], held.data[own])
+                    by_grade[start:end, :, level] = graded.by_distance(codes[start:end])
         counts, by_grade = counts[place], by_grade[place]
         if self_rows is not None:
             self._leave_out(self_rows, query_codes, query_sets, (counts, by_grade))
         relevant_from = self._relevance.relevant_from
         return TieGroups(counts, by_grade, levels, by_grade.sum(axis=1), relevant_from)
-
-    def _sum_by_distance(
-        self, distances: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        """Add up `sizes` by distance, float64[n_bits + 1]."""
-        sums: npt.NDArray[np.float64] = np.bincount(distances, sizes, self._n_bits + 1)  # type: ignore[assignment]
-        return sums
-
-    def _sizes_of_grade(self, grades: SparseTable, level: int) -> npt.NDArray[np.float64]:
-        """Return how many documents of each distinct code have a grade, float64[S, distinct]."""
-        held = (grades == level).astype(np.int64)
-        sizes: npt.NDArray[np.float64] = (held @ self._sizes_by_set).toarray().astype(np.float64)
-        return sizes
 
     def _leave_out(
         self, rows: Ids, query_codes: Codes, query_sets: Ids, counts: tuple[Counts, Counts]
@@ -93,7 +80,7 @@ class DistanceCounts:
 
     def rank_all(self, query_codes: Codes) -> Ids:
         """Return all documents in the order (distance, row) for each query, int64[Q, N]."""
-        distances = np.stack([_distances(one, self._words) for one in _as_words(query_codes)])
+        distances = self._all.distances(query_codes)
         # A stable sort of so short integers counts instead of comparing.
         short = np.uint8 if self._n_bits < 256 else np.uint16
         small = distances.astype(short)[:, self._code_of_document]
@@ -107,24 +94,8 @@ def _distinct_codes(codes: Codes) -> tuple[Codes, Ids]:
 
 
 def _distinct_queries(codes: Codes, sets: Ids) -> tuple[Codes, Ids, Ids]:
-    """Return the distinct pairs of a code and a set, and which of them each query is."""
-    pairs = np.hstack([codes, np.ascontiguousarray(sets[:, None]).view(np.uint8)])
+    """Return the distinct pairs of a code and a set, set by set, and which each query is."""
+    pairs = np.hstack([np.ascontiguousarray(sets[:, None]).view(np.uint8), codes])
     distinct, place = _distinct_codes(pairs)
-    size = codes.shape[1]
-    return distinct[:, :size], np.ascontiguousarray(distinct[:, size:]).view(np.int64)[:, 0], place
-
-
-def _as_words(codes: Codes) -> npt.NDArray[np.unsignedinteger]:
-    """Return codes as the widest words that fit, for fewer operations on a pair of codes."""
-    size = next(size for size in (8, 4, 2, 1) if codes.shape[1] % size == 0)
-    return np.ascontiguousarray(codes).view(np.dtype(f"u{size}"))
-
-
-def _distances(
-    query: npt.NDArray[np.unsignedinteger], words: npt.NDArray[np.unsignedinteger]
-) -> npt.NDArray[np.intp]:
-    """Return the Hamming distances of the words of one code from `words`, intp[distinct]."""
-    distances = np.zeros(len(words), dtype=np.intp)
-    for column, word in enumerate(query):
-        distances += np.bitwise_count(words[:, column] ^ word)
-    return distances
+    size = sets.itemsize
+    return distinct[:, size:], np.ascontiguousarray(distinct[:, :size]).view(np.int64)[:, 0], place

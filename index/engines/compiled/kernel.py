@@ -129,6 +129,18 @@ def words_of(codes: Codes) -> Keys:
     return np.ascontiguousarray(padded).view("<u8")
 
 
+def grouped(words: Keys) -> Keys:
+    """Return codes, ``uint64[N, W]``, as the kernel scans them: ``[N / 8, W, 8]``, zeros behind.
+
+    Each group of eight lies word by word: a register takes one word of eight codes.
+    """
+    n_groups = -(-len(words) // LANES)
+    whole = np.zeros((n_groups * LANES, words.shape[1]), dtype=np.uint64)
+    whole[: len(words)] = words
+    by_word = whole.reshape(n_groups, LANES, words.shape[1]).transpose(0, 2, 1)
+    return np.ascontiguousarray(by_word)
+
+
 def bitmap_of(n: int, places: npt.NDArray[np.int64]) -> Bitmap:
     """Return the bitmap of `n` places in which those of `places` are set."""
     bits = np.zeros((n + 7) // 8, dtype=np.uint8)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.compiled.compiled_index import CompiledIndex, Integers
-from index.engines.compiled.kernel import LANES, Keys, native
+from index.engines.compiled.kernel import Keys, grouped, native
 from index.engines.protocol import Rows, Weights
 
 
@@ -28,12 +28,7 @@ class ScanIndex(CompiledIndex):
         self._bytes = self._places_of_bytes(codes.shape[1])
         words = self._words_of(codes)
         self._n_words = words.shape[1]
-        n_groups = -(-len(words) // LANES)
-        grouped = np.zeros((n_groups * LANES, self._n_words), dtype=np.uint64)
-        grouped[: len(words)] = words
-        # Each group word by word: a register takes one word of eight codes.
-        by_word = grouped.reshape(n_groups, LANES, self._n_words).transpose(0, 2, 1)
-        self._groups: Keys = np.ascontiguousarray(by_word)
+        self._groups = grouped(words)
 
     @property
     def _source(self) -> tuple[Any, ...]:

@@ -156,6 +156,12 @@ int scan_some(const source_t *s, const search_t *a, const size_t *which, const u
               size_t n);
 void write_found(nearest_t *found, const search_t *a, size_t query);
 
+/* ---- counts */
+
+/* Add to counts[q * n_distances + d] the sizes of the codes at distance d from query q. */
+void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *queries,
+                     size_t n_queries, size_t n_distances, int64_t *counts);
+
 /* ---- pairs */
 
 typedef struct {

@@ -164,6 +164,21 @@ FUNCTION(pairs) {
     return Py_BuildValue("nnn", (Py_ssize_t)found, (Py_ssize_t)i, (Py_ssize_t)j);
 }
 
+/* count(n, n_words, groups, sizes, n_queries, queries, n_distances, counts): adds to counts. */
+FUNCTION(count) {
+    args_t a = args_of(items, n_items, 8);
+    const source_t source = take_source(&a);
+    const int32_t *sizes = take_in(&a, source.n, sizeof *sizes);
+    const size_t n_queries = take_number(&a, 0, PLACES_MOST);
+    const uint64_t *queries = take_in(&a, n_queries * source.words, sizeof *queries);
+    const size_t n_distances = take_number(&a, 1, 64 * MAX_WORDS + 1);
+    int64_t *counts = take_out(&a, n_queries * n_distances, sizeof *counts);
+    UNLESS_BAD(a)
+    WITHOUT_LOCK(count_distances(&source, sizes, queries, n_queries, n_distances, counts))
+    release(&a);
+    Py_RETURN_NONE;
+}
+
 /* mark(n, bits, m, places, on): set or clear the bits of some of n places. */
 FUNCTION(mark) {
     args_t a = args_of(items, n_items, 5);
@@ -237,6 +252,7 @@ static PyMethodDef methods[] = {
     METHOD("index", index_codes),
     METHOD("order", order),
     METHOD("pairs", pairs),
+    METHOD("count", count),
     METHOD("mark", mark),
     METHOD("paths", paths),
     METHOD("use", use),
