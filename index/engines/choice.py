@@ -101,19 +101,31 @@ def _of_kernel(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
     if n_bits > 2 * kernel.TABLE_BITS:
         return _of_long(codes, rows)
+    too_few = f"Of {len(codes):,} rows too few are near each other for lookups to spare a scan."
     engine: lookup.LookupIndex | halves.HalvesIndex
     if n_bits <= kernel.TABLE_BITS:
         engine, n_words = lookup.LookupIndex(codes, rows), 1
         found = f"{len(codes):,} rows hold {engine.n_distinct:,} codes"
     else:
-        engine, n_words = halves.HalvesIndex(codes, rows), 2
+        n_words = 2
+        scan = ScanIndex(codes, rows)
+        # Two tables take six times the memory of the codes while they are made.
+        if _least_work_of_halves(scan, codes) >= GAIN * len(codes) * n_words:
+            return Choice(scan, too_few)
+        del scan
+        engine = halves.HalvesIndex(codes, rows)
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
     work = engine.work(_sample(codes), K) / n_words
     if work < GAIN * len(codes):
         return Choice(engine, f"{found}, and {_like(work, codes)}.")
     del engine  # its tables need not lie in memory beside the codes that are scanned
-    reason = f"Of {len(codes):,} rows too few are near each other for lookups to spare a scan."
-    return Choice(ScanIndex(codes, rows), reason)
+    return Choice(ScanIndex(codes, rows), too_few)
+
+
+def _least_work_of_halves(scan: ScanIndex, codes: Codes) -> float:
+    """Return what lookups would take at least, in words, which the farthest of K rows tells."""
+    farthest = [found.distances[-1] for found in scan.search(_sample(codes), K)]
+    return halves.least_work(np.array(farthest), codes.shape[1] * 8, len(codes))
 
 
 def _of_long(codes: Codes, rows: Rows) -> Choice:

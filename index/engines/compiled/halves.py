@@ -8,17 +8,21 @@ hashing: Norouzi, Punjani and Fleet, "Fast exact search in Hamming space with mu
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import Codes
+from index.engines.compiled.compiled_index import Integers
 from index.engines.compiled.kernel import LANES, TABLE_BITS, Table, native
 from index.engines.compiled.scan import ScanIndex
 from index.engines.protocol import Rows, check_codes
 
 MIN_BITS = 16
+# A scan reads so many words in the time of one lookup; the kernel counts with the same number.
+WORDS_PER_LOOKUP = 25.0
 
 
 class HalvesIndex(ScanIndex):
@@ -54,6 +58,33 @@ class HalvesIndex(ScanIndex):
         n_queries, _, *others = wanted
         words = self._words_of(queries)
         return float(native.halves(*self._source, *self._tables, n_queries, words, *others))
+
+
+def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
+    """Return the least that looking up halves can take for each query, on average, without tables.
+
+    `distances`, ``int64[Q]``, are those of the farthest row that each query is to find. Counted as
+    by :meth:`~.compiled_index.CompiledIndex.work`, in words that a scan reads meanwhile: lookups up
+    to r in one half and s in the other, with r + s + 1 the distance, or the scan that follows where
+    these are too many. What lies in the buckets comes on top.
+    """
+    n_bytes = n_bits // 8
+    sizes = [8 * (n_bytes - n_bytes // 2), 8 * (n_bytes // 2)]
+    up_to = [
+        np.cumsum([comb(bits, reach) for reach in range(bits + 1)], dtype=np.float64)
+        for bits in sizes
+    ]
+    # Entry r + 1 is the cost of having looked up all within r; nothing was at -1.
+    first, second = (WORDS_PER_LOOKUP * np.append(0.0, steps) for steps in up_to)
+    scan = 2.0 * n_rows
+    least = []
+    for distance in distances.tolist():
+        steps = np.arange(distance + 2)
+        one, two = steps, steps[::-1]
+        possible = (one < len(first)) & (two < len(second))
+        lookups = (first[one[possible]] + second[two[possible]]).min(initial=np.inf)
+        least.append(min(lookups, scan))
+    return float(np.mean(least))
 
 
 def check_length(n_bits: int) -> None:

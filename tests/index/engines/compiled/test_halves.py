@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from index.engines import choice
+from index.engines.compiled import halves
+from index.engines.compiled.halves import HalvesIndex, least_work
+from index.engines.compiled.scan import ScanIndex
+from tests.support.codes import clustered_codes, random_codes
+
+pytestmark = pytest.mark.parametrize("way", ["kernel"], indirect=True)
+
+
+@pytest.mark.parametrize("n_bits", [16, 72, 96, 128])
+@pytest.mark.parametrize("flips", [0.0, 0.02, 0.1, 0.5])
+def test_lookups_take_at_least_what_is_said_without_tables(n_bits: int, flips: float) -> None:
+    rng = np.random.default_rng(0)
+    codes = clustered_codes(rng, 6_020, n_bits, centres=40, flips=flips)
+    codes, queries = codes[:6_000], codes[6_000:]
+    rows = np.arange(len(codes))
+    found = ScanIndex(codes, rows).search(queries, 10)
+    farthest = np.array([one.distances[-1] for one in found])
+    taken = HalvesIndex(codes, rows).work(queries, 10)
+    assert least_work(farthest, n_bits, len(codes)) <= taken
+
+
+def test_what_lookups_take_at_least_by_hand() -> None:
+    word, n = halves.WORDS_PER_LOOKUP, 10**6
+    # The row itself: looking its first half up settles it.
+    assert least_work(np.array([0]), 128, n) == word
+    # Within one bit: both halves as they are.
+    assert least_work(np.array([1]), 128, n) == 2 * word
+    assert least_work(np.array([3]), 128, n) == 2 * (1 + 64) * word
+    assert least_work(np.array([0, 60]), 128, n) == (word + 2 * n) / 2
+
+
+def test_no_tables_are_made_of_codes_that_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("tables were made")
+
+    monkeypatch.setattr(halves, "HalvesIndex", refuse)
+    codes = random_codes(np.random.default_rng(0), 20_000, 128)
+    made = choice.build(codes, np.arange(len(codes)))
+    assert made.engine.name == "scan"
+    assert "too few are near each other" in made.reason
