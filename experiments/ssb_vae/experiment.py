@@ -35,6 +35,7 @@ from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
 from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
+from experiments.ssb_vae.measures import print_measures
 from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import METHODS as PRINTED_METHODS
 from experiments.ssb_vae.printed_tables import printed_p100
@@ -90,6 +91,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="choose the settings by held-out training documents and write them to --presets",
     )
+    either.add_argument(
+        "--measures",
+        action="store_true",
+        help="print what a code of the class alone does not know, beside p@100: the tree of"
+        " classes, unseen classes, the nearest documents, known items",
+    )
     tuning.add_argument(
         "--tuned",
         nargs="+",
@@ -114,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
     if args.ablate is not None:
         return ablate(args)
     cells = list(_cells(args))
+    if args.measures:
+        return print_measures(args, cells)
     results = list(map_runs(run_cell, cells, args.jobs))
     records = [record for result in results for record in result.records]
     tfidf = run_tfidf(args.dataset, args.data_root)
