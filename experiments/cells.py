@@ -134,6 +134,6 @@ def _figures(found: Evaluation) -> Record:
     }
 
 
-def mean_per_query(results: list[Result], method: str) -> Any:
-    """Return the mean over runs of each query's precision, ``float64[Q]``."""
-    return np.mean([one.p100[method] for one in results if method in one.p100], axis=0)
+def per_run(results: list[Result], method: str) -> Any:
+    """Return the precision of each run at each query, ``float64[R, Q]``."""
+    return np.array([one.p100[method] for one in results if method in one.p100])

@@ -21,12 +21,13 @@ import numpy as np
 
 from evaluation.significance.ranks import friedman_nemenyi
 from evaluation.significance.resampling import holm, permutation_test
+from evaluation.significance.runs import compare_runs
 from experiments.cells import (
     AnyRecipe,
     Cell,
     Result,
     kind_of,
-    mean_per_query,
+    per_run,
     run_cell,
     run_tfidf,
 )
@@ -201,29 +202,42 @@ def _codes(runs: list[Record]) -> tuple[str, str]:
 
 
 def _print_significance(cells: list[Cell], results: list[Result]) -> None:
-    """Print, for each setting, the tests between methods on the same queries, means of the runs."""
+    """Print, for each setting, the tests between methods on the same queries.
+
+    One test takes the runs as they are and means over them; the other draws runs, that is seeds and
+    labels shown, as it draws queries.
+    """
     settings: dict[tuple[int, float], list[Result]] = {}
     for cell, result in zip(cells, results, strict=True):
         key = (cell.recipe.n_bits, cell.recipe.supervision)
         settings.setdefault(key, []).append(result)
     for (n_bits, supervision), runs in settings.items():
         methods = list(dict.fromkeys(name for run in runs for name in run.p100))
-        if "ssb-vae" not in methods or len(methods) < 2:
+        if len(methods) < 2:
             continue
-        p100 = {name: mean_per_query(runs, name) for name in methods}
-        others = [name for name in methods if name != "ssb-vae"]
-        raw = [permutation_test(p100["ssb-vae"], p100[name]) for name in others]
+        ours = "ssb-vae" if "ssb-vae" in methods else "class-codes"
+        if ours not in methods:
+            continue
+        p100 = {name: per_run(runs, name) for name in methods}
+        others = [name for name in methods if name != ours]
+        raw = [permutation_test(p100[ours].mean(axis=0), p100[one].mean(axis=0)) for one in others]
+        compared = [compare_runs(p100[ours], p100[name]) for name in others]
+        drawn = holm([one.p_value for one in compared])
         print(
-            f"\n{n_bits} bits, ρ = {supervision:g}: ssb-vae against the others, tie-averaged p@100"
+            f"\n{n_bits} bits, ρ = {supervision:g}: {ours} against the others, tie-averaged p@100"
         )
-        for name, p_value in zip(others, holm(raw), strict=True):
-            difference = float((p100["ssb-vae"] - p100[name]).mean())
-            print(f"  {name:<12} {difference:+.3f}  p = {p_value:.2g} (permutation, Holm)")
+        for name, one, p_queries, p_both in zip(others, compared, holm(raw), drawn, strict=True):
+            found = one.difference
+            print(
+                f"  {name:<12} {found.mean:+.3f}  p = {p_queries:.2g} (permutation, Holm);"
+                f" {found.low:+.3f} to {found.high:+.3f}, p = {p_both:.2g} (runs and queries drawn,"
+                f" Holm; {len(p100[ours])} run{'s'[: len(p100[ours]) != 1]})"
+            )
         if len(methods) > 2:
-            found = friedman_nemenyi(p100)
-            ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in found.mean_ranks.items())
-            print(f"  Friedman p = {found.p_value:.2g}; mean ranks: {ranks};")
-            print(f"  Nemenyi's critical difference at 0.05: {found.critical_difference:.2f}")
+            ranked = friedman_nemenyi({name: one.mean(axis=0) for name, one in p100.items()})
+            ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in ranked.mean_ranks.items())
+            print(f"  Friedman p = {ranked.p_value:.2g}; mean ranks: {ranks};")
+            print(f"  Nemenyi's critical difference at 0.05: {ranked.critical_difference:.2f}")
 
 
 def _print_over_shares(records: list[Record]) -> None:
