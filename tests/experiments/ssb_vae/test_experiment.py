@@ -23,6 +23,23 @@ def data_root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_class_codes_stand_beside_the_class_code_alone(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data_root / "records.json"
+    command = ["reproduce", "ssb-vae", "--methods", "class-codes", "--supervision", "0.2"]
+    files = ["--data-root", data_root, "--json", out, "--work-dir", data_root / "w"]
+    assert main([*command, "--bits", "16", "--seeds", "1", *map(str, files)]) == 0
+    records = {one["method"]: one for one in json.loads(out.read_text())}
+    assert set(records) == {"class-codes", "class code alone", "tf-idf cosine"}
+    assert records["class-codes"]["p100"] > 0.9
+    assert records["class-codes"]["distinct_codes"] > records["class code alone"]["distinct_codes"]
+    printed = capsys.readouterr().out
+    assert "held-out clusters: " in printed
+    assert "16 bits, ρ = 0.2: class-codes against the others" in printed
+    assert re.search(r"class code alone [+-]0\.\d+ .* p = \S+ \(runs and queries drawn", printed)
+
+
 def test_the_table_and_the_records_hold_every_method_and_seed(
     data_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
