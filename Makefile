@@ -113,6 +113,17 @@ soak: $(VENV)/.dev ## Hold every answer to 32 clients that search and write to t
 fuzz: $(VENV)/.dev ## Searches against the oracle, made-up, broken and expensive requests, 100,000 of each
 	$(BIN)/python -m pytest -m fuzz -s tests
 
+# What torch and OpenBLAS take for the processor, which must have it, and the seed of made-up inputs.
+PROCESSORS ?= default:Haswell:1 avx2:Zen:2 avx512:SkylakeX:3
+
+.PHONY: processors
+processors: $(VENV)/.dev ## Run the numerical tests as torch and OpenBLAS compute on other processors
+	@set -e; for one in $(PROCESSORS); do set -- $$(echo $$one | tr : ' '); \
+	  echo "torch as on $$1, OpenBLAS as on $$2, seed $$3"; \
+	  ATEN_CPU_CAPABILITY=$$1 OPENBLAS_CORETYPE=$$2 $(BIN)/python -m pytest --quiet \
+	    --numprocesses $(JOBS) --dist loadgroup --hypothesis-seed $$3 \
+	    tests/encoder tests/evaluation tests/index tests/training; done
+
 # The kernel with the sanitizers of addresses and of undefined behaviour, in a copy of what it needs.
 ASAN := build/asan
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
