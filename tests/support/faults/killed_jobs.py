@@ -248,11 +248,17 @@ def write_beside(service: Service, acknowledged: Path, number: int) -> None:
 
 
 def write_label(service: Service, acknowledged: Path, number: int) -> None:
-    """Label a document as a person does, and note it once it is acknowledged."""
+    """Label one document as a person does, three as an import does; note what is told."""
+    some = [
+        DocumentLabel(f"d{6 + (number + at) % 20}", ("a",), f"person {number}") for at in range(4)
+    ]
     with service.gate.writing():
-        labelled = DocumentLabel(f"d{6 + number % 20}", ("a",), who=f"person {number}")
-        _annotations(service.folder).set_labels([labelled], [])
-    _note(acknowledged, {"labelled": labelled.id, "who": labelled.who})
+        _annotations(service.folder).set_labels(some[:1], [])
+    _note(acknowledged, {"labelled": some[0].id, "who": some[0].who})
+    with service.gate.writing():
+        _annotations(service.folder).import_records(some[1:], [])
+    for one in some[1:]:
+        _note(acknowledged, {"labelled": one.id, "who": one.who})
 
 
 def _annotations(folder: DataFolder) -> Annotations:
