@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client_distribution import PACKAGE, ROOT, SOURCES, write_sources
-from tests.support.docs.commands import run
+from tests.support.commands import run
 from tests.support.service import make_data_folder, served
 
 pytestmark = pytest.mark.package

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hummingbit import PACKAGES
-from tests.support.docs.commands import run
+from tests.support.commands import run
 from tests.support.service import client_of
 
 pytestmark = pytest.mark.package
