@@ -13,6 +13,8 @@ from tests.support.evaluations import labelled_codes, make_collections, shuffled
 
 ACTION = Path(__file__).parents[2] / ".github" / "actions" / "retrieval-eval"
 
+SCRIPTS = ("install.sh", "evaluate.sh", "comment.sh")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -53,10 +55,10 @@ def test_the_action_evaluates_and_hands_on_the_status(
 
 def test_every_variable_of_the_scripts_is_set_by_the_action() -> None:
     described = (ACTION / "action.yml").read_text()
-    scripts = [(ACTION / name).read_text() for name in ("evaluate.sh", "comment.sh")]
+    scripts = [(ACTION / name).read_text() for name in SCRIPTS]
     names = ("COLLECTION", "QUERIES", "DATA_DIR", "URL", "QRELS", "METRICS", "BASELINE", "GATE")
-    for name in (*names, "ARGUMENTS", "OUT", "HUMMINGBIT", "PULL_REQUEST"):
+    for name in (*names, "ARGUMENTS", "OUT", "HUMMINGBIT", "PULL_REQUEST", "REQUIREMENT"):
         assert any(f"${name}" in script or f"${{{name}:-" in script for script in scripts)
         assert f"        {name}: ${{{{ " in described
-    for name in ("evaluate.sh", "comment.sh"):
+    for name in SCRIPTS:
         subprocess.run(["bash", "-n", ACTION / name], check=True)
