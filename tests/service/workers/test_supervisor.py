@@ -240,3 +240,22 @@ def test_keys_are_checked_wherever_an_answer_is_made(
             "/v1/collections/c", json={"n_bits": 8}, headers={"X-API-Key": "r" * 40}
         )
         check_problem(reader, 403, "forbidden")
+
+
+def test_readers_of_a_folder_that_another_service_writes(tmp_path: Path) -> None:
+    with (
+        serving_process(tmp_path, *WORKERS) as (_, address),
+        client_of(address) as writer,
+    ):
+        create(writer, "/v1/collections/c")
+        with serving_process(tmp_path, "--read-only", *WORKERS) as (_, other):
+            body = {"documents": [{"id": "a", "code": CODE, "payload": {"label": "x"}}]}
+            made = writer.put("/v1/collections/c/documents", json=body).json()
+            with client_of(other) as reader:
+                headers = {"Min-Generation": str(made["generation"])}
+                found = reader.post(
+                    "/v1/collections/c/search", json={"code": CODE}, headers=headers
+                )
+                assert [hit["id"] for hit in found.json()["hits"]] == ["a"]
+                check_problem(reader.put("/v1/collections/d", json={"n_bits": 8}), 403, "read_only")
+                assert reader.get("/v1/access").json()["read_only"] is True
