@@ -19,9 +19,9 @@ from statistics import mean
 
 import numpy as np
 
+from evaluation.significance.paired_runs import compare_runs
 from evaluation.significance.ranks import friedman_nemenyi
 from evaluation.significance.resampling import holm, permutation_test
-from evaluation.significance.runs import compare_runs
 from experiments.cells import (
     AnyRecipe,
     Cell,

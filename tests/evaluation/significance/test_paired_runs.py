@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evaluation.result import EvaluationError
-from evaluation.significance.runs import compare_runs
+from evaluation.significance.paired_runs import compare_runs
 
 
 def test_the_interval_is_that_of_runs_and_queries_drawn_one_by_one() -> None:
