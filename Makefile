@@ -83,18 +83,22 @@ eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the commi
 	  --gate evaluation-baseline/known-items.toml --out build/known-items
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Time encoding, search and training side by side with their alternatives
+bench: $(VENV)/.dev ## Time encoding, search, ingestion, training and evaluation beside alternatives and floors
 	$(BIN)/python -m benchmarks.encoding
-	$(BIN)/python -m benchmarks.kernel
+	$(BIN)/python -m benchmarks.kernel --rounds 5
 	$(BIN)/python -m benchmarks.search --sizes 1e5
 	$(BIN)/python -m benchmarks.ingest
+	$(BIN)/python -m benchmarks.ingest_versions
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.evaluation
 
 .PHONY: bench-long
-bench-long: $(VENV)/.dev ## Time search over ten million codes, and beside other libraries over a million
-	$(BIN)/python -m benchmarks.kernel --sizes 1e7
+bench-long: $(VENV)/.dev ## Time ten million codes, other libraries over a million, and the other rankings
+	$(BIN)/python -m benchmarks.kernel --sizes 1e7 --rounds 3
 	$(BIN)/python -m benchmarks.search --sizes 1e6
+	$(BIN)/python -m benchmarks.rankings
+	$(BIN)/python -m benchmarks.evaluation --bits 64
+	$(BIN)/python -m benchmarks.ingest --rounds 0 --open 1000000 10000000
 
 .PHONY: console
 console: $(VENV)/.dev ## In Chromium: from a judgement to a live encoder, 100,000 documents, pictures
