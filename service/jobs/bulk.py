@@ -19,7 +19,7 @@ from foundation.files import replace_file
 from index.backend import CollectionBackend
 from index.encoded_inputs import batches, encode_documents, read_contents
 from index.folder.protocol import Folder
-from service.http.bodies.json_parser import parse_json
+from service.http.bodies.json_parser import parse_short_json
 from service.http.problems import ProblemError
 from service.jobs.work import Progress
 from service.schemas.checks import check_fingerprint, check_id, check_text, pointing_at
@@ -150,7 +150,7 @@ class BulkWriter:
             if not raw.strip():
                 continue
             try:
-                record = parse_json(raw, self._limits.max_json_depth)
+                record = parse_short_json(raw, self._limits.max_json_depth)
                 id_ = record.get("id") if isinstance(record, dict) else None
                 code = None
                 with pointing_at():

@@ -11,11 +11,13 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.quick_json import Unsure, parse_quickly
 from foundation.slices import checkpoint
 from service.http.problems import ProblemError, invalid_field
 
@@ -50,6 +52,18 @@ def parse_json(
         if len(raw) > size:
             return _Slices(raw, structure, most or {}, size).value(0, len(raw))
     return _parse(raw, 0, len(raw), raw)
+
+
+def parse_short_json(raw: bytes, max_depth: int) -> Any:
+    """Do as :func:`parse_json`, in half the time where `raw` is one of many short texts.
+
+    Raises:
+        ProblemError: as :func:`parse_json` does.
+    """
+    if len(raw) <= SLICE and raw.count(b"[") + raw.count(b"{") <= max_depth:
+        with suppress(Unsure):
+            return parse_quickly(raw)
+    return parse_json(raw, max_depth)
 
 
 class _Structure:

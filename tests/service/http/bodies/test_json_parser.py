@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.http.bodies.json_parser import parse_json
+from service.http.bodies.json_parser import parse_json, parse_short_json
 from service.http.problems import ProblemError
 
 scalars = (
@@ -109,3 +109,27 @@ def test_a_long_text_of_every_kind() -> None:
         "x" * n,
     ):
         assert parse_json(json.dumps(value).encode(), 96) == value
+
+
+@settings(max_examples=200)
+@given(
+    value=values,
+    place=st.integers(0, 100),
+    mark=st.sampled_from(
+        ["", ",", '"', "]", "}", '"a":1,"a":2', "NaN", "1e999", "\\ud800", "0" * 25]
+    ),
+    cut=st.integers(0, 2),
+    depth=st.integers(1, 6),
+)
+def test_short_texts_are_parsed_as_any(
+    value: Any, place: int, mark: str, cut: int, depth: int
+) -> None:
+    text = json.dumps(value)
+    raw = (text[:place] + mark + text[place + cut :]).encode()
+    found: list[object] = []
+    for parse in (parse_json, parse_short_json):
+        try:
+            found.append(repr(parse(raw, depth)))
+        except ProblemError as problem:
+            found.append((problem.status_code, problem.code, problem.detail))
+    assert found[0] == found[1]
