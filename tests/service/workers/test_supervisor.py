@@ -92,14 +92,25 @@ def unacknowledged(thread: Persistent) -> list[soak.Written]:
     return found
 
 
-def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
-    with serving_process(tmp_path, *WORKERS) as (process, address):
+def run(data_dir: Path, clients: int, seconds: float) -> dict[str, int]:
+    with serving_process(data_dir, *WORKERS) as (process, address):
         with client_of(address) as client:
             create(client)
-        threads = soak.soak(address, clients=8, seconds=3, seed=1)
+        threads = soak.soak(address, clients, seconds, seed=1)
         process.terminate()
         assert process.wait(SECONDS) == 0
-    assert soak.check(threads)["searches"] > 0
+    return soak.check(threads)
+
+
+def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
+    assert run(tmp_path, clients=8, seconds=3)["searches"] > 0
+
+
+@pytest.mark.soak
+def test_every_answer_is_exact_for_minutes(tmp_path: Path) -> None:
+    seconds = float(os.environ.get("SOAK_SECONDS", "120"))
+    found = run(tmp_path, 32, seconds)
+    print(f"2 workers, {seconds:g} s:", ", ".join(f"{n:,} {x}" for x, n in found.items()))
 
 
 def test_whoever_is_killed_is_replaced_and_no_answer_is_wrong(tmp_path: Path) -> None:
