@@ -50,7 +50,7 @@ class SearchOptions:
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless a search of `n_queries` queries takes all of this."""
         if not 1 <= self.k <= MAX_K:
-            raise InputError("k", f"is {self.k}; it must be from 1 to {MAX_K}")
+            raise InputError("limit", f"is {self.k}; it must be from 1 to {MAX_K}")
         if self.ranking is not None:
             check_ranking(self.ranking)
         if self.radius is not None:

@@ -122,9 +122,9 @@ def test_a_full_disk_changes_nothing(collection: Collection) -> None:
 
 @pytest.mark.parametrize("k", [0, -1, MAX_K + 1, 10**9])
 def test_k_has_bounds(collection: Collection, k: int) -> None:
-    with pytest.raises(InputError, match=f"k: is {k}; it must be from 1 to {MAX_K}") as caught:
+    with pytest.raises(InputError, match=f"limit: is {k}; it must be from 1 to {MAX_K}") as caught:
         collection.search([Query(code="0000")], k)
-    assert caught.value.field == "k"
+    assert caught.value.field == "limit"
 
 
 @pytest.mark.parametrize("radius", [-1, 17, 10**9])

@@ -252,7 +252,7 @@ def test_bad_input_changes_nothing(make: Make) -> None:
         collection.upsert(bad, batch_size=1)
     assert (len(collection), collection.generation) == (0, generation)
     for k in (0, 10_001):
-        with pytest.raises(InputError, match=f"k: is {k}; it must be from 1 to 10000"):
+        with pytest.raises(InputError, match=f"limit: is {k}; it must be from 1 to 10000"):
             collection.search([Query(code="0000")], k)
     with pytest.raises(InputError, match="radius: is 17; it must be from 0 to 16"):
         collection.search([Query(code="0000")], 1, 17)
