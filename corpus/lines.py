@@ -134,7 +134,7 @@ def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
     Raises:
         ReadError: if the stream breaks off, or is not one array.
     """
-    raw = _read_all(stream, source)
+    raw = read_all(stream, source)
     try:
         entries = parse_json(raw.removeprefix(BYTE_ORDER_MARK).decode())
     except UnicodeDecodeError as error:
@@ -158,7 +158,7 @@ def read_json_object(
     Raises:
         ReadError: if the stream breaks off.
     """
-    raw = _read_all(stream, source)
+    raw = read_all(stream, source)
     try:
         found = parse_json(raw.removeprefix(BYTE_ORDER_MARK).decode())
     except (LineError, UnicodeDecodeError):  # mostly documents on a line each
@@ -180,7 +180,8 @@ def _numbered(entries: list[object]) -> Iterator[Row]:
     return (Row(number, entry) for number, entry in enumerate(entries, start=1))
 
 
-def _read_all(stream: BinaryIO, source: str) -> bytes:
+def read_all(stream: BinaryIO, source: str) -> bytes:
+    """Return all that is left of a stream; raise ReadError if it breaks off."""
     try:
         return stream.read()
     except STREAM_ERRORS as error:

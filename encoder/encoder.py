@@ -168,7 +168,7 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        found = [self._weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        found = [self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
         return pack_bits(self._joined(found) > 0)
 
     def query_weights(self, inputs: Inputs) -> Floats:
@@ -195,7 +195,9 @@ class Encoder:
             InputError: if `inputs` is not what the encoder takes.
         """
         if not isinstance(self.features, TextFeatures):
-            found = [self._weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+            found = [
+                self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)
+            ]
             return ReadQueries(self._joined(found), [None] * len(inputs))
         few = 0 < len(inputs) <= _FEW_TEXTS and self.class_code is None
         if few and not isinstance(inputs, str):
@@ -203,11 +205,12 @@ class Encoder:
         weights, terms = [], []
         for batch in _batches(inputs):
             rows, known = self.features.transform_queries(batch)  # type: ignore[arg-type]
-            weights.append(self._weights_of_rows(rows))
+            weights.append(self.query_weights_of_rows(rows))
             terms += known
         return ReadQueries(self._joined(weights), terms)
 
-    def _weights_of_rows(self, rows: Any) -> Floats:
+    def query_weights_of_rows(self, rows: Any) -> Floats:
+        """Return :meth:`query_weights` of queries whose features are `rows`, ``(N, n_bits)``."""
         if self.class_code is None:
             return forward(self.layers, rows) - self.thresholds
         content = forward(self.layers, rows) - self.thresholds[self.class_code.n_bits :]

@@ -1,4 +1,4 @@
-"""Why a text has the code that it has: what each of its terms does to the bits."""
+"""Why a query has the code that it has: what each term of its text does to the bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class TermInfluence(NamedTuple):
 def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInfluence]:
     """Return the terms that weigh most in the code of `text`, the most influential first.
 
-    Each term is left out in turn, and the text encoded without it. p_b = σ(logit_b − threshold_b).
+    Each term is left out in turn, and the text encoded without it, as a query is: p_b = σ(w_b) of
+    :meth:`encoder.encoder.Encoder.query_weights`.
 
     Raises:
         TypeError: if the encoder takes no texts.
@@ -48,10 +49,10 @@ def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInflue
     shape = (len(tried) + 1, features.dimension)
     without = sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
     without.eliminate_zeros()
-    margins = encoder.logits_of_rows(features.weigh(without)) - encoder.thresholds
-    probabilities = 1 / (1 + np.exp(-margins.astype(np.float64)))
+    weights_of_bits = encoder.query_weights_of_rows(features.weigh(without))
+    probabilities = 1 / (1 + np.exp(-weights_of_bits.astype(np.float64)))
     influences = np.abs(probabilities[1:] - probabilities[0]).sum(axis=1)
-    flipped = (margins[1:] > 0) != (margins[0] > 0)
+    flipped = (weights_of_bits[1:] > 0) != (weights_of_bits[0] > 0)
     order = np.argsort(-influences, kind="stable")[:most]
     return [
         TermInfluence(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from corpus.lines import LineError, parse_json
+from corpus.lines import STREAM_ERRORS, LineError, parse_json
 from corpus.rows import ReadError
 from corpus.stores.point import Point, point_of
 
@@ -77,7 +77,9 @@ def _blocks(path: Path) -> Iterator[bytes]:
                 if held is not None:
                     yield from iter(partial(held.read, 1 << 20), b"")
                     return
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+    except RuntimeError as error:  # of zipfile: encrypted, or packed in a way that it does not know
+        raise ReadError(f"{path}: cannot be read as an index of txtai: {error}") from None
+    except (tarfile.TarError, zipfile.BadZipFile, *STREAM_ERRORS) as error:
         reason = getattr(error, "strerror", None) or "it is no folder, no .zip and no .tar"
         raise ReadError(f"{path}: cannot be read as an index of txtai: {reason}") from None
     raise ReadError(f"{path}: {_missing()}")

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoder.codes import unpack_codes
+from foundation.errors import InputError
 from index.engines.protocol import Rows
 from index.engines.segments import Generation
 from index.lexical.index import LexicalIndex, WeighedQuery
@@ -125,6 +126,11 @@ class HybridRanking:
     def _as_before(self, query: EncodedQueries, text: str, statistics: Sequence[float]) -> _Scorer:
         """Return what scores as :attr:`_Scorer.statistics` were made of."""
         end = 4 + query.weights.shape[1]
+        n_expected = end + len(self._lexical.weigh(text).statistics)
+        if len(statistics) != n_expected:
+            # An earlier version, whose queries learned from nothing, kept fewer.
+            found = f"has {len(statistics)} statistics of its search where there are {n_expected}"
+            raise InputError("cursor", f"{found}; ask for the first page again")
         query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))
         weighed = self._lexical.weigh(text, statistics[end:], opening_twice=True)
         matches = self._lexical.matches(weighed)

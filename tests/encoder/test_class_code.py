@@ -135,11 +135,14 @@ def test_maps_of_other_shapes_are_refused() -> None:
         replace(code, codewords=code.codewords[:4])
 
 
-def test_a_text_is_explained_by_class_bits_too() -> None:
-    encoder = class_encoder()
+@pytest.mark.parametrize("seed", range(4))
+def test_a_query_is_explained_by_the_class_bits_that_queries_have(seed: int) -> None:
+    encoder = class_encoder(seed=seed)
     found = explain_text(encoder, f"{WORDS[0]} {WORDS[15]}")
-    whole, without = (
-        unpack_codes(encoder.encode([t]))[0] for t in (f"{WORDS[0]} {WORDS[15]}", WORDS[0])
-    )
+    texts = [f"{WORDS[0]} {WORDS[15]}", WORDS[0]]
+    whole, without = unpack_codes(encoder.encode_queries(texts))
     (last,) = [one for one in found if one.term == WORDS[15]]
     assert last.flipped_bits == np.flatnonzero(whole != without).tolist()
+    weights = encoder.query_weights(texts).astype(np.float64)
+    first, second = 1 / (1 + np.exp(-weights))
+    assert last.influence == pytest.approx(np.abs(first - second).sum(), abs=1e-5)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from corpus.lines import COMPRESSIONS
 from corpus.rows import ReadError
 from corpus.stores.milvus import read_milvus
 from corpus.stores.point import Point
@@ -111,6 +112,19 @@ def test_what_milvus_did_not_write(tmp_path: Path, name: str, content: str, reas
         list(read_milvus(tmp_path / name))
 
 
+@pytest.mark.parametrize("suffix", sorted(COMPRESSIONS))
+def test_a_packed_file_of_qdrant_that_breaks_off_is_reported(tmp_path: Path, suffix: str) -> None:
+    packed = tmp_path / f"points.json{suffix}"
+    with COMPRESSIONS[suffix](packed, "wb") as out:
+        out.write((WRITTEN / "qdrant.json").read_bytes())
+    whole = packed.read_bytes()
+    assert len(list(read_qdrant(packed))) == 3
+    for broken in (whole[: len(whole) // 2], whole[:100] + bytes(60) + whole[160:]):
+        packed.write_bytes(broken)
+        with pytest.raises(ReadError, match="cannot be read on"):
+            list(read_qdrant(packed))
+
+
 def test_texts_of_txtai(tmp_path: Path) -> None:
     found = list(read_txtai(WRITTEN / "txtai.tar.gz"))
     assert [one.fields["id"] for one in found] == ["d0", "d1", "d2", "d3", "d4"]
@@ -140,3 +154,18 @@ def test_what_txtai_did_not_write(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "documents").executescript("CREATE TABLE sections (a)")
     with pytest.raises(ReadError, match="cannot be read: no such table"):
         list(read_txtai(tmp_path))
+
+
+def test_a_zip_of_txtai_that_cannot_be_unpacked(tmp_path: Path) -> None:
+    packed = tmp_path / "saved.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("documents", b"SQLite format 3\0" * 40)
+    whole = packed.read_bytes()
+    central = whole.rfind(b"PK\x01\x02")
+    # Where a member's flags and its compression stand, in its header and in the directory.
+    for at, value, reason in ((6, 1, "is encrypted"), (8, 99, "compression method is not")):
+        broken = bytearray(whole)
+        broken[at] = broken[central + at + 2] = value
+        packed.write_bytes(broken)
+        with pytest.raises(ReadError, match=f"cannot be read as an index of txtai: .*{reason}"):
+            list(read_txtai(packed))

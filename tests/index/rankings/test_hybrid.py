@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.codes import unpack_codes
+from foundation.errors import InputError
 from index.collection import Collection
 from index.engines.segments import Generation
 from index.filter_parser import parse_filter
@@ -22,6 +23,9 @@ from index.rankings.asymmetric import whole_weights
 from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries, Query
+from index.search.cursors import Position, write_cursor
+from index.search.paging import identity_of
+from index.search.search_options import SearchOptions
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_collection, text_documents
 from tests.support.encoders import random_texts
@@ -168,6 +172,24 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
         collection.delete(gone)
         left = [one for one in left if one[0] not in gone]
     assert not left
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 6, 40])
+def test_a_cursor_that_knows_less_of_its_search_is_refused(
+    collection: Collection, n_words: int
+) -> None:
+    """Versions whose queries learned from nothing kept no weights of the query in their cursors."""
+    collection.upsert(text_documents(40))
+    (text,) = random_texts(1, seed=6)
+    text = " ".join([text, *(f"word{number}" for number in range(n_words))])
+    queries = collection.encode_queries([Query(text=text)])
+    options = SearchOptions(k=5, ranking="hybrid")
+    identity = identity_of(collection.name, collection.incarnation, "hybrid", queries, options)
+    n_terms = len(ANALYZER.terms(queries.words_of(0) or ""))
+    kept = (1.0, 2.0, 3.0, 4.0, 5.0, *[0.5] * n_terms)
+    cursor = write_cursor(Position(0.25, 3, 39, 5, kept), *identity)
+    with pytest.raises(InputError, match=r"cursor: has .* ask for the first page again"):
+        collection.search(queries, 5, ranking="hybrid", cursor=cursor)
 
 
 def test_the_order_is_the_same_however_the_collection_came_about(
