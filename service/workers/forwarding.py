@@ -48,7 +48,7 @@ OWN_METRICS = b"x-hummingbit-own-metrics"
 MIN_GENERATION = b"min-generation"
 SECONDS_TO_FOLLOW = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
-CONNECTIONS = 512
+IDLE_CONNECTIONS = 512
 METRICS_SECONDS = 10.0
 
 
@@ -64,6 +64,8 @@ class Forwarding:
         self._folder = folder
         self._writer = _client_of(writer)
         self._readers = [_client_of(path) for path in readers]
+        self._following = asyncio.Lock()
+        self._next_follow: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -94,14 +96,29 @@ class Forwarding:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     async def _follow(self) -> None:
-        with suppress(HummingbitError):  # the thread that follows says so
-            await run_in_threadpool(self._folder.follow, wait=False)
+        """Follow the writer up to now at least; all who ask while one does share the next.
+
+        However many wait for a generation, one thread is enough: others are left to searches.
+        """
+        if self._next_follow is None:
+            self._next_follow = asyncio.create_task(self._follow_once())
+        await asyncio.shield(self._next_follow)
+
+    async def _follow_once(self) -> None:
+        async with self._following:
+            self._next_follow = None
+            with suppress(HummingbitError):  # the thread that follows says so
+                await run_in_threadpool(self._folder.follow, wait=False)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(receive)
         request = _request(scope, body)
         try:
             response = await self._writer.send(request, stream=True)
+        except httpx.LocalProtocolError as error:
+            problem = ProblemError(400, "invalid_http", f"Invalid HTTP request received: {error}")
+            await _refuse(scope, receive, send, problem)
+            return
         except httpx.TransportError:
             if not body.is_cut:
                 await _unavailable(scope, receive, send)
@@ -162,13 +179,17 @@ class _Body:
 
 
 def _client_of(path: Path) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    # A client that sends or reads slowly holds a connection, and must keep nobody else from one;
+    # there are as many as clients have with this reader at most.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS)
     transport = httpx.AsyncHTTPTransport(uds=str(path), limits=limits)
     return httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113 - the writer has its own
 
 
 def _request(scope: Scope, body: _Body | None) -> httpx.Request:
     target = quote(scope["raw_path"], safe="!$%&'()*+,/:;=@~[]")
+    # An id may be `a/../b`; a URL would come to mean `b`.
+    target = target.replace("/.", "/%2E")
     query = quote(scope["query_string"], safe="!$%&'()*+,/:;=?@~[]")
     kept = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
     headers = [(name, value) for name, value in kept if name not in {CLIENT, OWN_METRICS}]
@@ -197,6 +218,10 @@ async def _send_on(response: httpx.Response, send: Send) -> None:
 async def _unavailable(scope: Scope, receive: Receive, send: Send) -> None:
     message = "the process that writes is being replaced; a write may have completed"
     problem = ProblemError(503, "writer_unavailable", message, headers={"Retry-After": "1"})
+    await _refuse(scope, receive, send, problem)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:
     state = scope.setdefault("state", {})
     state.setdefault("request_id", secrets.token_hex(8))
     state.setdefault("headers", dict(scope["headers"]))

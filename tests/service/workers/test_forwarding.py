@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from fastapi import FastAPI
+
+from index.data_folder import DataFolder
 from service.app import ROUTERS
 from service.http.roles import EVERYBODY, READ
-from service.workers.forwarding import LOCAL
+from service.workers.forwarding import LOCAL, Forwarding
 
 # What only the process that writes knows: jobs, labels, and whether the service writes.
 OF_THE_WRITER = ("jobs", "evaluations", "evaluate", "maps", "map", "duplicates", "labels", "access")
@@ -40,3 +49,59 @@ def test_searches_are_local_and_jobs_are_not() -> None:
     assert not is_local("DELETE", "/v1/collections/{name}/documents/{id:any_text}")
     assert not is_local("PUT", "/v1/collections/{name}/documents")
     assert not is_local("GET", "/v1/jobs")
+
+
+class CountingFolder(DataFolder):
+    """Counts how many threads follow at a time, and how often one begins."""
+
+    running = most = begun = 0
+    counting = threading.Lock()
+
+    def follow(self, *, wait: bool = True) -> None:
+        kind = CountingFolder
+        with self.counting:
+            kind.running += 1
+            kind.begun += 1
+            kind.most = max(kind.most, kind.running)
+        time.sleep(0.005)
+        super().follow(wait=wait)
+        with self.counting:
+            kind.running -= 1
+
+
+def test_many_who_wait_for_a_generation_take_one_thread(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, writable=True) as writing:
+        writing.create_collection("c", n_bits=8)
+        with CountingFolder(tmp_path, writable=False) as folder:
+            app = cast("Any", None)
+            reader = Forwarding(cast("FastAPI", None), app, folder, tmp_path / "absent", [])
+
+            async def ask() -> list[int]:
+                return await asyncio.gather(*(one(reader) for _ in range(50)))
+
+            async def one(reader: Forwarding) -> int:
+                statuses: list[int] = []
+
+                async def send(message: Any) -> None:
+                    statuses.append(message.get("status", 0))
+
+                async def receive() -> Any:
+                    return {"type": "http.request", "body": b"", "more_body": False}
+
+                headers = [(b"min-generation", b"99")]
+                path = "/v1/collections/c/search"
+                scope = {
+                    "type": "http",
+                    "method": "POST",
+                    "path": path,
+                    "raw_path": path.encode(),
+                    "query_string": b"",
+                    "headers": headers,
+                }
+                await reader(scope, receive, send)
+                return statuses[0]
+
+            # There is no writer, to which they are passed on in the end.
+            assert set(asyncio.run(ask())) == {503}
+    assert CountingFolder.most == 1
+    assert CountingFolder.begun > 1

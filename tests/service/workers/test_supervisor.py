@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ import httpx
 import pytest
 
 from hummingbit.cli import main
+from service.workers.forwarding import IDLE_CONNECTIONS
 from tests.support.faults import soak
 from tests.support.service import check_problem, client_of, finished, serving_process
 
@@ -222,6 +227,53 @@ def test_all_else_is_answered_by_the_writer(service: str) -> None:
         assert client.head("/livez").status_code in {200, 405}
         named = client.delete(path, headers={"X-Request-ID": "mine"})
         assert (named.status_code, named.headers["x-request-id"]) == (204, "mine")
+
+
+def send(address: str, head: str, body: bytes = b"") -> socket.socket:
+    """Send a request as it is written, which no client of HTTP tidies up."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    connection = socket.create_connection((host, int(port)), timeout=SECONDS)
+    connection.sendall(f"{head}\r\nHost: {host}\r\n\r\n".encode() + body)
+    return connection
+
+
+def answered(connection: socket.socket) -> tuple[int, bytes]:
+    with connection, closing(HTTPResponse(connection)) as response:
+        response.begin()
+        return response.status, response.read()
+
+
+def test_an_id_with_dots_is_passed_on_as_it_is(service: str) -> None:
+    with client_of(service) as client:
+        path = "/v1/collections/dots"
+        create(client, path)
+        ids = ["a/../b", "b", "a/./b", "a/b", "..", ".a"]
+        documents = [{"id": one, "code": CODE} for one in ids]
+        client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+        for one in ("a/../b", "a/./b", "..", ".a"):
+            assert answered(send(service, f"DELETE {path}/documents/{one} HTTP/1.1"))[0] == 204
+            ids.remove(one)
+            found = client.post(f"{path}/documents:scroll", json={}).json()["documents"]
+            assert sorted(document["id"] for document in found) == sorted(ids)
+
+
+def test_a_request_that_cannot_be_passed_on_is_the_clients_mistake(service: str) -> None:
+    status, body = answered(send(service, "GET /v1/jobs HTTP/1.1\r\nHost: other"))
+    assert (status, json.loads(body)["code"]) == (400, "invalid_http")
+    assert "multiple Host" in json.loads(body)["detail"]
+
+
+def test_who_sends_slowly_keeps_nobody_from_the_writer(tmp_path: Path) -> None:
+    settings = ("--workers", "1", "--max-connections-per-address", "1000", *QUIET)
+    path = "/v1/collections/c"
+    head = f"PUT {path}/documents HTTP/1.1\r\nContent-Length: 99\r\nContent-Type: application/json"
+    with serving_process(tmp_path, *settings) as (_, address), client_of(address) as client:
+        create(client, path)
+        with ExitStack() as slow:
+            for _ in range(IDLE_CONNECTIONS + 8):
+                slow.enter_context(send(address, head, b"{"))
+            body = {"documents": [{"id": "a", "code": CODE}]}
+            assert client.put(f"{path}/documents", json=body).json()["upserted"] == 1
 
 
 def test_metrics_are_those_of_all_processes(service: str) -> None:
