@@ -7,7 +7,8 @@ Each distinct value has a number, its *code*, and codes ascend as values do::
 
 The values of a document are *entries*: its offset in the run and a code, one entry for each element
 of a list. So every condition selects a few ranges of codes. Whole numbers within 64 bits are kept
-apart from the others, because no float holds all of them; 1 and 1.0 have one code.
+apart from the others, because no float holds all of them; 1 and 1.0 have one code. Of a string no
+more is kept than tells it from the longest that a filter may name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.filter_parser import MAX_STRING_LENGTH
 from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, json_number, scalars_of
 
 ABSENT, NO_SCALAR, FALSE, TRUE, FIRST_NUMBER = range(5)
@@ -86,8 +88,20 @@ class FieldBlock(NamedTuple):
         return spread
 
 
+def packable(value: Any) -> Any:
+    """Return what is packed of a value: long strings without what no condition looks at.
+
+    A run of long texts would else be larger than a value in SQLite may be.
+    """
+    if type(value) is str:
+        return value[: MAX_STRING_LENGTH + 1]
+    if type(value) is list:
+        return [packable(one) if type(one) is str else one for one in value]
+    return value
+
+
 def pack_field(offsets: Sequence[int], values: Sequence[Any]) -> bytes:
-    """Pack what the field holds in each document: any value of JSON, None where it is absent.
+    """Pack what the field holds in each document: what is :func:`packable`, None if it is absent.
 
     `offsets` are the documents' places in their run, ascending and below 65,536. Equal arguments
     give equal bytes.
@@ -147,6 +161,9 @@ def matching_offsets(filter_: Filter, blocks: Mapping[str, FieldBlock], size: in
     """Return for which offsets of a run of `size` the filter holds, ``bool[size]``.
 
     `blocks` has every field that the filter names, at least one.
+
+    Raises:
+        ValueError: if the filter names a longer string than :mod:`index.filter_parser` takes.
     """
     if isinstance(filter_, Not):
         some = next(iter(blocks.values()))
@@ -243,6 +260,8 @@ def _number_or_none(value: Any) -> Any:
 
 
 def _bytes_or_none(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_STRING_LENGTH:
+        raise ValueError("a string is longer than what is packed of one")
     return _bytes_of(value) if isinstance(value, str) else None
 
 

@@ -27,7 +27,13 @@ from index.engines.protocol import Rows
 from index.filters import Filter, fields_of, implied, reach
 from index.schema import last_row
 from index.sqlite.connection_pool import PARAMETERS
-from index.sqlite.field_block import FieldBlock, matching_offsets, pack_field, unpack_field
+from index.sqlite.field_block import (
+    FieldBlock,
+    matching_offsets,
+    pack_field,
+    packable,
+    unpack_field,
+)
 from index.sqlite.filter_sql import matching_between, where
 
 RUN_ROWS = 4096
@@ -166,7 +172,7 @@ def matching_in_runs(
                 blocks = {field: _checked(packed, mark) for field, packed, mark in runs}
                 holds = matching_offsets(found, blocks, RUN_ROWS) if runs else _NONE
             except (ValueError, KeyError):
-                # What is damaged is passed over: the payloads tell as well.
+                # What is damaged, or cannot tell, is passed over: the payloads tell as well.
                 yield from _asked(connection, filter_, max(after, first - 1), last)
                 continue
             rows: Rows = first + np.flatnonzero(holds)
@@ -259,7 +265,7 @@ def _values(
         offsets.append(row - first)
         payload = _read(text)
         for field, values in zip(fields, columns, strict=True):
-            values.append(reach(payload, field))
+            values.append(packable(reach(payload, field)))
     return offsets, columns
 
 

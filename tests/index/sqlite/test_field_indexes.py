@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from corpus.document import Document
 from foundation.errors import InputError
 from index.collection import Collection
-from index.filter_parser import check_indexed_fields, parse_filter
-from index.filters import Filter, implied
+from index.filter_parser import MAX_STRING_LENGTH, check_indexed_fields, parse_filter
+from index.filters import AnyOf, Filter, InRange, implied
 from index.records import Query
 from index.schema import Description, payload_to_json
 from index.sqlite import field_indexes
@@ -201,3 +201,22 @@ def test_fields_that_no_filter_could_name_are_refused(fields: list[str], message
     with pytest.raises(InputError, match="indexed_fields") as caught:
         check_indexed_fields(fields)
     assert message in str(caught.value)
+
+
+def test_of_long_strings_only_what_filters_look_at_is_packed(collection: Collection) -> None:
+    longest = "x" * MAX_STRING_LENGTH
+    strings = [longest[:-1], longest, longest + "\0", longest + "a", longest + "b" * 10**6, "y"]
+    documents = [document(n, t=one) for n, one in enumerate([*strings, strings, [strings[4]], [7]])]
+    collection.upsert(documents)
+    collection.set_indexed_fields(["t"])
+    with collection.store.moment() as connection:
+        packed = connection.execute("SELECT max(length(packed)) FROM field_runs").fetchone()[0]
+    assert packed < 20 * MAX_STRING_LENGTH
+    conditions = [{name: longest} for name in ("eq", "gt", "gte", "lt", "lte")]
+    filters = [parse_filter({"field": "t", **one}) for one in conditions]
+    # Which no request may name, but a caller of the library can.
+    filters += [AnyOf("t", (strings[4],)), InRange("t", gt=strings[3])]
+    for filter_ in filters:
+        wanted = {one.id for one in documents if filter_.matches(one.payload)}
+        assert found(collection, filter_)[0] == wanted
+    assert collection.verify().problems == []
