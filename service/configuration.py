@@ -88,6 +88,20 @@ def shown(configuration: Configuration) -> list[str]:
     return lines
 
 
+def settings_to_json(configuration: Configuration) -> dict[str, dict[str, Any]]:
+    """Return the value and the origin of each setting, ready to be written as JSON.
+
+    Of a secret, `hidden` takes the place of the value.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    values = configuration.settings.model_dump(mode="json")
+    for name, origin in configuration.origins.items():
+        secret = isinstance(getattr(configuration.settings, name), SecretStr)
+        found[name] = {"hidden": True} if secret else {"value": values[name]}
+        found[name]["origin"] = origin
+    return found
+
+
 def _of_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb"):  # a source takes a file that is not there for an empty one

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,13 @@ def test_what_is_shown_can_be_read_again_and_hides_secrets(
     assert KEY not in printed
     assert "# admin_key is hidden  # environment HUMMINGBIT_ADMIN_KEY" in printed
     assert "max_hits = 7  # flag --max-hits" in printed
+    assert main(["config", "show", *flags, "--json"]) == 0
+    as_json = capsys.readouterr().out
+    assert KEY not in as_json
+    found = json.loads(as_json)
+    assert found["max_hits"] == {"value": 7, "origin": "flag --max-hits"}
+    assert found["admin_key"] == {"hidden": True, "origin": "environment HUMMINGBIT_ADMIN_KEY"}
+    assert set(found) == set(Settings.model_fields)
     file = tmp_path / "shown.toml"
     file.write_text(printed)
     monkeypatch.delenv("HUMMINGBIT_ADMIN_KEY")
@@ -115,6 +123,8 @@ def test_checking_finds_what_would_stop_the_service(
     here = ["--data-dir", str(tmp_path)]
     assert main(["config", "check", *here]) == 0
     assert "in order: 1 settings given" in capsys.readouterr().out
+    assert main(["config", "check", *here, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["given"] == 1
     assert main(["config", "check", *here, "--host", "0.0.0.0"]) == 2  # noqa: S104
     assert "hummingbit keys create" in capsys.readouterr().err
     assert main(["keys", "create", *here, "--role", "read", "--name", "me"]) == 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 
 from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
+from hummingbit.commands.json_output import add_json, print_result
 from index.folder.alias_file import AddAlias, AliasAction, RemoveAlias
 
 
@@ -24,16 +24,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action in (listing, set_, remove):
         add_folder(action)
         add_url(action)
+        add_json(action)
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print an alias a line."""
     if args.url is not None:
         with service_at(args) as client:
-            _print(client.aliases())
-        return 0
-    with open_folder(args, writable=False) as folder:
-        _print(folder.aliases())
+            aliases = client.aliases()
+    else:
+        with open_folder(args, writable=False) as folder:
+            aliases = {**folder.aliases()}
+    lines = [f"{alias}\t{collection}" for alias, collection in aliases.items()]
+    print_result(args, {"aliases": aliases}, lines)
     return 0
 
 
@@ -44,7 +47,8 @@ def run_set(args: argparse.Namespace) -> int:
             client.set_alias(args.alias, args.collection)
     else:
         _change(args, AddAlias(args.alias, args.collection))
-    _print({args.alias: args.collection})
+    set_ = {"alias": args.alias, "collection": args.collection}
+    print_result(args, set_, f"{args.alias}\t{args.collection}")
     return 0
 
 
@@ -55,15 +59,10 @@ def run_remove(args: argparse.Namespace) -> int:
             client.remove_alias(args.alias)
     else:
         _change(args, RemoveAlias(args.alias))
-    print(f"{args.alias}: removed")
+    print_result(args, {"alias": args.alias, "removed": True}, f"{args.alias}: removed")
     return 0
 
 
 def _change(args: argparse.Namespace, action: AliasAction) -> None:
     with open_folder(args, writable=True) as folder:
         folder.change_aliases([action])
-
-
-def _print(aliases: Mapping[str, str]) -> None:
-    for alias, collection in aliases.items():
-        print(f"{alias}\t{collection}")

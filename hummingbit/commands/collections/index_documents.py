@@ -24,10 +24,11 @@ from hummingbit.commands.data_folder_options import (
     read_filter,
     read_filter_as_json,
 )
+from hummingbit.commands.json_output import add_json
 from hummingbit.commands.options import SOURCE_HELP, OptionError, add_reading, read
 from index.backend import MAX_K, CollectionBackend
 from index.bulk.encoding import available_cores
-from index.bulk.ingest import ingest
+from index.bulk.ingest import IngestReport, ingest
 from index.engines.choice import ENGINES as SEARCH_ENGINES
 from index.errors import CollectionExists, UnknownDocument
 from index.records import Query, StoredDocument
@@ -84,6 +85,7 @@ def configure(actions: Actions) -> None:
     add_filter(delete)
     for action in (build, add, get, count, delete):
         add_url(action)
+        add_json(action, "the documents as JSON lines" if action is get else "the result as JSON")
 
 
 def run_build(args: argparse.Namespace) -> int:
@@ -102,7 +104,7 @@ def run_build(args: argparse.Namespace) -> int:
             indexed_fields=args.index_fields,
         )
         try:
-            _ingest(args, collection)
+            report = _ingest(args, collection)
         except BaseException:
             if not len(collection):
                 folder.drop_collection(args.collection)
@@ -112,6 +114,7 @@ def run_build(args: argparse.Namespace) -> int:
         except OptionError:
             folder.drop_collection(args.collection)
             raise
+        print_ingested(args, collection.name, len(collection), report)
     return 0
 
 
@@ -121,8 +124,9 @@ def run_add(args: argparse.Namespace) -> int:
         return index_remotely.add(args)
     with open_folder(args, writable=True) as folder:
         collection = folder.collection(args.collection)
-        _ingest(args, collection)
+        report = _ingest(args, collection)
         _check_recognized(args, collection)
+        print_ingested(args, collection.name, len(collection), report)
     return 0
 
 
@@ -148,7 +152,8 @@ def run_count(args: argparse.Namespace) -> int:
         return index_remotely.count(args, read_filter_as_json(args))
     filter_ = read_filter(args)
     with open_folder(args, writable=False) as folder:
-        print(folder.collection(args.collection).count(filter_))
+        documents = folder.collection(args.collection).count(filter_)
+    index_remotely.print_count(args, documents)
     return 0
 
 
@@ -165,11 +170,11 @@ def run_delete(args: argparse.Namespace) -> int:
             deleted = collection.delete(args.ids).deleted
         else:
             deleted = collection.delete_where(filter_).deleted
-        print(f"{args.collection}: {deleted:,} documents deleted; {len(collection):,} in all")
+        index_remotely.print_deleted(args, deleted, len(collection))
     return 0
 
 
-def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
+def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> IngestReport:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
     # Repeated ids pass, for remembering every id would take memory for every document.
@@ -180,7 +185,7 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
     total = None if None in counts else sum(count or 0 for count in counts)
     with tqdm(desc="indexing", unit=" documents", total=total, disable=None) as bar:
         try:
-            report = ingest(collection, documents, jobs=args.jobs, progress=bar.update)
+            return ingest(collection, documents, jobs=args.jobs, progress=bar.update)
         except BaseException:
             if len(collection):
                 print(
@@ -189,7 +194,6 @@ def _ingest(args: argparse.Namespace, collection: CollectionBackend) -> None:
                     file=sys.stderr,
                 )
             raise
-    print_ingested(collection.name, len(collection), report)
 
 
 def _check_recognized(args: argparse.Namespace, collection: CollectionBackend) -> None:

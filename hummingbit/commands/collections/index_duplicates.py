@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import Any
 
 from hummingbit.commands.data_folder_options import Actions, add_action, open_folder
+from hummingbit.commands.json_output import add_json
 from index.bulk.near_duplicates import DuplicateCriteria, find_duplicates
 
 
@@ -43,12 +45,14 @@ def configure(actions: Actions) -> None:
         action="store_true",
         help="delete all documents of a cluster but the first, the oldest",
     )
+    add_json(duplicates, "the clusters and, last, the summary as JSON lines")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a cluster a line, as JSON, and how many there are; delete what is asked for."""
     criteria = DuplicateCriteria(args.radius, args.confirm, args.shingle)
     clusters, later = 0, []
+    summary: dict[str, Any] = {"collection": args.collection}
     with open_folder(args, writable=args.delete) as folder:
         collection = folder.collection(args.collection)
         for ids in find_duplicates(collection, criteria):
@@ -56,8 +60,12 @@ def run(args: argparse.Namespace) -> int:
             clusters += 1
             later += ids[1:]
         found = f"{clusters:,} clusters; {len(later):,} documents have an older near-duplicate"
+        summary |= {"clusters": clusters, "with_an_older": len(later)}
         if args.delete:
             deleted = collection.delete(later).deleted if later else 0
             found += f"; {deleted:,} deleted, {len(collection):,} left"
+            summary |= {"deleted": deleted, "documents": len(collection)}
+    if args.json:
+        print(json.dumps(summary, ensure_ascii=False))
     print(f"{args.collection}: {found}", file=sys.stderr)
     return 0

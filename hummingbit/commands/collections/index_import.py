@@ -77,7 +77,7 @@ def run_import_points(args: argparse.Namespace) -> int:
             if made and not len(collection):
                 folder.drop_collection(args.collection)
             raise
-        print_ingested(collection.name, len(collection), report)
+        print_ingested(args, collection.name, len(collection), report)
     return 0
 
 
@@ -102,7 +102,7 @@ def _import_remotely(args: argparse.Namespace) -> int:
 
         def send_all() -> int:
             documents = _documents(args, kind, there["n_bits"])
-            return send(client, args.collection, map(record_of, documents), None)
+            return send(client, args, map(record_of, documents), None)
 
         return fill(client, args.collection, send_all) if made else send_all()
 

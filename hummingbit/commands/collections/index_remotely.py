@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hummingbit.commands.collections.sending import BATCH, send_sources
 from hummingbit.commands.data_folder_options import service_at
+from hummingbit.commands.json_output import print_json, print_result
 from hummingbit.commands.options import OptionError
 from index.encoded_inputs import batches
 from index.errors import UnknownDocument
@@ -61,8 +62,14 @@ def get(args: argparse.Namespace) -> int:
 def count(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
     """Print how many documents there are, or for how many the filter holds."""
     with service_at(args) as client:
-        print(client.count(args.collection, filter_))
+        documents = client.count(args.collection, filter_)
+    print_count(args, documents)
     return 0
+
+
+def print_count(args: argparse.Namespace, documents: int) -> None:
+    """Print how many documents were counted."""
+    print_result(args, {"collection": args.collection, "documents": documents}, str(documents))
 
 
 def delete(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
@@ -71,20 +78,31 @@ def delete(args: argparse.Namespace, filter_: dict[str, Any] | None) -> int:
         ids = None if filter_ is not None else args.ids
         deleted = client.delete_many(args.collection, ids=ids, filter=filter_)["deleted"]
         left = client.count(args.collection)
-    print(f"{args.collection}: {deleted:,} documents deleted; {left:,} in all")
+    print_deleted(args, deleted, left)
     return 0
 
 
-def list_(args: argparse.Namespace) -> int:
-    """Print a collection a line."""
+def print_deleted(args: argparse.Namespace, deleted: int, left: int) -> None:
+    """Print how many documents were deleted and how many are left."""
+    result = {"collection": args.collection, "deleted": deleted, "documents": left}
+    line = f"{args.collection}: {deleted:,} documents deleted; {left:,} in all"
+    print_result(args, result, line)
+
+
+def list_(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the collections and those that cannot be opened."""
     with service_at(args) as client:
         found = client.collections()
-    for one in found["collections"]:
-        encoder = "-" if one["encoder"] is None else one["encoder"]["name"]
-        print(f"{one['name']}\t{one['documents']} documents\t{one['n_bits']} bits\t{encoder}")
-    for missing in found["unavailable"]:
-        print(f"{missing['name']}\tcannot be opened: {missing['reason']}")
-    return 0
+    collections = [
+        {
+            "name": one["name"],
+            "documents": one["documents"],
+            "n_bits": one["n_bits"],
+            "encoder": None if one["encoder"] is None else one["encoder"]["name"],
+        }
+        for one in found["collections"]
+    ]
+    return {"collections": collections, "unavailable": found["unavailable"]}
 
 
 def stats(args: argparse.Namespace) -> int:
@@ -94,7 +112,7 @@ def stats(args: argparse.Namespace) -> int:
     encoder = found["encoder"] or {"name": None, "fingerprint": None}
     found |= {"encoder": encoder["name"], "encoder_fingerprint": encoder["fingerprint"]}
     first = ("name", "documents", "n_bits", "encoder", "encoder_fingerprint", "generation")
-    print(json.dumps({name: found[name] for name in dict.fromkeys([*first, *found])}, indent=2))
+    print_json({name: found[name] for name in dict.fromkeys([*first, *found])})
     return 0
 
 
@@ -126,12 +144,10 @@ def fields(args: argparse.Namespace) -> list[str]:
         return client.collection(args.collection)["indexed_fields"]
 
 
-def drop(args: argparse.Namespace) -> int:
+def drop(args: argparse.Namespace) -> None:
     """Delete a collection."""
     with service_at(args) as client:
         client.delete_collection(args.collection)
-    print(f"{args.collection}: dropped")
-    return 0
 
 
 def fill(client: Client, name: str, send: Callable[[], int]) -> int:

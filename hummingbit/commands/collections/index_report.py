@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
+
+from hummingbit.commands.json_output import print_result
 from index.bulk.ingest import IngestReport
 
 
-def print_ingested(name: str, total: int, report: IngestReport) -> None:
-    """Print what an ingestion or an import did to a collection, which now holds `total`."""
+def print_ingested(
+    args: argparse.Namespace, name: str, total: int, report: IngestReport, refused: int = 0
+) -> None:
+    """Print what an ingestion or an import did to a collection, which now holds `total`.
+
+    A service may have `refused` some documents, of which the report does not tell.
+    """
     rate = report.documents / report.seconds if report.seconds else 0.0
     unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
-    print(
+    result = {
+        "collection": name,
+        "given": report.documents,
+        "unchanged": report.unchanged,
+        "refused": refused,
+        "seconds": report.seconds,
+        "documents": total,
+        "generation": report.generation,
+    }
+    print_result(
+        args,
+        result,
         f"{name}: {report.documents:,} documents in {report.seconds:.1f} s"
-        f" ({rate:,.0f} a second), {unchanged}{total:,} in all, generation {report.generation}"
+        f" ({rate:,.0f} a second), {unchanged}{total:,} in all, generation {report.generation}",
     )

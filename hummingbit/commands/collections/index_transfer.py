@@ -26,6 +26,7 @@ from hummingbit.commands.data_folder_options import (
     open_folder,
     service_at,
 )
+from hummingbit.commands.json_output import add_json
 from hummingbit.commands.options import OptionError, naming
 from index.bulk.collection_transfer import collection_for, export_collection, import_documents
 from index.bulk.export_format import Export, write_export
@@ -55,6 +56,7 @@ def configure(actions: Actions) -> None:
         " with --from, what another store wrote",
     )
     add_stores(into)
+    add_json(into)
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -90,7 +92,7 @@ def run_import(args: argparse.Namespace) -> int:
                 if made and not len(collection):
                     folder.drop_collection(args.collection)
                 raise
-            print_ingested(collection.name, len(collection), report)
+            print_ingested(args, collection.name, len(collection), report)
     return 0
 
 
@@ -125,7 +127,7 @@ def _import_remotely(args: argparse.Namespace, export: Export) -> int:
         records = (exported_record(*one) for one in export.documents())
 
         def send_all() -> int:
-            status = send(client, name, records, header.documents, header.encoder_fingerprint)
+            status = send(client, args, records, header.documents, header.encoder_fingerprint)
             send_annotations(client, name, export)
             return status
 

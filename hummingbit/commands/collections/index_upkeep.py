@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from typing import Any
 
 from hummingbit.commands.collections import index_remotely
 from hummingbit.commands.data_folder_options import (
@@ -14,6 +14,7 @@ from hummingbit.commands.data_folder_options import (
     add_url,
     open_folder,
 )
+from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.options import OptionError
 from index.rankings.protocol import RANKINGS
 
@@ -46,19 +47,38 @@ def configure(actions: Actions) -> None:
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
     for action in (list_, stats, verify, compact, rank, fields, drop):
         add_url(action)
+        add_json(action)
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a collection a line: name, documents, bits, encoder."""
-    if args.url is not None:
-        return index_remotely.list_(args)
-    with open_folder(args, writable=False) as folder:
-        for name, collection in folder.collections().items():
-            encoder = collection.encoder_name or "-"
-            print(f"{name}\t{len(collection)} documents\t{collection.n_bits} bits\t{encoder}")
-        for name, reason in folder.unavailable().items():
-            print(f"{name}\tcannot be opened: {reason}")
+    found = index_remotely.list_(args) if args.url is not None else _list(args)
+    lines = [
+        f"{one['name']}\t{one['documents']} documents\t{one['n_bits']} bits"
+        f"\t{one['encoder'] or '-'}"
+        for one in found["collections"]
+    ]
+    lines += [f"{one['name']}\tcannot be opened: {one['reason']}" for one in found["unavailable"]]
+    print_result(args, found, lines)
     return 0
+
+
+def _list(args: argparse.Namespace) -> dict[str, Any]:
+    with open_folder(args, writable=False) as folder:
+        collections = [
+            {
+                "name": name,
+                "documents": len(collection),
+                "n_bits": collection.n_bits,
+                "encoder": collection.encoder_name,
+            }
+            for name, collection in folder.collections().items()
+        ]
+        unavailable = folder.unavailable().items()
+        return {
+            "collections": collections,
+            "unavailable": [{"name": name, "reason": str(reason)} for name, reason in unavailable],
+        }
 
 
 def run_stats(args: argparse.Namespace) -> int:
@@ -66,7 +86,7 @@ def run_stats(args: argparse.Namespace) -> int:
     if args.url is not None:
         return index_remotely.stats(args)
     with open_folder(args, writable=False) as folder:
-        print(json.dumps(folder.collection(args.collection).stats(), indent=2, ensure_ascii=False))
+        print_json(folder.collection(args.collection).stats())
     return 0
 
 
@@ -86,7 +106,8 @@ def run_verify(args: argparse.Namespace) -> int:
     for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
     outcome = f"{len(problems)} problems" if problems else "all is well"
-    print(f"{args.collection}: {documents:,} documents checked; {outcome}")
+    result = {"collection": args.collection, "documents": documents, "problems": problems}
+    print_result(args, result, f"{args.collection}: {documents:,} documents checked; {outcome}")
     return 1 if problems else 0
 
 
@@ -100,7 +121,8 @@ def run_compact(args: argparse.Namespace) -> int:
             before = collection.bytes_on_disk()
             collection.compact()
             after = collection.bytes_on_disk()
-    print(f"{args.collection}: {before:,} bytes before, {after:,} after")
+    result = {"collection": args.collection, "bytes_before": before, "bytes_after": after}
+    print_result(args, result, f"{args.collection}: {before:,} bytes before, {after:,} after")
     return 0
 
 
@@ -111,7 +133,8 @@ def run_rank(args: argparse.Namespace) -> int:
     else:
         with open_folder(args, writable=True) as folder:
             folder.collection(args.collection).set_ranking(args.ranking)
-    print(f"{args.collection}: searches are ranked by {args.ranking}")
+    result = {"collection": args.collection, "ranking": args.ranking}
+    print_result(args, result, f"{args.collection}: searches are ranked by {args.ranking}")
     return 0
 
 
@@ -128,15 +151,18 @@ def run_fields(args: argparse.Namespace) -> int:
             if chosen:
                 collection.set_indexed_fields(args.fields)
             indexed = [*collection.indexed_fields]
-    print(f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}")
+    result = {"collection": args.collection, "indexed_fields": indexed}
+    print_result(args, result, f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}")
     return 0
 
 
 def run_drop(args: argparse.Namespace) -> int:
     """Delete a collection, also one that cannot be opened."""
     if args.url is not None:
-        return index_remotely.drop(args)
-    with open_folder(args, writable=True) as folder:
-        folder.drop_collection(args.collection)
-    print(f"{args.collection}: dropped")
+        index_remotely.drop(args)
+    else:
+        with open_folder(args, writable=True) as folder:
+            folder.drop_collection(args.collection)
+    result = {"collection": args.collection, "dropped": True}
+    print_result(args, result, f"{args.collection}: dropped")
     return 0

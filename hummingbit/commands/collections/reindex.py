@@ -7,6 +7,7 @@ import argparse
 from tqdm import tqdm
 
 from hummingbit.commands.data_folder_options import add_folder, add_url, open_folder, service_at
+from hummingbit.commands.json_output import add_json, print_result
 from index.bulk.reindexing import carry_annotations, copy_following
 from index.data_folder import DataFolder
 from index.engines.choice import ENGINES
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_folder(parser)
     add_url(parser)
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -48,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         with open_folder(args, writable=True) as folder:
             documents = _reindex(folder, args)
     meant = "" if args.alias is None else f", meant by {args.alias} from now on"
-    print(f"{args.into}: {documents:,} documents{meant}")
+    result = {"collection": args.into, "documents": documents, "alias": args.alias}
+    print_result(args, result, f"{args.into}: {documents:,} documents{meant}")
     return 0
 
 

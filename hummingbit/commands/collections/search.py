@@ -20,6 +20,7 @@ from hummingbit.commands.data_folder_options import (
     read_filter_as_json,
     service_at,
 )
+from hummingbit.commands.json_output import add_json, print_json
 from index.backend import CollectionBackend
 from index.rankings.protocol import HAMMING, RANKINGS
 from index.records import Hit, Hybrid, Query, Rescore, SearchResult
@@ -79,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-payload", action="store_true", help="leave the payloads out")
     parser.add_argument("--with-code", action="store_true", help="print the packed codes as well")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
     add_folder(parser)
     add_url(parser)
     parser.set_defaults(run=run)
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
             answer = _as_object(args, collection, found, time.perf_counter() - began)
             if args.with_code:
                 add_codes(answer, found, 0)
-            print(json.dumps(answer, indent=2, ensure_ascii=False))
+            print_json(answer)
             return 0
     terms = found.queries.terms[0]
     if terms is not None:
@@ -157,7 +158,7 @@ def _search_remotely(args: argparse.Namespace) -> int:
             rescore=None if args.rescore is None else {"by": args.rescore},
         )
     if args.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(found)
         return 0
     if (recognized := found.get("recognized_terms")) is not None:
         _tell(recognized, found["corrected"], hits=len(found["hits"]))

@@ -33,12 +33,12 @@ def send_sources(client: Client, args: argparse.Namespace) -> int:
     total = None if None in counts else sum(count or 0 for count in counts)
     sources = (read(args, source, unique_ids=False) for source in args.sources)
     records = map(record_of, itertools.chain.from_iterable(sources))
-    return send(client, args.collection, records, total)
+    return send(client, args, records, total)
 
 
 def send(
     client: Client,
-    name: str,
+    args: argparse.Namespace,
     records: Iterable[dict[str, Any]],
     total: int | None,
     encoder_fingerprint: str | None = None,
@@ -46,6 +46,7 @@ def send(
     """Upsert documents, but for those that are there just so; return 1 if some were refused."""
     from hummingbit.service_transfer import summary_of  # noqa: PLC0415 - only a service needs it
 
+    name = args.collection
     began = time.perf_counter()
     read_, unchanged, failed = 0, 0, 0
     with tqdm(desc="sending", unit=" documents", total=total, disable=None) as bar:
@@ -67,7 +68,7 @@ def send(
     seconds = time.perf_counter() - began
     there = summary_of(client, name)
     report = IngestReport(read_ - failed, unchanged, seconds, there["generation"])
-    print_ingested(there["name"], there["documents"], report)
+    print_ingested(args, there["name"], there["documents"], report, failed)
     if failed:
         print(f"{name}: {failed:,} documents refused", file=sys.stderr)
     return 1 if failed else 0

@@ -16,12 +16,15 @@ from hummingbit.commands.data_folder_options import (
     open_folder,
     service_at,
 )
+from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.options import OptionError, naming
 from index.data_folder import DataFolder
 from index.snapshots.snapshot_files import Snapshot
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
+
+SHOWN = ("id", "collection", "documents", "generation", "created", "bytes")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,14 +56,14 @@ def run_create(args: argparse.Namespace) -> int:
             if args.out is not None:
                 with naming(f"--out: {args.out}"):
                     client.download_snapshot(made["id"], args.out)
-        _print(made)
+        _print(args, made)
         return 0
     with open_folder(args, writable=True) as folder:
         snapshot = folder.create_snapshot(args.collection)
         if args.out is not None:
             with naming(f"--out: {args.out}"):
                 _copy(folder.snapshots.file(snapshot.id), args.out)
-    _print(_record(snapshot))
+    _print(args, _record(snapshot))
     return 0
 
 
@@ -69,12 +72,12 @@ def run_download(args: argparse.Namespace) -> int:
     with naming(f"FILE: {args.file}"):
         if args.url is not None:
             with service_at(args) as client:
-                _print(client.download_snapshot(args.snapshot, args.file))
+                _print(args, client.download_snapshot(args.snapshot, args.file))
             return 0
         with open_folder(args, writable=False) as folder:
             snapshot = folder.snapshots.get(args.snapshot)
             _copy(folder.snapshots.file(snapshot.id), args.file)
-    _print(_record(snapshot))
+    _print(args, _record(snapshot))
     return 0
 
 
@@ -84,25 +87,29 @@ def run_upload(args: argparse.Namespace) -> int:
         args.file.open("rb").close()
         if args.url is not None:
             with service_at(args) as client:
-                _print(_upload(client, args.file))
+                _print(args, _upload(client, args.file))
             return 0
         with open_folder(args, writable=True) as folder:
-            _print(_record(folder.snapshots.add(args.file)))
+            _print(args, _record(folder.snapshots.add(args.file)))
     return 0
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a snapshot a line."""
+    lost: list[dict[str, str]] = []  # a service tells of none
     if args.url is not None:
         with service_at(args) as client:
-            found: list[Any] = client.snapshots(args.collection)
+            found = [_shown(one) for one in client.snapshots(args.collection)]
     else:
         with open_folder(args, writable=False) as folder:
             found = [_record(one) for one in folder.snapshots.all(args.collection)]
-            for id_, reason in folder.snapshots.unavailable().items():
-                print(f"{id_}\tcannot be read: {reason}")
-    for one in found:
-        _print(one)
+            lost = [
+                {"id": id_, "reason": str(reason)}
+                for id_, reason in folder.snapshots.unavailable().items()
+            ]
+    lines = [f"{one['id']}\tcannot be read: {one['reason']}" for one in lost]
+    lines += map(_line, found)
+    print_result(args, {"snapshots": found, "unavailable": lost}, lines)
     return 0
 
 
@@ -115,7 +122,8 @@ def run_restore(args: argparse.Namespace) -> int:
         with open_folder(args, writable=True) as folder:
             file = _file_of(folder, args.snapshot)
             documents = len(folder.restore_snapshot(file, args.collection))
-    print(f"{args.collection}: {documents:,} documents restored")
+    result = {"collection": args.collection, "documents": documents}
+    print_result(args, result, f"{args.collection}: {documents:,} documents restored")
     return 0
 
 
@@ -127,7 +135,7 @@ def run_delete(args: argparse.Namespace) -> int:
     else:
         with open_folder(args, writable=True) as folder:
             folder.snapshots.delete(args.snapshot)
-    print(f"{args.snapshot}: deleted")
+    print_result(args, {"id": args.snapshot, "deleted": True}, f"{args.snapshot}: deleted")
     return 0
 
 
@@ -137,6 +145,7 @@ def _add(
     action = actions.add_parser(name, help=summary)
     add_folder(action)
     add_url(action)
+    add_json(action)
     action.set_defaults(run=run)
     return action
 
@@ -194,6 +203,15 @@ def _record(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _print(one: Any) -> None:
+def _shown(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a service's snapshot what is shown of one in a folder, too."""
+    return {name: one[name] for name in SHOWN}
+
+
+def _print(args: argparse.Namespace, one: Mapping[str, Any]) -> None:
+    print_result(args, _shown(one), _line(one))
+
+
+def _line(one: Mapping[str, Any]) -> str:
     held = f"{one['documents']:,} documents\tgeneration {one['generation']}"
-    print(f"{one['id']}\t{one['collection']}\t{held}\t{one['created']}\t{one['bytes']:,} bytes")
+    return f"{one['id']}\t{one['collection']}\t{held}\t{one['created']}\t{one['bytes']:,} bytes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,15 @@ from typing import Any
 from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
 from hummingbit.commands.data_folder_options import add_url, service_at
 from hummingbit.commands.encoders.encoder_export import (
+    DESCRIBED,
     configure_export,
+    describe,
     encoder_folder,
     encoder_folders,
+    print_installed,
 )
 from hummingbit.commands.encoders.encoder_sharing import configure_sharing
+from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.options import add_data_dir
 from index.folder.names import check_name
 
@@ -39,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_sharing(actions)
     for action in (install, listing, show):
         add_data_dir(action)
+        add_json(action)
     for action in (listing, show):
         add_url(action)
 
@@ -51,24 +55,17 @@ def run_install(args: argparse.Namespace) -> int:
     name = args.folder.resolve().name if args.name is None else args.name
     check_name(name, "--name")
     encoder = install_artifact(args.folder, args.data_dir / "encoders" / name)
-    print(f"{name}: {encoder.n_bits} bits, {encoder.kind}, fingerprint {encoder.fingerprint}")
+    print_installed(args, name, encoder)
     return 0
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print name, bits, kind and fingerprint, or what is wrong with it; return 1 if anything is."""
-    if args.url is not None:
-        return _list_remotely(args)
-    status = 0
-    for path in encoder_folders(args.data_dir):
-        try:
-            encoder = load_encoder(path)
-        except ArtifactError as error:
-            print(_line_of_lost(path.name, error))
-            status = 1
-        else:
-            print(_line(path.name, encoder.n_bits, encoder.kind, encoder.fingerprint))
-    return status
+    found, lost = _list_remotely(args) if args.url is not None else _list(args)
+    lines = [_line(one) for one in found]
+    lines += [f"{one['name']:<24} cannot be loaded: {one['reason']}" for one in lost]
+    print_result(args, {"encoders": found, "unavailable": lost}, sorted(lines))
+    return 1 if lost else 0
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -76,36 +73,33 @@ def run_show(args: argparse.Namespace) -> int:
     if args.url is not None:
         with service_at(args) as client:
             found: Mapping[str, Any] = client.encoder(args.name)
-        _print({name: found[name] for name in SHOWN})
+        print_json({name: found[name] for name in SHOWN})
         return 0
     folder = encoder_folder(args.data_dir, args.name)
     encoder = load_encoder(folder)
     about = {name: getattr(encoder, name) for name in SHOWN[1:-1]}
     figures = read_figures(folder, encoder)
-    _print({"name": args.name, **about, "figures": figures})
+    print_json({"name": args.name, **about, "figures": figures})
     return 0
 
 
-def _list_remotely(args: argparse.Namespace) -> int:
+def _list(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    found, lost = [], []
+    for path in encoder_folders(args.data_dir):
+        try:
+            found.append(describe(path.name, load_encoder(path)))
+        except ArtifactError as error:
+            lost.append({"name": path.name, "reason": str(error)})
+    return found, lost
+
+
+def _list_remotely(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     with service_at(args) as client:
-        found = client.encoders()
-    lines = [
-        _line(one["name"], one["n_bits"], one["kind"], one["fingerprint"])
-        for one in found["encoders"]
-    ]
-    lines += [_line_of_lost(lost["name"], lost["reason"]) for lost in found["unavailable"]]
-    for line in sorted(lines):
-        print(line)
-    return 1 if found["unavailable"] else 0
+        there = client.encoders()
+    found: list[Mapping[str, Any]] = [*there["encoders"]]
+    lost = [{"name": one["name"], "reason": one["reason"]} for one in there["unavailable"]]
+    return [{name: one[name] for name in DESCRIBED} for one in found], lost
 
 
-def _line(name: str, n_bits: int, kind: str, fingerprint: str) -> str:
-    return f"{name:<24} {n_bits:>4} {kind:<6} {fingerprint}"
-
-
-def _line_of_lost(name: str, reason: object) -> str:
-    return f"{name:<24} cannot be loaded: {reason}"
-
-
-def _print(about: Mapping[str, Any]) -> None:
-    print(json.dumps(about, indent=2, ensure_ascii=False))
+def _line(one: Mapping[str, Any]) -> str:
+    return f"{one['name']:<24} {one['n_bits']:>4} {one['kind']:<6} {one['fingerprint']}"

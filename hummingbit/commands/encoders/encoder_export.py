@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,11 @@ from encoder.artifact_files.manifest import GOLDEN
 from encoder.encoder import Encoder
 from encoder.onnx_graph import onnx_model, run_onnx
 from foundation.files import replacing
+from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.options import OptionError, add_data_dir, naming
 from index.folder.names import NAME
+
+DESCRIBED = ("name", "n_bits", "kind", "fingerprint")
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +30,7 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     add_data_dir(parser)
+    add_json(parser)
     parser.set_defaults(run=run_export)
 
 
@@ -43,8 +48,21 @@ def run_export(args: argparse.Namespace) -> int:
     with naming(args.onnx), replacing(args.onnx) as partial:
         partial.write_bytes(model)
     size = f"{len(model) / 1e6:,.1f} MB"
-    print(f"{args.onnx}: {encoder.n_bits} bits, {size}; the golden inputs give the same codes")
+    result = {"file": str(args.onnx), "n_bits": encoder.n_bits, "bytes": len(model)}
+    line = f"{args.onnx}: {encoder.n_bits} bits, {size}; the golden inputs give the same codes"
+    print_result(args, result, line)
     return 0
+
+
+def print_installed(args: argparse.Namespace, name: str, encoder: Encoder) -> None:
+    """Print what was installed."""
+    line = f"{name}: {encoder.n_bits} bits, {encoder.kind}, fingerprint {encoder.fingerprint}"
+    print_result(args, describe(name, encoder), line)
+
+
+def describe(name: str, encoder: Encoder) -> dict[str, Any]:
+    """Return what tells an encoder from others."""
+    return {"name": name} | {one: getattr(encoder, one) for one in DESCRIBED[1:]}
 
 
 def encoder_folder(data_dir: Path, name: str) -> Path:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from hummingbit.commands.data_folder_options import Actions
-from hummingbit.commands.encoders.encoder_export import encoder_folder
+from hummingbit.commands.encoders.encoder_export import encoder_folder, print_installed
+from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.options import OptionError, add_data_dir, naming
 from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
 from index.folder.names import check_name
@@ -36,6 +37,7 @@ def configure_sharing(actions: Actions) -> None:
     getting.set_defaults(run=run_pull)
     for action in (sending, getting):
         add_data_dir(action)
+        add_json(action)
 
 
 def run_push(args: argparse.Namespace) -> int:
@@ -48,9 +50,11 @@ def run_push(args: argparse.Namespace) -> int:
             raise OptionError(f"--folder {args.folder}: exists already; name a folder to make")
         with naming(f"--folder {args.folder}"):
             push_to_folder(folder, args.folder, card)
-        print(f"{args.folder}: the files of a repository, with a model card")
+        line = f"{args.folder}: the files of a repository, with a model card"
+        print_result(args, {"name": args.name, "folder": str(args.folder)}, line)
         return 0
-    print(push(folder, args.repository, private=args.private, card=card))
+    address = push(folder, args.repository, private=args.private, card=card)
+    print_result(args, {"name": args.name, "url": address}, address)
     return 0
 
 
@@ -59,5 +63,5 @@ def run_pull(args: argparse.Namespace) -> int:
     name = args.name or Path(args.repository).resolve().name
     check_name(name, "--name")
     encoder = pull(args.repository, args.data_dir / "encoders" / name, revision=args.revision)
-    print(f"{name}: {encoder.n_bits} bits, {encoder.kind}, fingerprint {encoder.fingerprint}")
+    print_installed(args, name, encoder)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from evaluation.reports.report import MetricFigures, Report, read_report
 from evaluation.significance.systems import compare_systems
 from hummingbit.commands.evaluation.evaluate_compare import comparison_to_json, print_comparison
 from hummingbit.commands.evaluation.measuring import Measuring, add_measuring, chosen_metrics
+from hummingbit.commands.json_output import add_json, print_json
 from hummingbit.commands.options import OptionError, add_former_flag, naming
 from hummingbit.commands.printing import print_figures, print_report
 from index.rankings.protocol import RANKINGS
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="compare these rankings of the collection side by side, with significance:"
         f" {', '.join(RANKINGS)}",
     )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
     )
     if args.json:
-        print(json.dumps(_figures(report), indent=2), flush=True)
+        print_json(_figures(report))
     else:
         print_report(report)
         sys.stdout.flush()
@@ -107,7 +107,7 @@ def _compare_rankings(args: argparse.Namespace, name: str) -> int:
     found = Measuring(args, chosen_metrics(args)).measure_rankings(name, args.rankings)
     compared = compare_systems(found) if len(found) > 1 else {}
     if args.json:
-        print(json.dumps(comparison_to_json(found, compared), indent=2))
+        print_json(comparison_to_json(found, compared))
         return 0
     print_figures(found)
     for one in compared.values():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from evaluation.reports.compare import to_evaluation
 from evaluation.reports.metric_table import format_probability
@@ -20,7 +18,8 @@ from hummingbit.commands.evaluation.measuring import (
     chosen_metrics,
     find_qrels,
 )
-from hummingbit.commands.options import SOURCE_HELP, OptionError, naming, read, write_text
+from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
+from hummingbit.commands.options import SOURCE_HELP, OptionError, naming, read
 from hummingbit.commands.printing import print_figures
 from index.data_folder import DataFolder
 from training.data import gather
@@ -43,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runs", action="store_true", help="compare TREC runs of any systems, judged by --qrels"
     )
     add_measuring(parser, queries_required=False)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    add_json_or_former_file(parser, names="names")
     parser.set_defaults(run=run)
 
 
@@ -54,11 +53,12 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(f"NAME: only {names[0]!a} is given; a comparison needs two or more")
     systems = _evaluate(args, names)
     compared = compare_systems(systems)
-    print_figures(systems)
-    for one in compared.values():
-        print_comparison(one)
-    if args.json is not None:
-        write_text(args.json, json.dumps(comparison_to_json(systems, compared), indent=2) + "\n")
+    if args.json is not True:
+        print_figures(systems)
+        for one in compared.values():
+            print_comparison(one)
+    if args.json:
+        print_or_write_json(args, comparison_to_json(systems, compared))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,6 +12,7 @@ from evaluation.classifier_baseline import ClassifierReference, classifier_basel
 from evaluation.metrics.metric_names import parse_metric
 from evaluation.reports.plots import draw_label_curve
 from evaluation.retrieval import evaluate_encoder
+from hummingbit.commands.json_output import add_json_or_former_file, print_or_write_json
 from hummingbit.commands.options import SOURCE_HELP, add_reading, read, write_text
 from training.data import TrainingData, gather
 from training.recipe import Recipe
@@ -43,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="shares of the labels to train with (default: 0.01 0.03 0.1 0.3 1.0)",
     )
     parser.add_argument("--metric", default="P@100", metavar="NAME", help="(default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    add_json_or_former_file(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curve as SVG")
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
@@ -62,14 +63,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train at each share of the labels, the smallest first, and print a line for each."""
+    """Train at each share of the labels, the smallest first, and print a line for each.
+
+    These lines are progress, and on standard error, where the result is printed as JSON.
+    """
+    shown = sys.stderr if args.json is True else sys.stdout
     metric = parse_metric(args.metric).name
     chosen = {name: getattr(args, name) for name in SETTINGS}
     recipes = [Recipe(supervision=share, **chosen) for share in sorted(set(args.supervision))]
     data, query_data = gather(read(args, args.data)), gather(read(args, args.queries))
-    print(f"{len(data):,} documents, {len(query_data):,} queries, {recipes[0].n_bits} bits")
+    print(
+        f"{len(data):,} documents, {len(query_data):,} queries, {recipes[0].n_bits} bits",
+        file=shown,
+    )
     heads = f"{metric:>10} {'tie-averaged':>13} {'classifier, tie-averaged':>25}"
-    print(f"{'labels':>8} {'share':>7} {heads}")
+    print(f"{'labels':>8} {'share':>7} {heads}", file=shown)
     points = []
     for recipe in recipes:
         point = _measure(data, query_data, recipe, metric)
@@ -77,11 +85,12 @@ def run(args: argparse.Namespace) -> int:
         print(
             f"{point.labels:>8,} {point.supervision:>7.1%} {point.served:>10.3f}"
             f" {point.expected:>13.3f} {point.baseline:>25.3f}",
+            file=shown,
             flush=True,
         )
-    if args.json is not None:
+    if args.json:
         found = {"metric": metric, "recipe": chosen, "points": [asdict(one) for one in points]}
-        write_text(args.json, json.dumps({"schema_version": 1, **found}, indent=2) + "\n")
+        print_or_write_json(args, {"schema_version": 1, **found})
     if args.plot is not None:
         lines = {
             "codes": [one.expected for one in points],

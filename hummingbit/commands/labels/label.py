@@ -17,6 +17,7 @@ from hummingbit.commands.data_folder_options import (
     add_url,
     service_at,
 )
+from hummingbit.commands.json_output import add_json, print_json, print_result
 from hummingbit.commands.labels.label_files import run_export, run_import
 from hummingbit.commands.labels.label_source import label_source
 from hummingbit.commands.options import OptionError, add_data_dir
@@ -54,6 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("job", metavar="JOB", help="the id of the retraining")
     for action in (retrain, confirm, back):
         add_service(action)
+        add_json(action)
     train = actions.add_parser(
         "train", help="train for the retraining jobs of a service without torch"
     )
@@ -76,7 +78,7 @@ def _configure_labels(actions: Actions) -> None:
         choices=SUGGESTION_METHODS,
         help="how to choose them (default: %(default)s)",
     )
-    suggest.add_argument("--json", action="store_true", help="print whole documents as JSON lines")
+    add_json(suggest, "whole documents as JSON lines")
     set_ = add_action(actions, "set", run_set, "label a document")
     set_.add_argument("id", metavar="ID", help="the document")
     set_.add_argument("labels", nargs="*", metavar="LABEL", help="none means that no class fits")
@@ -85,6 +87,8 @@ def _configure_labels(actions: Actions) -> None:
     stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
     for action in (suggest, stats):
         action.add_argument("--label-field", metavar="NAME", help=_FIELD)
+    for action in (set_, stats):
+        add_json(action)
     for action in (suggest, set_):
         action.add_argument(
             "--who", metavar="NAME", help="the person (default: anonymous, or the key's name)"
@@ -107,6 +111,7 @@ def _configure_files(actions: Actions) -> None:
             help="JSON lines of all, or judgements as TREC's qrels (default: %(default)s)",
         )
         add_url(action)
+    add_json(into)
     into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
 
 
@@ -132,7 +137,8 @@ def run_set(args: argparse.Namespace) -> int:
     one = {"id": args.id, "labels": labels, "grade": args.grade, "who": args.who}
     with label_source(args, writable=True) as source:
         changed = source.set(one)
-    print(f"{args.id}: {'changed' if changed else 'unchanged'}")
+    line = f"{args.id}: {'changed' if changed else 'unchanged'}"
+    print_result(args, {"id": args.id, "changed": changed}, line)
     return 0
 
 
@@ -140,6 +146,9 @@ def run_stats(args: argparse.Namespace) -> int:
     """Print counts, agreement and what a next label is expected to gain."""
     with label_source(args) as source:
         found = source.stats(args.label_field)
+    if args.json:
+        print_json(found)
+        return 0
     print(f"{found['labelled']:,} of {found['documents']:,} documents are labelled")
     for one in found["labels"]:
         print(f"  {one['label']}\t{one['documents']:,}")
@@ -166,6 +175,9 @@ def run_retrain(args: argparse.Namespace) -> int:
     with service_at(args) as client:
         job = client.wait_for(client.retrain(args.collection, auto=args.auto, **options))
     result = job["result"] or {}
+    if args.json:
+        print_json({"job": job["id"], **result})
+        return 1 if result["state"] == "refused" else 0
     trial = result["trial"]
     for name, now in trial["candidate"].items():
         print(f"{name}\t{trial['current'][name]:.3f} -> {now:.3f}")
@@ -185,7 +197,7 @@ def run_confirm(args: argparse.Namespace) -> int:
     with service_at(args) as client:
         result = client.wait_for(client.confirm(args.job))["result"] or {}
     meant = "" if result["alias"] is None else f", meant by {result['alias']} from now on"
-    print(f"{result['collection']}: {result['documents']:,} documents{meant}")
+    print_result(args, result, f"{result['collection']}: {result['documents']:,} documents{meant}")
     return 0
 
 
@@ -193,7 +205,7 @@ def run_take_back(args: argparse.Namespace) -> int:
     """Let the alias mean the old collection again."""
     with service_at(args) as client:
         found = client.take_back(args.job)
-    print(f"{found['alias']}\t{found['collection']}")
+    print_result(args, found, f"{found['alias']}\t{found['collection']}")
     return 0
 
 

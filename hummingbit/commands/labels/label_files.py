@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evaluation.labelling.exchange import JSONL, QRELS, write_qrels, write_queries, write_records
 from foundation.files import replace_file
+from hummingbit.commands.json_output import print_result
 from hummingbit.commands.labels.label_source import label_source
 from hummingbit.commands.options import OptionError, naming
 
@@ -51,5 +52,6 @@ def run_import(args: argparse.Namespace) -> int:
         found = source.read(content, args.format, named, args.who)
     unknown = found["unknown"]
     left_out = f"; {unknown:,} records are of documents that are not there" if unknown else ""
-    print(f"{args.collection}: {found['changed']:,} records changed{left_out}")
+    result = {"collection": args.collection, **found}
+    print_result(args, result, f"{args.collection}: {found['changed']:,} records changed{left_out}")
     return 0

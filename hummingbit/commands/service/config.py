@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.service.service_options import add_settings, read_settings
-from service.configuration import shown
+from service.configuration import settings_to_json, shown
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +18,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.set_defaults(run=run_check)
     for action in (show, check):
         add_settings(action)
+        add_json(action)
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Print the settings as a configuration file, without secrets."""
-    print("\n".join(shown(read_settings(args))))
+    configuration = read_settings(args)
+    print_result(args, settings_to_json(configuration), shown(configuration))
     return 0
 
 
@@ -32,5 +35,7 @@ def run_check(args: argparse.Namespace) -> int:
 
     check_address(configuration.settings)
     given = sum(origin != "default" for origin in configuration.origins.values())
-    print(f"in order: {given} settings given, {len(configuration.origins) - given} by default")
+    default = len(configuration.origins) - given
+    line = f"in order: {given} settings given, {default} by default"
+    print_result(args, {"in_order": True, "given": given, "default": default}, line)
     return 0

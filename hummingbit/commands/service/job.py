@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import get_args
 
 from hummingbit.clients.operations.operation_responses import Job, JobState
 from hummingbit.commands.data_folder_options import add_service, service_at
+from hummingbit.commands.json_output import add_json, print_json, print_result
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,27 +27,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("job", metavar="JOB", help="its id")
     for action in (listing, show, cancel):
         add_service(action)
+        add_json(action)
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a job a line."""
     with service_at(args) as client:
-        for job in client.jobs(limit=args.limit, state=args.state):
-            print(_line(job))
+        jobs = client.jobs(limit=args.limit, state=args.state)
+    print_result(args, {"jobs": jobs}, map(_line, jobs))
     return 0
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Print a job as the service describes it."""
     with service_at(args) as client:
-        print(json.dumps(client.job(args.job), indent=2, ensure_ascii=False))
+        print_json(client.job(args.job))
     return 0
 
 
 def run_cancel(args: argparse.Namespace) -> int:
     """Cancel a job; a running one stops after its current step."""
     with service_at(args) as client:
-        print(_line(client.cancel_job(args.job)))
+        job = client.cancel_job(args.job)
+    print_result(args, job, _line(job))
     return 0
 
 

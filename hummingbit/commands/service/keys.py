@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.service.service_options import add_settings, read_settings
 from service.http.keys import create_key, read_keys, revoke_key
 
@@ -30,20 +31,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--name", required=True, help="the name of the key")
     for action in (create, listing, revoke):
         add_settings(action, ("data_dir", "keys_file"))
+        add_json(action)
 
 
 def run_create(args: argparse.Namespace) -> int:
     """Print the new key on standard output and nothing else there."""
     path = read_settings(args).settings.keys_path
-    print(create_key(path, args.name, args.role))
+    key = create_key(path, args.name, args.role)
+    print_result(args, {"name": args.name, "role": args.role, "key": key}, key)
     print(f"its hash is in {path}; the key cannot be shown again", file=sys.stderr)
     return 0
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print a key a line: name, role, when it was made."""
-    for key in read_keys(read_settings(args).settings.keys_path):
-        print(f"{key.name:<24} {key.role:<6} {key.created}")
+    keys = read_keys(read_settings(args).settings.keys_path)
+    shown = [{"name": key.name, "role": key.role, "created": key.created} for key in keys]
+    lines = [f"{key.name:<24} {key.role:<6} {key.created}" for key in keys]
+    print_result(args, {"keys": shown}, lines)
     return 0
 
 
@@ -51,5 +56,5 @@ def run_revoke(args: argparse.Namespace) -> int:
     """Take the key from the file."""
     path = read_settings(args).settings.keys_path
     revoke_key(path, args.name)
-    print(f"revoked {args.name}")
+    print_result(args, {"name": args.name, "revoked": True}, f"revoked {args.name}")
     return 0

@@ -7,6 +7,7 @@ import os
 
 from hummingbit.clients.client import Client
 from hummingbit.clients.transport import KEY_VARIABLE
+from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.service.service_options import add_settings, read_settings
 from service.settings import Settings
 
@@ -17,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the settings that say where the service is."""
     add_settings(parser, ("port",))
     parser.add_argument("--url", metavar="URL", help="a service elsewhere")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -31,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
         url, os.environ.get(KEY_VARIABLE) or _key(settings), timeout=SECONDS, retries=0
     ) as client:
         found = client.ready()
-    print(f"ready: {len(found['collections'])} collections, {len(found['encoders'])} encoders")
+    line = f"ready: {len(found['collections'])} collections, {len(found['encoders'])} encoders"
+    print_result(args, found, line)
     return 0
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -308,6 +309,60 @@ def test_what_a_service_refuses_of_many_is_said(
         assert [one["name"] for one in client.get("/v1/collections").json()["collections"]] == ["c"]
 
 
+def test_collections_as_json(ask: Ask, corpus: Path, tmp_path: Path) -> None:
+    def found(*arguments: str) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(ask(*arguments, "--json"))
+        return said
+
+    counts = ("collection", "given", "unchanged", "refused", "documents")
+    built = found("index", "build", "c", str(corpus), "--encoder", "words")
+    assert [built[name] for name in counts] == ["c", N, 0, 0, N]
+    assert built["seconds"] > 0
+    added = found("index", "add", "c", str(corpus))
+    assert [added[name] for name in counts] == ["c", N, N, 0, N]
+    assert added["generation"] == built["generation"]
+    assert found("index", "count", "c") == {"collection": "c", "documents": N}
+    assert found("index", "get", "c", "d0")["id"] == "d0"
+    left = {"collection": "c", "deleted": 1, "documents": N - 1}
+    assert found("index", "delete", "c", "d0") == left
+    described = {"name": "c", "documents": N - 1, "n_bits": 32, "encoder": "words"}
+    assert found("index", "list") == {"collections": [described], "unavailable": []}
+    assert found("index", "stats", "c") == json.loads(ask("index", "stats", "c"))
+    checked = {"collection": "c", "documents": N - 1, "problems": []}
+    assert found("index", "verify", "c") == checked
+    assert set(found("index", "compact", "c")) == {"collection", "bytes_before", "bytes_after"}
+    ranked = {"collection": "c", "ranking": "hamming"}
+    assert found("index", "rank", "c", "hamming") == ranked
+    indexed = {"collection": "c", "indexed_fields": ["year"]}
+    assert found("index", "fields", "c", "year") == indexed
+    ask("index", "export", "c", str(tmp_path / "e.jsonl"))
+    imported = found("index", "import", "again", str(tmp_path / "e.jsonl"))
+    assert [imported[name] for name in counts] == ["again", N - 1, 0, 0, N - 1]
+    assert found("index", "drop", "again") == {"collection": "again", "dropped": True}
+    again = {"collection": "c-2", "documents": N - 1, "alias": None}
+    assert found("reindex", "c", "--encoder", "others", "--into", "c-2") == again
+    assert found("alias", "set", "mine", "c") == {"alias": "mine", "collection": "c"}
+    assert found("alias", "list") == {"aliases": {"mine": "c"}}
+    assert found("alias", "remove", "mine") == {"alias": "mine", "removed": True}
+    assert found("alias", "list") == {"aliases": {}}
+
+
+def test_snapshots_as_json(ask: Ask, corpus: Path, tmp_path: Path) -> None:
+    ask("index", "build", "c", str(corpus), "--encoder", "words")
+    made = json.loads(ask("snapshot", "create", "c", "--json"))
+    assert (made["collection"], made["documents"]) == ("c", N)
+    file = tmp_path / "c.tar"
+    assert json.loads(ask("snapshot", "download", made["id"], str(file), "--json")) == made
+    assert file.stat().st_size == made["bytes"]
+    assert json.loads(ask("snapshot", "upload", str(file), "--json")) == made
+    listed = {"snapshots": [made], "unavailable": []}
+    assert json.loads(ask("snapshot", "list", "--json")) == listed
+    restored = {"collection": "again", "documents": N}
+    assert json.loads(ask("snapshot", "restore", made["id"], "again", "--json")) == restored
+    deleted = {"id": made["id"], "deleted": True}
+    assert json.loads(ask("snapshot", "delete", made["id"], "--json")) == deleted
+
+
 def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(make_data_folder(tmp_path / "data")) as http:
         url = str(http.base_url)
@@ -318,7 +373,12 @@ def test_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.startswith(f"{job['id']}\tbulk\tc\tdone\t1 of 1\t")
         assert main(["job", "list", "--state", "failed", "--limit", "3", "--url", url]) == 0
         assert capsys.readouterr().out == ""
-        assert main(["job", "show", job["id"], "--url", url]) == 0
-        assert json.loads(capsys.readouterr().out) == job
+        assert main(["job", "list", "--url", url, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"jobs": [job]}
+        for more in ([], ["--json"]):
+            assert main(["job", "show", job["id"], "--url", url, *more]) == 0
+            assert json.loads(capsys.readouterr().out) == job
+        assert main(["ready", "--url", url, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["collections"] == ["c"]
         assert main(["job", "cancel", job["id"], "--url", url]) == 2
         assert "is already done" in capsys.readouterr().err

@@ -141,6 +141,16 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     listed = capsys.readouterr().out
     assert listed.split()[:2] == ["ci", "write"]
     assert printed.out.strip() not in listed
+    assert main(["keys", "list", *here, "--json"]) == 0
+    listed = capsys.readouterr().out
+    (one,) = json.loads(listed)["keys"]
+    assert (one["name"], one["role"], set(one)) == ("ci", "write", {"name", "role", "created"})
+    assert printed.out.strip() not in listed
+    assert main(["keys", "create", *here, "--role", "read", "--name", "more", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["key"].startswith("hb_read_")
+    assert main(["keys", "revoke", *here, "--name", "more", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"name": "more", "revoked": True}
     assert main(["keys", "revoke", *here, "--name", "ci"]) == 0
     assert main(["keys", "revoke", *here, "--name", "ci"]) == 2
     assert "there is no key named 'ci'" in capsys.readouterr().err

@@ -229,6 +229,9 @@ def test_near_duplicates_are_listed_and_deleted(
     assert "1 deleted, 3 left" in err
     assert hummingbit("index", "duplicates", "n", *options) == 0
     assert capsys.readouterr().out == ""
+    assert hummingbit("index", "duplicates", "n", *options, "--delete", "--json") == 0
+    summary = {"collection": "n", "clusters": 0, "with_an_older": 0, "deleted": 0, "documents": 3}
+    assert json.loads(capsys.readouterr().out) == summary
     assert hummingbit("index", "duplicates", "n", "--radius", 33) == 2
     assert "radius: is 33; it must be from 0 to 32" in capsys.readouterr().err
 

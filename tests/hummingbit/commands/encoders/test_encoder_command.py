@@ -31,6 +31,13 @@ def test_an_encoder_is_installed_listed_and_shown(
     assert "words: 32 bits, text" in capsys.readouterr().out
     assert hummingbit("encoder", "list", *here) == 0
     assert capsys.readouterr().out.split()[:3] == ["words", "32", "text"]
+    assert hummingbit("encoder", "list", *here, "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    (one,) = listed["encoders"]
+    assert (one["name"], one["n_bits"], one["kind"]) == ("words", 32, "text")
+    assert listed["unavailable"] == []
+    assert hummingbit("encoder", "install", trained, "--name", "twin", "--json", *here) == 0
+    assert json.loads(capsys.readouterr().out) == one | {"name": "twin"}
     assert hummingbit("encoder", "show", "words", *here) == 0
     about = json.loads(capsys.readouterr().out)
     assert about["metadata"] == {"trained_on": "nothing"}
@@ -75,7 +82,8 @@ def test_a_service_says_the_same_of_its_encoders(
     with served(tmp_path / "data") as client:
         there = ["--url", client.base_url]
         (tmp_path / "data" / "encoders" / "others" / "golden.json").write_text("{}")
-        for arguments, status in ((["list"], 1), (["show", "words"], 0)):
+        cases = ((["list"], 1), (["list", "--json"], 1), (["show", "words", "--json"], 0))
+        for arguments, status in cases:
             said = []
             for place in (here, there):
                 capsys.readouterr()

@@ -129,21 +129,44 @@ def test_comparing_collections(
 ) -> None:
     names = ["good", "shuffled", "better"]
     command = ["evaluate", "compare", *names, *evaluate[1:], "--metrics", "P@50"]
-    assert hummingbit(*command, "--json", tmp_path / "compared.json") == 0
+    assert hummingbit(*command) == 0
     printed = capsys.readouterr().out
     assert "Friedman: χ² = " in printed
     assert "Nemenyi" in printed
-    found = json.loads((tmp_path / "compared.json").read_text())
+    assert hummingbit(*command, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
     assert list(found["systems"]) == names
     for pair in found["metrics"]["P@50"]["pairs"]:
         assert pair["adjusted"] < 0.01
     ranks = found["metrics"]["P@50"]["nemenyi"]["mean_ranks"]
     assert ranks["better"] < ranks["good"] < ranks["shuffled"]
-    two = [*evaluate[1:], "--json", tmp_path / "two.json"]
-    assert hummingbit("evaluate", "compare", "good", "compare", *two) == 0
-    found = json.loads((tmp_path / "two.json").read_text())["metrics"]["P@100"]
+    assert hummingbit("evaluate", "compare", "good", "compare", *evaluate[1:], "--json") == 0
+    found = json.loads(capsys.readouterr().out)["metrics"]["P@100"]
     assert found["nemenyi"] is None
     assert found["pairs"][0]["p_value"] == 1
+
+
+def test_a_file_after_json_is_written_with_a_warning(
+    data: Path, evaluate: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, file = ["good", "shuffled"], tmp_path / "compared.json"
+    command = ["evaluate", "compare", *evaluate[1:]]
+    assert hummingbit(*command, "--json", file, *names) == 0
+    said = capsys.readouterr()
+    assert "--json FILE is now --json > FILE; use that" in said.err
+    assert "tie-averaged:" in said.out
+    assert hummingbit("evaluate", "compare", *names, *evaluate[1:], "--json") == 0
+    printed = capsys.readouterr()
+    assert "--json" not in printed.err
+    assert json.loads(printed.out) == json.loads(file.read_text())
+    after = tmp_path / "compared"
+    assert hummingbit("evaluate", "compare", *names, *evaluate[1:], "--json", after) == 0
+    assert after.read_text() == file.read_text()
+    # What follows may be a name, whose file must not be overwritten.
+    with pytest.raises(SystemExit) as stopped:
+        hummingbit(*command, "--json", *names)
+    assert stopped.value.code == 2
+    assert "--json: takes no value; put it after the names" in capsys.readouterr().err
 
 
 def test_comparing_runs_of_any_system(
@@ -162,9 +185,9 @@ def test_comparing_runs_of_any_system(
     ]
     (tmp_path / "qrels").write_text("".join(judged))
     runs = ["evaluate", "compare", baseline / "run.trec", tmp_path / "run.trec", "--runs"]
-    figures = ["--qrels", tmp_path / "qrels", "--json", tmp_path / "compared.json"]
-    assert hummingbit(*runs, *figures) == 0
-    found = json.loads((tmp_path / "compared.json").read_text())["systems"]
+    capsys.readouterr()
+    assert hummingbit(*runs, "--qrels", tmp_path / "qrels", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["systems"]
     report = read_report(tmp_path / "report.json")
     assert found[str(tmp_path / "run.trec")]["metrics"]["P@100"] == report.metrics[0].served
     assert hummingbit(*runs) == 2
@@ -187,10 +210,11 @@ TRAINING = ["--bits", "16", "--epochs", "3", "--hidden", "16", "--batch-size", "
 def test_the_curve_over_labels(topics: Path, capsys: pytest.CaptureFixture[str]) -> None:
     curve = ["evaluate", "curve", "--data", topics / "train.jsonl"]
     curve += ["--queries", topics / "test.jsonl", "--supervision", "1.0", "0.1", *TRAINING]
-    files = ["--json", topics / "curve.json", "--plot", topics / "curve.svg"]
-    assert hummingbit(*curve, *files, "--metric", "P@20") == 0
-    assert "200 documents, 40 queries, 16 bits" in capsys.readouterr().out
-    found = json.loads((topics / "curve.json").read_text())
+    picture = ["--plot", topics / "curve.svg"]
+    assert hummingbit(*curve, *picture, "--metric", "P@20", "--json") == 0
+    said = capsys.readouterr()
+    assert "200 documents, 40 queries, 16 bits" in said.err
+    found = json.loads(said.out)
     assert found["metric"] == "P@20"
     assert [one["labels"] for one in found["points"]] == [18, 180]
     assert all(0 < one["expected"] <= 1 for one in found["points"])
@@ -332,7 +356,7 @@ def test_runs_are_judged_on_the_queries_of_a_named_data_set(
     (tmp_path / "wrong").write_text("\n".join(wrong) + "\n")
     runs = ["evaluate", "compare", tmp_path / "right", tmp_path / "wrong", "--runs"]
     judged = ["--qrels", "docstrings:queries-test", "--metrics", "Success@10", "MRR"]
-    assert hummingbit(*runs, *judged, "--json", tmp_path / "found.json") == 0
-    found = json.loads((tmp_path / "found.json").read_text())["systems"]
+    assert hummingbit(*runs, *judged, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["systems"]
     assert found[str(tmp_path / "right")]["metrics"] == {"Success@10": 1.0, "MRR": 1.0}
     assert found[str(tmp_path / "wrong")]["metrics"] == {"Success@10": 0.0, "MRR": 0.0}

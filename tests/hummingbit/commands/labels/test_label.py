@@ -53,6 +53,10 @@ def test_labels_are_set_counted_and_moved(
     assert json.loads(run("suggest", "-n", "1", "--json"))["id"] == id_
     assert run("set", "d0", "a", "--who", "ann") == "d0: changed\n"
     assert run("set", "d0", "a", "--who", "ann") == "d0: unchanged\n"
+    unchanged = {"id": "d0", "changed": False}
+    assert json.loads(run("set", "d0", "a", "--who", "ann", "--json")) == unchanged
+    counted = json.loads(run("stats", "--json"))
+    assert (counted["labelled"], counted["documents"]) == (1, N)
     assert run("set", "d0", "b", "--who", "bob", "--grade", "2") == "d0: changed\n"
     assert run("set", "d0", "--remove", "--who", "bob") == "d0: changed\n"
     lines = tmp_path / "labels.jsonl"
@@ -133,5 +137,7 @@ def test_a_service_retrains_and_takes_back(
         job = out.split()[-1]
         assert main(["label", "confirm", job, *url]) == 0
         assert capsys.readouterr().out == f"shelf-2: {N} documents, meant by shelf from now on\n"
-        assert main(["label", "take-back", job, *url]) == 0
+        assert main(["label", "take-back", job, *url, "--json"]) == 0
+        back = json.loads(capsys.readouterr().out)
+        assert (back["alias"], back["collection"]) == ("shelf", "books")
         assert client.aliases() == {"shelf": "books"}
