@@ -35,7 +35,12 @@ def start(role: Role, alive: tuple[int, int], is_stopping: Callable[[], bool]) -
     # What was made so far stays as it is, so that it is not copied.
     gc.freeze()
     reading, writing = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:  # no memory, or no process more; later there may be
+        os.close(reading)
+        os.close(writing)
+        raise DataFolderError(f"cannot be forked: {error.strerror}") from None
     if not pid:
         os.close(reading)
         _become(role, alive, writing)

@@ -55,6 +55,8 @@ WRITER_CONNECTIONS = 65_536
 LEAST_SHARED = 100_000
 SECONDS_BETWEEN_RENEWALS = 60.0
 WRITER = 0
+# Of all systems the least, without the byte that ends it.
+MAX_SOCKET_PATH = 103
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -64,7 +66,7 @@ def serve_by_workers(settings: Settings) -> None:
 
     Raises:
         DataFolderError, AddressError, KeysError: as :func:`service.server.serve`; also if the
-            collections lie on Milvus.
+            collections lie on Milvus, or the path of temporary files is too long for sockets.
     """
     if settings.engine != "local":
         message = "serves a data folder only; for Milvus, start more services"
@@ -75,6 +77,7 @@ def serve_by_workers(settings: Settings) -> None:
         TemporaryDirectory(prefix="hummingbit-") as private,
     ):
         configure_logs(settings)
+        _check_length(Path(private))
         _Supervisor(settings, listener, Path(private)).run()
 
 
@@ -262,6 +265,15 @@ class _Supervisor:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+
+def _check_length(private: Path) -> None:
+    """Raise a DataFolderError if the system cannot name a socket in the folder."""
+    most = MAX_SOCKET_PATH - len(os.fsencode(private / f"{'9' * 5}.sock"))
+    if most < 0:
+        parent = private.parent
+        message = f"is too long a path for sockets, by {-most} bytes; set TMPDIR to a shorter one"
+        raise DataFolderError(f"{parent}: {message}")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -159,6 +160,19 @@ def test_a_second_writer_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture
         arguments = ["serve", "--data-dir", str(tmp_path), "--port", "0", "--workers", "1"]
         assert main(arguments) == 2
     assert "is in use: another process is writing to it" in capfd.readouterr().err
+
+
+def test_a_folder_too_long_for_sockets_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    temporary = tmp_path / ("x" * 100)
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    arguments = ["serve", "--data-dir", str(tmp_path), "--create", "--port", "0", "--workers", "1"]
+    assert main(arguments) == 2
+    said = capfd.readouterr().err
+    assert f"{temporary}: is too long a path for sockets" in said
+    assert "Traceback" not in said
 
 
 def test_a_client_sees_its_own_writes_on_its_connection(service: str) -> None:
