@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from beir.retrieval.search import BaseSearch
 
-from encoder.codes import unpack_codes
+from encoder.codes import Codes, unpack_codes
 from encoder.features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.integrations.beir_files import title_and_text
@@ -37,7 +37,7 @@ class HummingbitModel:
         """Return the embeddings of queries, float32 of shape ``(N, n_bits)``, for torch."""
         if self._weigh_queries:
             return _tensor(self._encoder.query_weights(queries))
-        return _tensor(self._bits(queries))
+        return _tensor(_signs(self._encoder.encode_queries(queries)))
 
     def encode_corpus(
         self,
@@ -46,10 +46,7 @@ class HummingbitModel:
         **_: Any,
     ) -> Any:
         """Return the embeddings of documents, float32 of shape ``(N, n_bits)``, for torch."""
-        return _tensor(self._bits([*map(title_and_text, corpus)]))
-
-    def _bits(self, texts: Sequence[str]) -> Floats:
-        return unpack_codes(self._encoder.encode(texts)).astype(np.float32) * 2 - 1
+        return _tensor(_signs(self._encoder.encode([*map(title_and_text, corpus)])))
 
 
 class HummingbitRetriever(BaseSearch):
@@ -91,6 +88,10 @@ class HummingbitRetriever(BaseSearch):
             NotImplementedError: always.
         """
         raise NotImplementedError("nothing is unpickled; call retrieve")
+
+
+def _signs(codes: Codes) -> Floats:
+    return unpack_codes(codes).astype(np.float32) * 2 - 1
 
 
 def _tensor(embeddings: Floats) -> Any:

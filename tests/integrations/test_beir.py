@@ -13,13 +13,14 @@ from beir.retrieval.search.dense import DenseRetrievalExactSearch
 from encoder.artifact import write_artifact
 from hummingbit.integrations.beir import HummingbitModel, HummingbitRetriever
 from hummingbit.integrations.beir_files import read_beir
-from tests.support.encoders import random_texts, text_encoder
+from tests.support.encoders import class_encoder, random_texts, text_encoder
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[text_encoder, class_encoder])
+def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Queries of the second have a head of their own."""
     folder = tmp_path_factory.mktemp("encoders") / "plain"
-    write_artifact(folder, text_encoder(64), random_texts(50))
+    write_artifact(folder, request.param(64), random_texts(50))
     return folder
 
 

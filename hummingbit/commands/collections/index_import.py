@@ -128,6 +128,8 @@ def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Itera
         raise OptionError(
             f"--codes: collection {args.collection!a} has an encoder, which makes them"
         )
+    if args.bits is not None and args.bits != n_bits:
+        raise OptionError(f"--bits {args.bits}: collection {args.collection!a} has {n_bits} bits")
     taken = _taken(args, kind, n_bits)
     return read_points(args.store, Path(args.file), layout_of(args), taken, _tell)
 

@@ -107,6 +107,7 @@ def test_vectors_are_encoded(data: Path) -> None:
         (["--from", "qdrant", "--codes", "ubinary"], "ubinary is whole numbers from 0 to 255"),
         (["--from", "qdrant", "--codes", "sign", "--bits", "72"], "has 64 numbers; 72 are to be"),
         (["--from", "qdrant", "--codes", "sign", "--bits", "7"], "n_bits: is 7"),
+        (["--from", "qdrant", "--encoder", "plain", "--bits", "16"], "collection 'c' has 32 bits"),
         (["--from", "qdrant", "--codes", "sign", "--vector-field", "x"], "has no vector 'x'; its"),
         (["--from", "milvus", "--codes", "sign"], "the suffix is not"),
         (["--from", "txtai", "--encoder", "plain"], "cannot be read as an index of txtai"),
@@ -126,3 +127,17 @@ def test_what_cannot_be_imported_leaves_no_collection(
 def test_a_file_that_is_missing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert hummingbit("index", "import", "c", "no", "--from", "qdrant", "--codes", "sign") == 2
     assert "no: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bits", [8, -16, 64])
+def test_other_bits_than_a_collection_has_are_refused(
+    data: Path, capsys: pytest.CaptureFixture[str], bits: int
+) -> None:
+    file = WRITTEN / "qdrant.jsonl"
+    options = ("--from", "qdrant", "--codes", "sign", "--bits")
+    assert hummingbit("index", "import", "c", file, *options, 16) == 0
+    before = documents("c")
+    assert hummingbit("index", "import", "c", file, *options, bits) == 2
+    assert f"--bits {bits}: collection 'c' has 16 bits" in capsys.readouterr().err
+    assert documents("c") == before
+    assert hummingbit("index", "import", "c", file, *options, 16) == 0
