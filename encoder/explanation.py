@@ -29,8 +29,8 @@ class TermInfluence(NamedTuple):
 def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInfluence]:
     """Return the terms that weigh most in the code of `text`, the most influential first.
 
-    Each term is left out in turn, and the text encoded without it, as a query is: p_b = σ(w_b) of
-    :meth:`encoder.encoder.Encoder.query_weights`.
+    The text is read as a query is, unknown words corrected. Each term is left out in turn, and what
+    is left encoded: p_b = σ(w_b) of :meth:`encoder.encoder.Encoder.query_weights`.
 
     Raises:
         TypeError: if the encoder takes no texts.
@@ -38,7 +38,7 @@ def explain_text(encoder: Encoder, text: str, most: int = 10) -> list[TermInflue
     features = encoder.features
     if not isinstance(features, TextFeatures):
         raise TypeError("the encoder takes vectors; it has no terms")
-    counts = features.count_terms([text])
+    counts, _ = features.count_query_terms([text])
     weights = features.weigh(counts).data
     tried = np.argsort(-weights, kind="stable")[:MAX_TERMS]
     # Row 0 is the text; in row i > 0 its i-th term is left out.

@@ -123,6 +123,15 @@ class TextFeatures:
     def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
         """Return the features of `texts` as queries, and what is known of each.
 
+        Raises:
+            InputError: if `texts` is not a sequence of strings.
+        """
+        counts, known = self.count_query_terms(texts)
+        return self.weigh(counts), known
+
+    def count_query_terms(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
+        """Return tf of `texts` as queries, ``(N, V)``, and what is known of each.
+
         An unknown word of four letters or more counts as the known word one edit from it, if there
         is one: of several the one with the least idf, the most frequent, and then the first in the
         vocabulary. Of each text, the first :data:`MAX_CORRECTED` unknown words are looked up.
@@ -136,8 +145,7 @@ class TextFeatures:
         lists = (self._corrected_lists(text, changed) for text, changed in pairs)
         counts = self._counts([self._read_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
-        known = [_query_terms(*one) for one in zip(recognized, changes, strict=True)]
-        return self.weigh(counts), known
+        return counts, [_query_terms(*one) for one in zip(recognized, changes, strict=True)]
 
     def read_query(self, text: str) -> tuple[TextRow, QueryTerms]:
         """Do as :meth:`transform_queries` for one text, with the same values, bit for bit.

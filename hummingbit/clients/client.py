@@ -255,7 +255,7 @@ class Client(Operations, LabelOperations):
         vectors: Sequence[Sequence[float]] | None = None,
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
     ) -> responses.EncodedInputs:
-        """Return the codes that an encoder gives texts or vectors."""
+        """Return the codes that an encoder gives texts or vectors as documents."""
         return self._call(calls.encode(encoder, texts, vectors, format))
 
     def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:

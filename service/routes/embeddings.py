@@ -41,7 +41,7 @@ ENCODED_AT_ONCE = 64
     summary="Embed texts, as OpenAI's interface does",
 )
 def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
-    """Return the real-valued or binary embeddings that an encoder gives texts."""
+    """Return the real-valued or binary embeddings that an encoder gives texts as documents."""
     encoder = _encoder(body, folder)
     texts = _texts(body, limits)
     data: list[dict[str, Any]] = []

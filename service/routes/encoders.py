@@ -87,7 +87,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
 def post_encoder_encode(
     name: str, encoder: EncoderOf, body: EncoderInputs, limits: Limits
 ) -> Response:
-    """Return the codes that an encoder gives texts or vectors."""
+    """Return the codes that an encoder gives texts or vectors as documents."""
     return render(
         EncodedInputs(
             codes=write_codes(_encode(encoder, body.inputs, limits), body.format),

@@ -66,7 +66,7 @@ def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limit
     summary="Encode",
 )
 def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
-    """Return the codes that the collection's encoder gives texts or vectors."""
+    """Return the codes that the collection's encoder gives texts or vectors as queries."""
     encoder = encoder_name(collection)
     if encoder is None:
         message = "cannot be encoded: the collection has no encoder, its documents bring codes"

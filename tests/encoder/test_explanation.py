@@ -36,6 +36,13 @@ def test_a_text_without_known_terms_has_nothing_to_explain() -> None:
     assert explain_text(text_encoder(32), "unheard of") == []
 
 
+def test_words_that_a_search_corrects_are_explained_as_it_takes_them() -> None:
+    encoder = text_encoder(32)
+    corrected = explain_text(encoder, "chese matrx matrix")
+    assert corrected == explain_text(encoder, "cheese matrix matrix")
+    assert {one.term for one in corrected} == {"cheese", "matrix"}
+
+
 def test_vectors_have_no_terms() -> None:
     with pytest.raises(TypeError, match="takes vectors"):
         explain_text(vector_encoder(), "words")
