@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from encoder.artifact import install_artifact, load_encoder, read_figures
+from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
+from encoder.artifact_files.manifest import METRICS
 from encoder.encoder import Encoder
 from foundation.errors import HummingbitError
 from foundation.files import replace_folder
@@ -84,12 +85,17 @@ def model_card(folder: Path, name: str, *, license_name: str | None, language: s
     """Return the model card of the encoder in `folder`: YAML for the Hub, and a page for people.
 
     Raises:
-        ArtifactError: if `folder` is not an intact encoder.
+        ArtifactError: if `folder` is not an intact encoder, or its figures cannot be understood.
         HubError: if the library huggingface_hub is missing.
     """
     hub = _library()
     encoder = load_encoder(folder)
     figures = read_figures(folder, encoder).get("validation") or {}
+    try:
+        results, page = _results(hub, figures), _page(encoder, name, figures)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = "holds other figures than training writes, so there is no model card of them"
+        raise ArtifactError(f"{folder / METRICS}: {reason}") from error
     data = hub.ModelCardData(
         model_name=name,
         library_name=LIBRARY,
@@ -97,9 +103,9 @@ def model_card(folder: Path, name: str, *, license_name: str | None, language: s
         language=language,
         tags=["semantic-hashing", "binary-codes", f"{encoder.n_bits}-bit"],
         pipeline_tag=_TASK,
-        eval_results=_results(hub, figures) or None,
+        eval_results=results or None,
     )
-    return f"---\n{data.to_yaml()}\n---\n\n{_page(encoder, name, figures)}"
+    return f"---\n{data.to_yaml()}\n---\n\n{page}"
 
 
 def _results(hub: Any, figures: Mapping[str, Any]) -> list[Any]:

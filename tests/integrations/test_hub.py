@@ -109,3 +109,17 @@ def test_a_repository_as_a_local_folder(data: Path, tmp_path: Path) -> None:
     done = hummingbit(data, "http://127.0.0.1:9", "encoder", "pull", out)
     assert done.returncode == 0, done.stderr
     assert load_encoder(data / "encoders" / "repository").n_bits == 32
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [3, [1], {"queries": 5}, {"queries": "5"}, {"expected": {"P@10": "x"}}, {"expected": [1]}],
+)
+def test_figures_that_no_training_wrote_make_no_card(data: Path, figures: object) -> None:
+    extra = {"metrics.json": json.dumps({"validation": figures})}
+    write_artifact(data / "encoders" / "odd", text_encoder(), random_texts(50), extra_files=extra)
+    done = hummingbit(data, "http://127.0.0.1:9", "encoder", "push", "odd", "--folder", data / "x")
+    assert done.returncode == 2
+    assert "metrics.json: holds other figures than training writes" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (data / "x").exists()
