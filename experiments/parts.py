@@ -23,12 +23,20 @@ def configure_parts(
     parser.set_defaults(run=lambda args: _run(parts, args))
 
 
-def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int = 3) -> None:
-    """Add what says how many runs are made, of what data, and where what comes of them goes."""
+def add_run_options(
+    parser: argparse.ArgumentParser, work_dir: str, seeds: int = 3, *, records: bool = True
+) -> None:
+    """Add what says how many runs are made, of what data, and where what comes of them goes.
+
+    An experiment with a ``--json`` of its own goes without the file of `records`.
+    """
     parser.add_argument(
         "--seeds", type=int, default=seeds, metavar="N", help="runs of each setting"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write a flat list of records")
+    if records:
+        parser.add_argument(
+            "--json", type=Path, metavar="FILE", help="write a flat list of records"
+        )
     parser.add_argument("--data-root", type=Path, metavar="DIR")
     parser.add_argument(
         "--work-dir",

@@ -103,14 +103,12 @@ def test_a_cell_is_kept_until_its_code_or_its_documents_change(
 def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
     data_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = data_root / "records.json"
     command = ["leaderboard", "--datasets", "snippets", "--bits", "16", "--seeds", "2"]
     places = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
     only = ["--methods", "lsh", "sentence-itq", "ssb-vae-paper", "--no-unseen"]
     some = ["--methods", "lsh", "--queries", "20"]
-    assert main([*command, *places, *only, "--json", str(out)]) == 0
+    assert main([*command, *places, *only]) == 0
     first = capsys.readouterr()
-    assert [one["method"] for one in json.loads(out.read_text())] == ["lsh", "ssb-vae-paper"] * 2
     assert "| lsh           | 0." in first.out
     assert "| sentence-itq  |       " in first.out
     assert first.out.strip().endswith("0.621   |")  # printed for SSB-VAE at 16 bits, ρ = 0.1
@@ -119,6 +117,13 @@ def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
     again = capsys.readouterr()
     assert again.out == first.out
     assert again.err == ""
+    assert main([*command, *places, *only, "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["records"]
+    assert [one["method"] for one in records] == ["lsh", "ssb-vae-paper"] * 2
+    out = data_root / "records.json"
+    assert main([*command, *places, *only, "--json", str(out)]) == 0
+    assert "--json FILE is now --json > FILE" in capsys.readouterr().err
+    assert json.loads(out.read_text()) == records
     assert main([*command, *places, *some, "--seeds", "1"]) == 0
     assert "snippets-lsh-16-0-unseen-20-queries" in capsys.readouterr().err
 

@@ -22,8 +22,7 @@ WITHOUT = {
     "serve": "it serves until it is ended",
     "mcp": "its standard output is the protocol",
     "completion": "its standard output is a script",
-    "leaderboard": "an experiment, which writes records as it goes",
-    "reproduce": "experiments, which write records as they go",
+    "reproduce": "experiments, which write records to a file as they go",
 }
 """Commands without ``--json``, and why."""
 
