@@ -131,6 +131,10 @@ def test_a_service_retrains_and_takes_back(
         command = ["label", "retrain", "shelf", *url]
         assert main([*command, "--min-gain", "1"]) == 1
         assert "the gate refuses" in capsys.readouterr().out
+        assert main([*command, "--min-gain", "1", "--json"]) == 1
+        refused = json.loads(capsys.readouterr().out)
+        assert refused["state"] == "refused"
+        assert refused["trial"]["min_gain"] == 1
         assert main([*command, "--min-gain", "-1"]) == 0
         out = capsys.readouterr().out
         assert "mAP@100" in out
