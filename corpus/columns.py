@@ -184,7 +184,7 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
         raise
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         # NumPy takes whatever it does not know for a pickle, and advises to load that.
-        reason = "it is none, or holds pickled objects" if "pickle" in str(error) else error
+        reason = "it is not one, or it holds pickled objects" if "pickle" in str(error) else error
         raise ReadError(f"{path}: cannot be read as an .npz archive: {reason}") from None
 
 
