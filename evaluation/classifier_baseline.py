@@ -85,6 +85,14 @@ def classifier_baseline(
     return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
 
 
+def has_baseline(reference: ClassifierReference, shown: Labelled) -> bool:
+    """Tell whether :func:`classifier_baseline` has at least two classes, and no more than fit."""
+    n_shown = len({tag for labels in shown.labels for tag in labels})
+    predictors = _predictors(reference)
+    n_classes = n_shown if predictors is None else predictors.n_classes
+    return n_shown > 1 and n_classes <= MAX_BITS
+
+
 def classifier_of_collection(
     stored: Sequence[StoredDocument],
     shown: ShownLabels,

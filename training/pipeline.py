@@ -18,7 +18,11 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder, Features
 from encoder.features import Floats
 from encoder.vector_features import VectorFeatures
-from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
+from evaluation.classifier_baseline import (
+    ClassifierReference,
+    classifier_baseline,
+    has_baseline,
+)
 from evaluation.relevance import Labelled
 from evaluation.retrieval import evaluate_encoder
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
@@ -214,11 +218,12 @@ def validate(
     The true labels say what is relevant, whether training saw them or not. Beside the encoder's
     figures stands the classifier baseline: a code that knows only the class scores that much.
     Without labelled queries there are no figures; without labels of two
-    classes there is no baseline.
+    classes, or with more classes than a code has bits, there is no baseline.
     """
     if not len(queries):
         return {}
     found = evaluate_encoder(reference.encoder, database, queries)
-    classes = {tag for labels in shown.labels for tag in labels}
-    beside = classifier_baseline(reference, shown, database, queries) if len(classes) > 1 else None
+    beside = None
+    if has_baseline(reference, shown):
+        beside = classifier_baseline(reference, shown, database, queries)
     return {**found.to_dict(), "classifier_baseline": beside and beside.to_dict()}

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from training.pipeline import collapse_warnings
+from encoder.classifier import Classifier
+from evaluation.classifier_baseline import ClassifierReference
+from evaluation.relevance import Labelled
+from tests.support.encoders import WORDS, class_encoder, random_texts, text_encoder
+from training.pipeline import collapse_warnings, validate
 
 
 def codes_of(distinct: int, documents: int) -> np.ndarray:
@@ -19,3 +24,20 @@ def test_few_distinct_codes_are_said_to_be() -> None:
 def test_many_distinct_codes_or_few_documents_are_no_collapse() -> None:
     assert collapse_warnings(codes_of(21, 1000)) == ()
     assert collapse_warnings(codes_of(1, 49)) == ()
+
+
+@pytest.mark.parametrize("n_classes", [1024, 1025])
+def test_more_classes_than_a_code_has_bits_cost_the_baseline_alone(n_classes: int) -> None:
+    """Training has taken its time by then, and its encoder is to be written."""
+    weight, bias = np.zeros((len(WORDS), n_classes)), np.zeros(n_classes)
+    classifier = Classifier((weight.astype(np.float32),), (bias.astype(np.float32),))
+    labels = [(f"class {number}",) for number in range(n_classes)]
+    every = Labelled(random_texts(n_classes), labels)
+    few = Labelled(every.inputs[:5], labels[:5])
+    for reference in (
+        ClassifierReference(text_encoder(), classifier),
+        ClassifierReference(class_encoder(classes=n_classes), None),
+    ):
+        figures = validate(reference, shown=every, database=every, queries=few)
+        assert figures["queries"] == 5
+        assert (figures["classifier_baseline"] is None) == (n_classes > 1024)
