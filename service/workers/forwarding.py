@@ -22,7 +22,7 @@ import httpx
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation.errors import HummingbitError
 from index.data_folder import DataFolder
@@ -111,17 +111,30 @@ class Forwarding:
                 await run_in_threadpool(self._folder.follow, wait=False)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on for as long as its client is there, however long the writer takes."""
         body = _Body(receive)
+        answering = asyncio.create_task(self._answer(scope, body, send))
+        leaving = asyncio.create_task(body.until_client_leaves())
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            answering.cancel()
+            await asyncio.gather(answering, leaving, return_exceptions=True)
+        if not answering.cancelled():
+            answering.result()
+
+    async def _answer(self, scope: Scope, body: _Body, send: Send) -> None:
         request = _request(scope, body)
         try:
             response = await self._writer.send(request, stream=True)
         except httpx.LocalProtocolError as error:
             problem = ProblemError(400, "invalid_http", f"Invalid HTTP request received: {error}")
-            await _refuse(scope, receive, send, problem)
+            await _refuse(scope, send, problem)
             return
         except httpx.TransportError:
             if not body.is_cut:
-                await _unavailable(scope, receive, send)
+                await _unavailable(scope, send)
             return
         try:
             if scope["method"] not in READING and response.is_success:
@@ -130,12 +143,12 @@ class Forwarding:
         finally:
             await response.aclose()
 
-    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer with the metrics of all processes; the writer says who may see them."""
         try:
             response = await self._writer.send(_request(scope, None))
         except httpx.TransportError:
-            await _unavailable(scope, receive, send)
+            await _unavailable(scope, send)
             return
         texts = [response.text]
         if response.is_success:
@@ -165,6 +178,17 @@ class _Body:
         self._receive = receive
         self.is_cut = False
         """Whether the client hung up before the end."""
+        self._is_in = asyncio.Event()
+
+    def leave_out(self) -> None:
+        """Note that there is none."""
+        self._is_in.set()
+
+    async def until_client_leaves(self) -> None:
+        """Wait until the client hangs up after the end, or has its answer."""
+        await self._is_in.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
@@ -175,6 +199,7 @@ class _Body:
             if message.get("body"):
                 yield message["body"]
             if not message.get("more_body", False):
+                self._is_in.set()
                 return
 
 
@@ -196,6 +221,8 @@ def _request(scope: Scope, body: _Body | None) -> httpx.Request:
     if scope.get("client"):
         headers.append((CLIENT, str(scope["client"][0]).encode()))
     given = {name for name, _ in scope["headers"]} & {b"content-length", b"transfer-encoding"}
+    if body and not given:
+        body.leave_out()
     url = f"http://writer{target}" + (f"?{query}" if query else "")
     return httpx.Request(
         scope["method"], url, headers=headers, content=body if given and body else None
@@ -215,17 +242,21 @@ async def _send_on(response: httpx.Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _unavailable(scope: Scope, receive: Receive, send: Send) -> None:
+async def _unavailable(scope: Scope, send: Send) -> None:
     message = "the process that writes is being replaced; a write may have completed"
     problem = ProblemError(503, "writer_unavailable", message, headers={"Retry-After": "1"})
-    await _refuse(scope, receive, send, problem)
+    await _refuse(scope, send, problem)
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:
+async def _refuse(scope: Scope, send: Send, problem: ProblemError) -> None:
     state = scope.setdefault("state", {})
     state.setdefault("request_id", secrets.token_hex(8))
     state.setdefault("headers", dict(scope["headers"]))
-    await problem_response(Request(scope), problem)(scope, receive, send)
+    await problem_response(Request(scope), problem)(scope, _nothing, send)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
 
 
 class FromReaders:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -288,6 +288,31 @@ def test_who_sends_slowly_keeps_nobody_from_the_writer(tmp_path: Path) -> None:
                 slow.enter_context(send(address, head, b"{"))
             body = {"documents": [{"id": "a", "code": CODE}]}
             assert client.put(f"{path}/documents", json=body).json()["upserted"] == 1
+
+
+def test_who_hangs_up_is_not_asked_for_any_more(tmp_path: Path) -> None:
+    def sockets(pid: int) -> int:
+        found = 0
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # files come and go
+                found += os.readlink(link).startswith("socket:")
+        return found
+
+    with serving_process(tmp_path, "--workers", "1", *QUIET) as (process, address):
+        writer, reader = children(process.pid)
+        answered(send(address, "GET /v1/jobs HTTP/1.1"))
+        before = sockets(reader)
+        os.kill(writer, signal.SIGSTOP)
+        try:
+            asking = [send(address, "GET /v1/jobs HTTP/1.1") for _ in range(20)]
+            wait_until(lambda: sockets(reader) >= before + 30)
+            for connection in asking:
+                connection.close()
+            wait_until(lambda: sockets(reader) <= before)
+        finally:
+            os.kill(writer, signal.SIGCONT)
+        with client_of(address) as client:
+            assert client.get("/v1/jobs").status_code == 200
 
 
 def test_metrics_are_those_of_all_processes(service: str) -> None:
