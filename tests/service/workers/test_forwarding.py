@@ -86,7 +86,7 @@ def test_many_who_wait_for_a_generation_take_one_thread(tmp_path: Path) -> None:
                     statuses.append(message.get("status", 0))
 
                 async def receive() -> Any:
-                    return {"type": "http.request", "body": b"", "more_body": False}
+                    return await asyncio.Event().wait()  # the client waits, too
 
                 headers = [(b"min-generation", b"99")]
                 path = "/v1/collections/c/search"
