@@ -17,7 +17,7 @@ MISTAKES = {
     "index build d empty.csv --encoder plain": "empty.csv: is empty",
     "index build d folder --encoder plain": "is a folder without .txt or .md files",
     "index build d noise.parquet --encoder plain": "cannot be read as Parquet",
-    "index build d noise.npz --encoder plain": "cannot be read as an .npz archive: it is none",
+    "index build d noise.npz --encoder plain": "cannot be read as an .npz archive: it is not one",
     "index build d noise.jsonl.gz --encoder plain": "cannot be read on: Not a gzipped file",
     "index build d /proc/self/mem --encoder plain": "the suffix '' is not one of",
     "index build d loop.jsonl --encoder plain": "Too many levels of symbolic links",
