@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation.errors import HummingbitError
 from index.data_folder import DataFolder
+from service.http.min_generation import least_generation
 from service.http.monitoring import CONTENT_TYPE
 from service.http.problems import ProblemError, problem_response
 from service.workers.summed_metrics import summed
@@ -45,7 +46,6 @@ HOP_BY_HOP = frozenset(
 )
 CLIENT = b"x-hummingbit-client"
 OWN_METRICS = b"x-hummingbit-own-metrics"
-MIN_GENERATION = b"min-generation"
 SECONDS_TO_FOLLOW = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
 IDLE_CONNECTIONS = 512
@@ -69,7 +69,9 @@ class Forwarding:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
-        method, path, headers = scope["method"], scope["path"], dict(scope["headers"])
+        method, path = scope["method"], scope["path"]
+        # Of a header that comes twice, the first counts.
+        headers = dict(reversed(scope["headers"]))
         if path == "/metrics" and method == "GET":
             way = self._own if OWN_METRICS in headers else self._metrics
         else:
@@ -82,8 +84,7 @@ class Forwarding:
 
     async def _reflects(self, name: str, headers: dict[bytes, bytes]) -> bool:
         """Tell whether the collection is there, as of the generation that is asked for or later."""
-        wanted = headers.get(MIN_GENERATION, b"")
-        least = int(wanted) if wanted.isdigit() and len(wanted) < 19 else 0
+        least = least_generation(headers) or 0  # where it is none, who answers says so
         deadline = time.monotonic() + SECONDS_TO_FOLLOW
         while True:
             with suppress(HummingbitError):

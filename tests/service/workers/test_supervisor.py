@@ -21,7 +21,7 @@ import pytest
 from hummingbit.cli import main
 from service.workers.forwarding import IDLE_CONNECTIONS
 from tests.support.faults import soak
-from tests.support.service import check_problem, client_of, finished, serving_process
+from tests.support.service import check_problem, client_of, finished, served, serving_process
 
 QUIET = ("--no-access-log", "--log-level", "warning")
 WORKERS = ("--workers", "2", *QUIET)
@@ -199,6 +199,30 @@ def test_a_generation_that_was_seen_is_seen_on_every_connection(service: str) ->
                 body = {"code": CODE, "limit": 100}
                 found = other.post("/v1/collections/seen/search", json=body, headers=headers)
             assert found.json()["generation"] >= generation
+
+
+def test_a_min_generation_that_is_none_is_refused_by_whoever_answers(
+    service: str, tmp_path: Path
+) -> None:
+    def check(client: httpx.Client) -> None:
+        create(client, "/v1/collections/min")
+        asked = (("POST", "min/search"), ("GET", "min/labels"), ("POST", "no/search"))
+        for given in ("abc", "-1", "1.5", "", "9" * 19):
+            headers = {"Min-Generation": given}
+            for method, name in asked:
+                body = {"code": CODE} if method == "POST" else None
+                path = f"/v1/collections/{name}"
+                answer = client.request(method, path, json=body, headers=headers)
+                detail = check_problem(answer, 422, "invalid_request")["detail"]
+                assert detail.startswith(f"Min-Generation is {given!r}; only the number")
+        twice = [("Min-Generation", "0"), ("Min-Generation", "abc")]
+        found = client.post("/v1/collections/min/search", json={"code": CODE}, headers=twice)
+        assert found.status_code == 200
+
+    with client_of(service) as client:
+        check(client)
+    with served(tmp_path) as client:
+        check(client)
 
 
 def test_a_write_is_visible_to_all_within_a_second(service: str) -> None:
