@@ -59,6 +59,7 @@ def header_of(client: Client, name: str) -> Header:
         engine=found["engine_setting"],
         documents=found["documents"],
         ranking=found["ranking"],
+        indexed_fields=tuple(found["indexed_fields"]),
     )
 
 
@@ -128,8 +129,8 @@ def send_annotations(client: Client, name: str, export: Export) -> None:
 def make_collection_for(client: Client, name: str, header: Header) -> bool:
     """See to it that there is a collection, or an alias of one, that takes the codes of an export.
 
-    If there is none, it is made like the one exported, and searched by the same engine where
-    collections of the service can be. Return whether it was made.
+    If there is none, it is made like the one exported, and searched by the same engine and with the
+    same indexed fields where collections of the service can be. Return whether it was made.
 
     Raises:
         EncoderMismatch: if the service has not the encoder that made the codes, or the collection
@@ -148,12 +149,16 @@ def make_collection_for(client: Client, name: str, header: Header) -> bool:
     known.sort(key=lambda one: one[0] != header.encoder)
     encoder = encoder_of_export(header, known)
     n_bits = header.n_bits if encoder is None else None
-    try:
-        client.create_collection(name, encoder=encoder, n_bits=n_bits, engine=header.engine)
-    except ServiceError as error:
-        if [one["pointer"] for one in error.errors] != ["/engine"]:
-            raise
-        client.create_collection(name, encoder=encoder, n_bits=n_bits)
+    likeness: dict[str, Any] = {"engine": header.engine, "indexed_fields": header.indexed_fields}
+    while True:
+        try:
+            client.create_collection(name, encoder=encoder, n_bits=n_bits, **likeness)
+            break
+        except ServiceError as error:
+            refused = {one["pointer"].removeprefix("/") for one in error.errors}
+            if not refused or not refused <= likeness.keys():
+                raise
+            likeness = {field: likeness[field] for field in likeness.keys() - refused}
     if header.ranking != HAMMING:
         client.update_collection(name, ranking=cast(Ranking, header.ranking))
     return True

@@ -90,6 +90,7 @@ def test_an_export_is_imported(ask: Ask, corpus: Path, tmp_path: Path, file: str
     path = tmp_path / file
     ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "distinct")
     ask("index", "delete", "c", "d4")
+    ask("index", "fields", "c", "year", "author.name")
     ask("index", "export", "c", str(path))
     said = ask("index", "import", "again", str(path))
     assert said.startswith(f"again: {N - 1} documents in ")
@@ -98,6 +99,7 @@ def test_an_export_is_imported(ask: Ask, corpus: Path, tmp_path: Path, file: str
     assert said.startswith("again: ")
     assert f"{N - 1} of them unchanged" in said
     assert json.loads(ask("index", "stats", "again"))["engine_setting"] == "distinct"
+    assert ask("index", "fields", "again") == "again: indexed fields: author.name, year\n"
     exported = [ask("index", "export", name).splitlines() for name in ("c", "again")]
     assert exported[0][1:] == exported[1][1:]
     ask("index", "build", "other", str(corpus), "--encoder", "others")
@@ -152,7 +154,7 @@ def test_an_export_of_a_service_is_that_of_the_folder(
     with DataFolder(data, writable=True) as folder:
         folder.create_collection("numbers", encoder="numbers").upsert(documents)
         texts = [Document("t", "na\u00efve\0 \u2603"), Document("c", code="00ff00ff")]
-        folder.create_collection("words", encoder="words").upsert(texts)
+        folder.create_collection("words", encoder="words", indexed_fields=["b"]).upsert(texts)
         folder.change_aliases([AddAlias("mine", "words")])
     with served(data) as client:
         for name in ("numbers", "words", "mine"):
