@@ -88,8 +88,8 @@ class Forwarding:
         deadline = time.monotonic() + SECONDS_TO_FOLLOW
         while True:
             with suppress(HummingbitError):
-                if not least or self._folder.collection(name).generation >= least:
-                    self._folder.collection(name)
+                collection = self._folder.collection(name)
+                if not least or collection.generation >= least:
                     return True
             if not least or time.monotonic() > deadline:
                 return False
@@ -232,7 +232,10 @@ def _request(scope: Scope, body: _Body | None) -> httpx.Request:
 
 async def _send_on(response: httpx.Response, send: Send) -> None:
     headers = [(name.lower(), value) for name, value in response.headers.raw]
+    ends = (b"connection", b"close") in headers
     headers = [(name, value) for name, value in headers if name not in HOP_BY_HOP]
+    if ends:  # what is left of the request is not read
+        headers.append((b"connection", b"close"))
     start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
     await send(start)
     if response.is_stream_consumed:

@@ -301,6 +301,20 @@ def test_a_request_that_cannot_be_passed_on_is_the_clients_mistake(service: str)
     assert "multiple Host" in json.loads(body)["detail"]
 
 
+def test_a_connection_ends_where_the_writer_leaves_a_body_unread(service: str) -> None:
+    body = b"x" * 300_000
+    head = f"PUT /v1/collections/c/documents HTTP/1.1\r\nContent-Length: {len(body)}"
+    with (
+        send(service, f"{head}\r\nOrigin: http://other.example", body) as connection,
+        closing(HTTPResponse(connection)) as response,
+    ):
+        response.begin()
+        assert (response.status, response.headers["connection"]) == (403, "close")
+        response.read()
+        with suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+
+
 def test_who_sends_slowly_keeps_nobody_from_the_writer(tmp_path: Path) -> None:
     settings = ("--workers", "1", "--max-connections-per-address", "1000", *QUIET)
     path = "/v1/collections/c"
