@@ -208,18 +208,18 @@ class LexicalIndex:
         self, average_length: float, *, opening_twice: bool
     ) -> list[npt.NDArray[np.float64]]:
         """Return the saturations of each segment's kinds; those of this moment are remembered."""
-        known = self._known_saturations.get(opening_twice)
-        if known is not None and average_length == known[0]:
-            return known[1]
-        found = [
-            one.saturations(average_length, opening_twice=opening_twice) for one in self.segments
-        ]
-        if average_length == self.average_length(opening_twice=opening_twice):
-            self._known_saturations[opening_twice] = average_length, found
-        return found
+        known = self._known_saturations
+        if average_length != self.average_length(opening_twice=opening_twice):
+            known = {}  # of an earlier moment
+        if opening_twice not in known:
+            known[opening_twice] = [
+                one.saturations(average_length, opening_twice=opening_twice)
+                for one in self.segments
+            ]
+        return known[opening_twice]
 
     @cached_property
-    def _known_saturations(self) -> dict[bool, tuple[float, list[npt.NDArray[np.float64]]]]:
+    def _known_saturations(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
         return {}
 
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
