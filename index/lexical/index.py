@@ -143,7 +143,11 @@ class LexicalIndex:
         *,
         opening_twice: bool = False,
     ) -> WeighedQuery:
-        """Weigh the terms of a query, or do as when it had these `statistics`."""
+        """Weigh the terms of a query, or do as when it had these `statistics`.
+
+        Raises:
+            ValueError: if the statistics are not those of a query of so many distinct terms.
+        """
         counts: Counter[str] = Counter()
         for terms in self.analyzer.term_lists(text):
             counts.update(terms)

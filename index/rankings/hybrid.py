@@ -126,13 +126,14 @@ class HybridRanking:
     def _as_before(self, query: EncodedQueries, text: str, statistics: Sequence[float]) -> _Scorer:
         """Return what scores as :attr:`_Scorer.statistics` were made of."""
         end = 4 + query.weights.shape[1]
-        n_expected = end + len(self._lexical.weigh(text).statistics)
-        if len(statistics) != n_expected:
+        try:
+            weighed = self._lexical.weigh(text, statistics[end:], opening_twice=True)
+        except ValueError:
             # An earlier version, whose queries learned from nothing, kept fewer.
+            n_expected = end + len(self._lexical.weigh(text).statistics)
             found = f"has {len(statistics)} statistics of its search where there are {n_expected}"
-            raise InputError("cursor", f"{found}; ask for the first page again")
+            raise InputError("cursor", f"{found}; ask for the first page again") from None
         query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))
-        weighed = self._lexical.weigh(text, statistics[end:], opening_twice=True)
         matches = self._lexical.matches(weighed)
         by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
