@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from textwrap import fill
+from unicodedata import combining, normalize
 
 import numpy as np
 
@@ -130,8 +131,9 @@ def _recipe(corpus: Corpus, n_bits: int) -> Recipe:
 
 
 def _name_of(source: Path) -> str:
-    """Return the name that a file gives what is made of it."""
-    stem = source.resolve().name.partition(".")[0].lower()
+    """Return the name that a file gives what is made of it, letters without their accents."""
+    stem = normalize("NFKD", source.resolve().name.partition(".")[0]).lower()
+    stem = "".join(character for character in stem if not combining(character))
     return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
 
 

@@ -126,7 +126,12 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("My Bank 2.csv", "my-bank-2"), ("x.tar.gz", "x"), ("标题.csv", "documents")],
+    [
+        ("My Bank 2.csv", "my-bank-2"),
+        ("x.tar.gz", "x"),
+        ("Bücher été.tsv", "bucher-ete"),
+        ("标题.csv", "documents"),
+    ],
 )
 def test_the_name_of_a_file_names_what_is_made_of_it(name: str, expected: str) -> None:
     assert quickstart._name_of(Path(name)) == expected
