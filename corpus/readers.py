@@ -34,10 +34,12 @@ __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 STANDARD_INPUT = "-"
 TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
 ARRAY = re.compile(rb"\s*\[")
-# The members before a list may be anything but objects and lists. There is one way to match them:
-# with two ways for each, a record of many members would take the power of their number.
+# The members before a list may be anything but lists and objects within objects. There is one way
+# to match them: with two ways for each, a record of many members would take the power of their
+# number.
 OBJECT_WITH_A_LIST = re.compile(
-    rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"|[^"{[,\s][^"{[,]*),\s*)*+"[^"]*"\s*:\s*\[\s*\{'
+    rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
+    rb'"[^"]*"\s*:\s*\[\s*\{'
 )
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 LINE_SUFFIXES = (*JSON_SUFFIXES, *TABLE_SUFFIXES, ".txt", ".md")

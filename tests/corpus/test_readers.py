@@ -487,6 +487,8 @@ def test_a_single_array_under_the_name_of_an_archive_is_an_error(tmp_path: Path)
         '{"data": [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]}',
         '{\n "count": 2,\n "next": null,\n "hits": [\n  {"id": "a", "text": "one"},\n'
         '  {"id": "b", "text": "two"}],\n "took": 0.1}\n',
+        '{"meta": {"version": 3, "tags": []} , "data": [{"id": "a", "text": "one"},'
+        ' {"id": "b", "text": "two"}]}',
     ],
 )
 def test_the_list_in_one_object_holds_the_documents(tmp_path: Path, written: str) -> None:
