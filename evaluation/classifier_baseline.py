@@ -14,6 +14,7 @@ from encoder.class_code import ClassMap
 from encoder.classifier import Classifier
 from encoder.codes import MAX_BITS
 from encoder.encoder import Encoder, Inputs
+from encoder.features import TextFeatures
 from evaluation.baselines import logistic_baseline, pack_class_bits
 from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
 from evaluation.relevance import Labelled, check_labels
@@ -24,7 +25,7 @@ from index.records import StoredDocument
 
 INPUTS_AT_ONCE = 4096
 Predict = Callable[[Any], npt.NDArray[np.int64]]
-REMEDIES = "more bits, --word-dropout 0.1, or the asymmetric ranking"
+LITTLE_WORD_DROPOUT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +124,34 @@ def classifier_of_collection(
 
 
 def behind_classifier(
-    codes: Mapping[str, float], classifier: Mapping[str, float] | None
+    codes: Mapping[str, float], classifier: Mapping[str, float] | None, encoder: Encoder
 ) -> list[str]:
     """Say in a sentence in which metrics the codes score less than the classifier, and what to try.
 
-    Both are tie-averaged values by metric. There is no sentence where the codes lose nowhere.
+    Both are tie-averaged values by metric; `encoder` made the codes. There is no sentence where the
+    codes lose nowhere by what three decimals show.
     """
-    if classifier is None:
-        return []
-    ours, theirs = codes, classifier
+    theirs = classifier or {}
     lost = [
-        f"{name} {ours[name]:.3f} against {theirs[name]:.3f}"
-        for name in ours
-        if name in theirs and ours[name] < theirs[name]
+        f"{name} {ours:.3f} against {theirs[name]:.3f}"
+        for name, ours in codes.items()
+        if name in theirs and round(ours, 3) < round(theirs[name], 3)
     ]
     if not lost:
         return []
     return [
         f"the codes score less than the classifier baseline ({', '.join(lost)}, tie-averaged): a"
-        f" code for each predicted class would serve these labels better; try {REMEDIES}"
+        f" code for each predicted class would serve these labels better; try {_remedies(encoder)}"
     ]
+
+
+def _remedies(encoder: Encoder) -> str:
+    recipe = encoder.metadata.get("recipe")
+    dropped = recipe.get("word_dropout") if isinstance(recipe, Mapping) else None
+    drops_words = isinstance(dropped, float) and dropped > LITTLE_WORD_DROPOUT
+    if drops_words and isinstance(encoder.features, TextFeatures):
+        return f"more bits, --word-dropout {LITTLE_WORD_DROPOUT}, or the asymmetric ranking"
+    return "more bits or the asymmetric ranking"
 
 
 class _Predictors(NamedTuple):

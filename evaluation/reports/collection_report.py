@@ -114,12 +114,12 @@ def _run(
     found = data.evaluate([*metrics, *curve])
     hits = Hits(data, deepest)
     no_run = hits.trec_problems()
-    baseline = None
+    baseline, behind = None, []
     if shown is not None and settings.is_plain:
         baseline = classifier_of_collection(
             data.documents, shown, queries, metrics, settings.label_field
         )
-    beside = None if baseline is None else baseline.expected
+        behind = behind_classifier(found.expected, baseline.expected, shown.reference.encoder)
     expected = {name: found.expected_per_query[name] for name in metrics}
     report = Report(
         hummingbit=_version(),
@@ -133,7 +133,7 @@ def _run(
         classes=class_figures(data.query_labels, data.labels, expected),
         worst_queries=_worst(data, hits, found, metrics[0]),
         shape=_shape(data, found, curve),
-        notes=[*found.notes, *no_run, *behind_classifier(found.expected, beside)],
+        notes=[*found.notes, *no_run, *behind],
         has_run=not no_run,
         query_ids=[query.id for query in queries],
         per_query={

@@ -57,7 +57,8 @@ def print_trained(out: Path, trained: Trained) -> None:
         if found:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
             print(f"  {title:<20} {shown}  {found['distinct_codes']:,} distinct codes")
-    for sentence in behind_classifier(figures["expected"], classifier and classifier["expected"]):
+    theirs = classifier and classifier["expected"]
+    for sentence in behind_classifier(figures["expected"], theirs, encoder):
         print(sentence)
 
 

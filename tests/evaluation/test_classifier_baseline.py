@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from encoder.encoder import Encoder
 from evaluation.baselines import logistic_baseline
 from evaluation.classifier_baseline import (
     ClassifierReference,
@@ -12,6 +14,7 @@ from evaluation.classifier_baseline import (
 )
 from evaluation.metrics.metric_names import DEFAULT_METRICS
 from tests.support.corpora import topic_documents, topic_vectors
+from tests.support.encoders import text_encoder, vector_encoder
 from training.data import gather
 from training.linear_codes import train_linear
 from training.recipe import LinearRecipe
@@ -54,12 +57,33 @@ def test_without_a_classifier_the_labels_shown_are_fitted(tmp_path: Path) -> Non
 
 def test_a_sentence_says_where_the_codes_lose_and_what_to_try() -> None:
     codes = {"P@100": 0.712, "mAP@100": 0.8}
-    (sentence,) = behind_classifier(codes, {"P@100": 0.731, "mAP@100": 0.7})
+    encoder = replace(text_encoder(), metadata={"recipe": {"word_dropout": 0.25}})
+    (sentence,) = behind_classifier(codes, {"P@100": 0.731, "mAP@100": 0.7}, encoder)
     assert "classifier baseline (P@100 0.712 against 0.731, tie-averaged)" in sentence
     assert "mAP" not in sentence
     assert "--word-dropout 0.1" in sentence
-    assert behind_classifier(codes, codes) == []
-    assert behind_classifier(codes, None) == []
+    assert behind_classifier(codes, codes, encoder) == []
+    assert behind_classifier(codes, None, encoder) == []
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        text_encoder(),
+        replace(text_encoder(), metadata={"recipe": "none"}),
+        replace(text_encoder(), metadata={"recipe": {"word_dropout": 0.1}}),
+        replace(vector_encoder(), metadata={"recipe": {"word_dropout": 0.25}}),
+    ],
+    ids=["class-codes", "foreign", "little", "vectors"],
+)
+def test_less_word_dropout_is_advice_only_where_words_are_left_out(encoder: Encoder) -> None:
+    (sentence,) = behind_classifier({"P@100": 0.7}, {"P@100": 0.8}, encoder)
+    assert "--word-dropout" not in sentence
+    assert sentence.endswith("try more bits or the asymmetric ranking")
+
+
+def test_codes_are_not_behind_by_less_than_is_shown() -> None:
+    assert behind_classifier({"P@100": 0.8511}, {"P@100": 0.8513}, text_encoder()) == []
 
 
 @pytest.mark.parametrize("labels", [1, 2])

@@ -10,6 +10,7 @@ from pathlib import Path
 from corpus.datasets import load_qrels
 from corpus.document import Document
 from corpus.readers import read_documents
+from encoder.encoder import Encoder
 from evaluation.baselines import tfidf_cosine, tfidf_scores
 from evaluation.classifier_baseline import (
     ClassifierReference,
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             topics = _find_topics(collection, queries, trained, data, query_data)
             ingest(collection, queries)
             items = _find_known_items(collection, [*documents, *queries])
-        _print_figures(topics, items)
+        _print_figures(topics, items, trained.encoder)
         _print_examples(collection)
     if args.no_serve:
         return 0
@@ -140,7 +141,9 @@ def _find_known_items(
     return found
 
 
-def _print_figures(topics: dict[str, Evaluation], items: dict[str, Evaluation]) -> None:
+def _print_figures(
+    topics: dict[str, Evaluation], items: dict[str, Evaluation], encoder: Encoder
+) -> None:
     """Print a line for each method: how it finds documents of a label, and answers to questions."""
     questions = next(iter(items.values())).queries
     print(f"\n{'':<24}{'documents of the same label':<36}{questions} everyday questions")
@@ -152,7 +155,7 @@ def _print_figures(topics: dict[str, Evaluation], items: dict[str, Evaluation]) 
         cells += [known[name] for name in KNOWN_ITEMS if name in known]
         print(f"{method:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
     sentences = behind_classifier(
-        topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected
+        topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
     )
     for sentence in sentences:
         print(sentence)
