@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foundation.arrays import unit_rows
 from training.data import Rows
 from training.text_features import principal_directions
 
@@ -35,8 +36,7 @@ def cluster_folds(
         places = rows[labelled]
     else:
         places = principal_directions(rows, seed, _DIRECTIONS)[1][labelled]
-    lengths = np.linalg.norm(places, axis=1, keepdims=True)
-    unit = np.asarray(places / np.where(lengths > 0, lengths, 1))
+    unit = unit_rows(places)
     rng = np.random.default_rng(seed)
     folds = np.empty(len(classes), dtype=np.int64)
     for one in np.unique(classes):
