@@ -10,7 +10,7 @@ import numpy as np
 
 from encoder.class_code import ClassMap
 from encoder.features import Floats
-from training.soft_labels.fair_classifier import fit_vectors
+from training.soft_labels.fair_classifier import fit_vectors, map_of_classes
 from training.soft_labels.text_classifiers import bayes_weights, fit_ridge
 
 # The mean deviation of a document's scores over the classes: sharp enough that a clear class has
@@ -56,15 +56,8 @@ class ClassMaps:
 
         model = LinearSVC(dual="auto", random_state=self._seed)
         model.fit(self._rows, self._targets.argmax(axis=1), sample_weight=self._targets.max(axis=1))
-        # Of two classes scikit-learn keeps the second's decision alone.
-        pair = len(model.classes_) == 2
-        coefficients = np.vstack([-model.coef_, model.coef_]) if pair else model.coef_
-        offsets = np.array([-1, 1]) * model.intercept_ if pair else model.intercept_
         # Classes without a document are as far off as those that a document is surely not of.
-        weight = np.zeros((self._rows.shape[1], self._targets.shape[1]))
-        bias = np.full(self._targets.shape[1], -1.0)
-        weight[:, model.classes_], bias[model.classes_] = coefficients.T, offsets
-        return weight, bias
+        return map_of_classes(model, self._targets.shape[1], absent=-1, of_two=1)
 
     def _sharpened(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
         """Return the sum of maps of one mean deviation over the classes, scaled to another."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from encoder.classifier import Classifier
 from encoder.encoder import Features, Inputs
@@ -45,15 +46,26 @@ def fit_vectors(rows: Floats, targets: Floats) -> Classifier:
     """Fit logistic regression to the likeliest class of each row, as one map."""
     scale = unit_scale(rows)
     model = fit_logistic(rows / scale, targets.argmax(axis=1))
-    weight = np.zeros((rows.shape[1], targets.shape[1]))
-    bias = np.full(targets.shape[1], -1e3)
-    # Of two classes scikit-learn keeps the second's decision alone.
-    signs = (-0.5, 0.5) if len(model.classes_) == 2 else (1.0,) * len(model.classes_)
-    rows_of = [0] * len(signs) if len(model.classes_) == 2 else range(len(signs))
-    for place, sign, row in zip(model.classes_, signs, rows_of, strict=True):
-        weight[:, place] = sign * model.coef_[row] / scale
-        bias[place] = sign * model.intercept_[row]
-    return Classifier((_float32(weight),), (_float32(bias),))
+    weight, bias = map_of_classes(model, targets.shape[1], absent=-1e3, of_two=0.5)
+    return Classifier((_float32(weight / scale),), (_float32(bias),))
+
+
+def map_of_classes(
+    model: Any, n_classes: int, *, absent: float, of_two: float
+) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+    """Return the weights ``(F, C)`` and biases ``(C,)`` of a linear classifier of scikit-learn.
+
+    Classes that it has not seen score `absent` everywhere. Of two classes it keeps the second's
+    decision alone: that one scores `of_two` times as much, the first minus that.
+    """
+    coefficients, offsets = model.coef_, model.intercept_
+    if len(model.classes_) == 2:
+        signs = np.array([-of_two, of_two], dtype=coefficients.dtype)
+        coefficients, offsets = signs[:, None] * coefficients, signs * offsets
+    weight = np.zeros((coefficients.shape[1], n_classes), dtype=coefficients.dtype)
+    bias = np.full(n_classes, absent, dtype=offsets.dtype)
+    weight[:, model.classes_], bias[model.classes_] = coefficients.T, offsets
+    return weight, bias
 
 
 def _float32(array: Any) -> Floats:
