@@ -33,11 +33,13 @@ class ClassMaps:
 
     def of(self, name: str) -> ClassMap:
         """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have one alone."""
-        if not self.is_text:
-            found = fit_vectors(self._rows, self._targets)
-            return self._sharpened([(found.weights[0], found.biases[0])])
-        wanted = {"both": ("ridge", "bayes")}.get(name, (name,))
+        wanted = {"both": ("ridge", "bayes")}.get(name, (name,)) if self.is_text else ("vectors",)
         return self._sharpened([getattr(self, f"_{one}") for one in wanted])
+
+    @cached_property
+    def _vectors(self) -> tuple[Any, Any]:
+        found = fit_vectors(self._rows, self._targets)
+        return found.weights[0], found.biases[0]
 
     @cached_property
     def _ridge(self) -> tuple[Any, Any]:

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from encoder.classifier import Classifier
+from training.class_codes import class_maps
 from training.class_codes.class_maps import ClassMaps
 from training.class_codes.class_recipe import QUERY_CLASSIFIERS
+from training.soft_labels.fair_classifier import fit_vectors
 
 
 def drawn_rows(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
@@ -44,3 +47,18 @@ def test_a_class_without_documents_is_not_predicted(name: str) -> None:
     targets = np.eye(4, dtype=np.float32)[belongs]
     scores = ClassMaps(rows, targets, 0).of(name).scores(rows)
     assert not (scores.argmax(axis=1) == 3).any()
+
+
+def test_vectors_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, belongs = drawn_rows(3)
+    fitted = []
+
+    def fit(*given: np.ndarray) -> Classifier:
+        fitted.append(given)
+        return fit_vectors(*given)
+
+    monkeypatch.setattr(class_maps, "fit_vectors", fit)
+    maps = ClassMaps(rows.toarray(), np.eye(3, dtype=np.float32)[belongs], 0)
+    first, second = maps.of("both"), maps.of("both")
+    assert len(fitted) == 1
+    np.testing.assert_array_equal(first.weight, second.weight)
