@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import softmax
 
 from encoder.features import Floats, SparseRows
@@ -28,6 +29,10 @@ class ClassMap:
     def scores(self, rows: Floats | SparseRows) -> Floats:
         """Return x W + b for rows ``(N, F)``, float32[N, C]."""
         return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
+
+    def predict(self, rows: Floats | SparseRows) -> npt.NDArray[np.int64]:
+        """Return the class of rows ``(N, F)``, int64[N]; the first of those that score alike."""
+        return np.asarray(self.scores(rows).argmax(axis=1), dtype=np.int64)
 
     def probabilities(self, rows: Floats | SparseRows) -> Floats:
         """Return the distribution over classes of rows ``(N, F)``, float32[N, C]."""

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpus.document import Document
-from encoder.class_code import ClassMap
 from encoder.classifier import Classifier
-from encoder.codes import MAX_BITS
+from encoder.codes import MAX_BITS, Codes
 from encoder.encoder import Encoder, Inputs
 from encoder.features import TextFeatures
 from evaluation.baselines import logistic_baseline, pack_class_bits
@@ -75,15 +74,28 @@ def classifier_baseline(
     if predictors.n_classes > MAX_BITS:
         message = f"the classifier knows {predictors.n_classes:,} classes; {MAX_BITS:,} at most fit"
         raise EvaluationError(message)
-    one_hot = np.eye(predictors.n_classes, dtype=np.bool_)
     query_codes, codes = (
-        pack_class_bits(one_hot[_classes(reference.encoder, predict, inputs)])
+        class_bits(reference.encoder, predict, predictors.n_classes, inputs)
         for predict, inputs in (
             (predictors.of_queries, queries.inputs),
             (predictors.of_documents, database.inputs),
         )
     )
     return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
+
+
+def class_bits(encoder: Encoder, predict: Predict, n_classes: int, inputs: Inputs) -> Codes:
+    """Return codes with one bit set, that of the class which `predict` gives an input's features.
+
+    Raises:
+        InputError: if the encoder does not take such inputs.
+    """
+    predicted = [
+        predict(encoder.features.transform(inputs[at : at + INPUTS_AT_ONCE]))  # type: ignore[arg-type]
+        for at in range(0, len(inputs), INPUTS_AT_ONCE)
+    ]
+    classes = np.concatenate(predicted) if predicted else np.empty(0, dtype=np.int64)
+    return pack_class_bits(np.eye(n_classes, dtype=np.bool_)[classes])
 
 
 def has_baseline(reference: ClassifierReference, shown: Labelled) -> bool:
@@ -165,25 +177,11 @@ class _Predictors(NamedTuple):
 def _predictors(reference: ClassifierReference) -> _Predictors | None:
     code = reference.encoder.class_code
     if code is not None:
-        maps = (_most_probable(code.documents), _most_probable(code.queries))
-        return _Predictors(len(code.codewords), *maps)
+        return _Predictors(len(code.codewords), code.documents.predict, code.queries.predict)
     classifier = reference.classifier
     if classifier is None:
         return None
     return _Predictors(classifier.n_classes, classifier.predict, classifier.predict)
-
-
-def _most_probable(class_map: ClassMap) -> Predict:
-    return lambda rows: np.asarray(class_map.probabilities(rows).argmax(axis=1), dtype=np.int64)
-
-
-def _classes(encoder: Encoder, predict: Predict, inputs: Inputs) -> npt.NDArray[np.int64]:
-    blocks = [inputs[at : at + INPUTS_AT_ONCE] for at in range(0, len(inputs), INPUTS_AT_ONCE)]
-    predicted = [
-        predict(encoder.features.transform(block))  # type: ignore[arg-type]
-        for block in blocks
-    ]
-    return np.concatenate(predicted) if predicted else np.empty(0, dtype=np.int64)
 
 
 def _inputs(documents: Sequence[Document | StoredDocument]) -> Inputs:

@@ -19,15 +19,16 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from encoder.class_code import ClassMap
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Inputs
-from evaluation.baselines import pack_class_bits, tfidf_scores
+from evaluation.baselines import tfidf_scores
+from evaluation.classifier_baseline import class_bits
 from evaluation.relevance import LabelSet
 from evaluation.retrieval import evaluate_codes
 from experiments.cells import CLASSIFIER_OF, Cell, trained_encoder
@@ -42,7 +43,6 @@ _QUERIES = 1000
 _NEAREST = 10
 _SUBJECT = re.compile(r"^Subject:[ \t]*(.*)$", re.MULTILINE)
 _REPLY = re.compile(r"^(?:\s*re\s*:)+\s*", re.IGNORECASE)
-_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -125,22 +125,12 @@ def _hashings(method: str, encoder: Encoder) -> Mapping[str, Hashing]:
     found = {method: Hashing(encoder.encode, encoder.encode_as_queries)}
     code = encoder.class_code
     if code is not None:
-        maps = (_class_alone(encoder, one) for one in (code.documents, code.queries))
+        maps = (
+            partial(class_bits, encoder, one.predict, len(code.codewords))
+            for one in (code.documents, code.queries)
+        )
         found[CLASSIFIER_OF[method]] = Hashing(*maps)
     return found
-
-
-def _class_alone(encoder: Encoder, class_map: ClassMap) -> Callable[[Inputs], Codes]:
-    one_hot = np.eye(len(class_map.bias), dtype=np.bool_)
-
-    def encode(inputs: Inputs) -> Codes:
-        classes = [
-            class_map.scores(encoder.features.transform(inputs[at : at + _AT_ONCE])).argmax(axis=1)  # type: ignore[arg-type]
-            for at in range(0, len(inputs), _AT_ONCE)
-        ]
-        return pack_class_bits(one_hot[np.concatenate(classes)])
-
-    return encode
 
 
 Search = Callable[[Hashing], float]
