@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
-
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
 from experiments.kept_encoders import kept_encoder
+from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
 from training.distillation.teachers import Teacher, read_teacher, save_vectors
 from training.recipe import Recipe
@@ -105,11 +104,6 @@ def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:
 
 def cosine_blocks(corpus: TaughtCorpus, rows: int = 1000) -> list[Floats]:
     """Return the cosines of the teacher's vectors, ``float32[q, N]`` for `rows` queries each."""
-    database = _unit(corpus.teacher.vectors)
-    queries = _unit(corpus.query_vectors)
+    database = unit_rows(corpus.teacher.vectors)
+    queries = unit_rows(corpus.query_vectors)
     return [queries[start : start + rows] @ database.T for start in range(0, len(queries), rows)]
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
