@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from encoder.artifact import check_place
-from encoder.encoder import Encoder, Layer
+from encoder.encoder import Encoder, Features, Layer
 from encoder.features import Floats
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
@@ -39,10 +39,15 @@ def train_linear(
     if recipe.method != "lsh" and min(rows.shape) < recipe.n_bits:
         found = f"{rows.shape[0]:,} documents with {rows.shape[1]:,} features"
         raise TrainingDataError(f"n_bits is {recipe.n_bits}, more than {found} can fill")
-    weight, thresholds = LINEAR_METHODS[recipe.method](rows, recipe.n_bits, recipe.seed)
-    layer = Layer(weight, np.zeros(recipe.n_bits, dtype=np.float32), "identity")
-    encoder = Encoder(features, [layer], thresholds, {})
+    encoder = fit_linear(recipe.method, features, rows, recipe.n_bits, recipe.seed)
     return write_encoder(out, encoder, data, parts, settings=asdict(recipe), overwrite=overwrite)
+
+
+def fit_linear(method: str, features: Features, rows: Any, n_bits: int, seed: int) -> Encoder:
+    """Return the encoder of one of :data:`LINEAR_METHODS`, fitted to `rows` of its `features`."""
+    weight, thresholds = LINEAR_METHODS[method](rows, n_bits, seed)
+    layer = Layer(weight, np.zeros(n_bits, dtype=np.float32), "identity")
+    return Encoder(features, [layer], thresholds, {})
 
 
 def fit_pca(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:

@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from encoder.encoder import Encoder, Layer
 from experiments.leaderboard.contract import Encode, Task
-from training.linear_codes import LINEAR_METHODS
+from training.linear_codes import fit_linear
 from training.pipeline import choose_features
 
 
@@ -16,9 +15,7 @@ def learn(method: str, task: Task) -> Encode:
     """Return the codes of a linear method by its name."""
     features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
     rows = features.transform(task.data.inputs)  # type: ignore[arg-type]
-    weight, thresholds = LINEAR_METHODS[method](rows, task.n_bits, task.seed)
-    layer = Layer(weight, np.zeros(task.n_bits, dtype=np.float32), "identity")
-    return Encoder(features, [layer], thresholds, {}).encode
+    return fit_linear(method, features, rows, task.n_bits, task.seed).encode
 
 
 lsh = partial(learn, "lsh")
