@@ -177,6 +177,19 @@ def read_fingerprint(folder: Path) -> str | None:
         return None
 
 
+def read_listed_names(folder: Path) -> list[str]:
+    """Return the names of the files of the artifact in `folder`, which need not be there yet.
+
+    Raises:
+        ArtifactError: if the manifest is missing, oversized or malformed.
+    """
+    try:
+        raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+        return [MANIFEST, *Manifest.model_validate_json(raw_manifest).files]
+    except ValidationError as error:
+        raise ArtifactError(f"{folder / MANIFEST}: {first_error(error)}") from error
+
+
 def install_artifact(source: Path, folder: Path) -> Encoder:
     """Copy the artifact in `source` to `folder`, which is not there yet, and load it from there.
 

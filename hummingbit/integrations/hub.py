@@ -10,12 +10,19 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
-from encoder.artifact_files.manifest import METRICS
+from encoder.artifact import (
+    ArtifactError,
+    install_artifact,
+    load_encoder,
+    read_figures,
+    read_listed_names,
+)
+from encoder.artifact_files.manifest import MANIFEST, METRICS
 from encoder.encoder import Encoder
 from foundation.errors import HummingbitError
 from foundation.files import replace_folder
@@ -69,6 +76,8 @@ def push_to_folder(folder: Path, target: Path, card: str) -> None:
 def pull(repository: str, target: Path, *, revision: str | None = None) -> Encoder:
     """Install the encoder of a repository, or of a local folder, to `target`, which is made.
 
+    Of a repository the manifest is downloaded first, and then only the files that it lists.
+
     Raises:
         HubError: if the Hub refuses or cannot be reached.
         ArtifactError: if it is no intact encoder, or `target` exists.
@@ -77,7 +86,10 @@ def pull(repository: str, target: Path, *, revision: str | None = None) -> Encod
         return install_artifact(Path(repository), target)
     hub = _library()
     with TemporaryDirectory(prefix="hummingbit-pull-") as place, _reported():
-        hub.snapshot_download(repository, revision=revision, local_dir=place)
+        where = {"revision": revision, "local_dir": place}
+        hub.snapshot_download(repository, allow_patterns=[MANIFEST], **where)
+        listed = [escape(name) for name in read_listed_names(Path(place))]
+        hub.snapshot_download(repository, allow_patterns=listed, **where)
         return install_artifact(Path(place), target)
 
 

@@ -77,6 +77,21 @@ def test_what_was_changed_on_the_hub_is_not_installed(data: Path, hub: str) -> N
     assert not (data / "encoders" / "news-32").exists()
 
 
+def test_only_what_the_manifest_lists_is_downloaded(data: Path, hub: str) -> None:
+    assert hummingbit(data, hub, "encoder", "push", "news", "me/news-32").returncode == 0
+    repository = data / "hub" / "me" / "news-32"
+    # The server answers for no folder: whoever asks for this one is told that it broke down.
+    (repository / "other-model.bin").mkdir()
+    pulled = hummingbit(data, hub, "encoder", "pull", "me/news-32")
+    assert pulled.returncode == 0, pulled.stderr
+    manifest = repository / "encoder.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "n_bits": 12}))
+    pulled = hummingbit(data, hub, "encoder", "pull", "me/news-32", "--name", "x")
+    assert pulled.returncode == 2
+    assert "encoder.json: " in pulled.stderr
+    assert not (data / "encoders" / "x").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
