@@ -8,6 +8,7 @@ before it is installed: hashes, shapes and golden inputs.
 from __future__ import annotations
 
 import importlib
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from glob import escape
@@ -46,6 +47,7 @@ def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
     Raises:
         HubError: if the Hub refuses or cannot be reached.
         ArtifactError: if `folder` is not an intact encoder.
+        OSError: if a file of this machine cannot be read or written.
     """
     hub = _library()
     with TemporaryDirectory(prefix="hummingbit-push-") as parent, _reported():
@@ -81,6 +83,7 @@ def pull(repository: str, target: Path, *, revision: str | None = None) -> Encod
     Raises:
         HubError: if the Hub refuses or cannot be reached.
         ArtifactError: if it is no intact encoder, or `target` exists.
+        OSError: if a file of this machine cannot be read or written.
     """
     if Path(repository).is_dir():
         return install_artifact(Path(repository), target)
@@ -175,7 +178,7 @@ def _table(figures: Mapping[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Say in one sentence what the Hub, or the way to it, refuses."""
+    """Say in one sentence what the Hub, or the way to it, refuses; let errors of files through."""
     errors = importlib.import_module("huggingface_hub.errors")
     refusals = (errors.HfHubHTTPError, errors.HFValidationError, errors.LocalTokenNotFoundError)
     try:
@@ -185,9 +188,15 @@ def _reported() -> Iterator[None]:
     except Exception as error:
         # The library lets errors of its own HTTP client through, whose name depends on its version.
         is_transport = type(error).__module__.partition(".")[0] in _TRANSPORTS
-        if not isinstance(error, errors.LocalEntryNotFoundError | OSError) and not is_transport:
+        if not is_transport and (not isinstance(error, OSError) or _is_of_a_file(error)):
             raise
         raise HubError(f"the Hugging Face Hub cannot be reached: {_first_line(error)}") from error
+
+
+def _is_of_a_file(error: OSError) -> bool:
+    """Tell whether the system refused a file; what the library raises itself has no number."""
+    is_of_network = isinstance(error, ConnectionError | TimeoutError | socket.gaierror)
+    return error.errno is not None and not is_of_network
 
 
 def _first_line(error: Exception) -> str:

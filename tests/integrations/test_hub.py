@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +44,20 @@ def hub(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-def hummingbit(data: Path, endpoint: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def hummingbit(
+    data: Path, endpoint: str, *arguments: object, before: Callable[[], None] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own: the library reads the environment when imported."""
     own = {"HF_ENDPOINT": endpoint, "HF_HOME": str(data / "home"), "HF_TOKEN": TOKEN}
     command = [sys.executable, "-m", "hummingbit", *map(str, arguments), "--data-dir", str(data)]
     return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **own}, timeout=120, check=False
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **own},
+        timeout=120,
+        check=False,
+        preexec_fn=before,
     )
 
 
@@ -90,6 +100,19 @@ def test_only_what_the_manifest_lists_is_downloaded(data: Path, hub: str) -> Non
     assert pulled.returncode == 2
     assert "encoder.json: " in pulled.stderr
     assert not (data / "encoders" / "x").exists()
+
+
+def test_a_file_that_cannot_be_written_is_not_called_a_hub_out_of_reach(
+    data: Path, hub: str
+) -> None:
+    assert hummingbit(data, hub, "encoder", "push", "news", "me/news-32").returncode == 0
+    with (data / "hub" / "me" / "news-32" / "weights.safetensors").open("ab") as file:
+        file.truncate(1 << 20)
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+    pulled = hummingbit(data, hub, "encoder", "pull", "me/news-32", before=full)
+    assert pulled.returncode == 2
+    assert "hummingbit: me/news-32: File too large" in pulled.stderr
+    assert "cannot be reached" not in pulled.stderr
 
 
 @pytest.mark.parametrize(

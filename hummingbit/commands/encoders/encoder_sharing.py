@@ -53,7 +53,8 @@ def run_push(args: argparse.Namespace) -> int:
         line = f"{args.folder}: the files of a repository, with a model card"
         print_result(args, {"name": args.name, "folder": str(args.folder)}, line)
         return 0
-    address = push(folder, args.repository, private=args.private, card=card)
+    with naming(args.repository):
+        address = push(folder, args.repository, private=args.private, card=card)
     print_result(args, {"name": args.name, "url": address}, address)
     return 0
 
@@ -62,6 +63,7 @@ def run_pull(args: argparse.Namespace) -> int:
     """Check the encoder in full and install it; nothing is ever replaced."""
     name = args.name or Path(args.repository).resolve().name
     check_name(name, "--name")
-    encoder = pull(args.repository, args.data_dir / "encoders" / name, revision=args.revision)
+    with naming(args.repository):
+        encoder = pull(args.repository, args.data_dir / "encoders" / name, revision=args.revision)
     print_installed(args, name, encoder)
     return 0
