@@ -23,6 +23,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 BOUNDS = ("gt", "gte", "lt", "lte")
 Scalar = str | int | float | bool
 
@@ -162,6 +164,15 @@ def kind_of(value: Scalar) -> type:
     if isinstance(value, bool):
         return bool
     return str if isinstance(value, str) else float
+
+
+def read_payload(stored: str) -> Any:
+    """Return a payload as filters see it: a whole number beyond 64 bits may come as a float."""
+    try:
+        return orjson.loads(stored)
+    except orjson.JSONDecodeError:
+        # Numbers beyond a float's range, which Python reads.
+        return json.loads(stored)
 
 
 def reach(payload: Mapping[str, Any], field: str) -> Any:

@@ -34,6 +34,8 @@ _FIXED: dict[Any, int] = {None: ABSENT, _NOTHING: NO_SCALAR, _FALSE: FALSE, _TRU
 _PLAIN = frozenset({str, int, float, type(None)})
 # So many ranges of codes are compared with each code; where there are more, a table is looked up.
 MAX_COMPARED = 4
+# What an entry takes while it is packed, in bytes, besides a string.
+COST = 128
 
 Mask = npt.NDArray[np.bool_]
 
@@ -98,6 +100,11 @@ def packable(value: Any) -> Any:
     if type(value) is list:
         return [packable(one) if type(one) is str else one for one in value]
     return value
+
+
+def cost_of_list(value: Sequence[Any]) -> int:
+    """Return about how many bytes of memory a :func:`packable` list takes while it is packed."""
+    return sum(COST + 4 * len(one) if type(one) is str else COST for one in value)
 
 
 def pack_field(offsets: Sequence[int], values: Sequence[Any]) -> bytes:

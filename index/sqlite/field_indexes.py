@@ -13,22 +13,21 @@ to has a ``covered`` that lags behind, and every filter stays right; later write
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from foundation.slices import checkpoint
 from index.engines.protocol import Rows
-from index.filters import Filter, fields_of, implied, reach
+from index.filters import Filter, fields_of, implied, reach, read_payload
 from index.schema import last_row
 from index.sqlite.connection_pool import PARAMETERS
 from index.sqlite.field_block import (
     FieldBlock,
+    cost_of_list,
     matching_offsets,
     pack_field,
     packable,
@@ -59,7 +58,11 @@ REFRESHED_AT_ONCE = 2
 MAX_RUNS_UNCOVERED = 4
 # So many are packed in one transaction where writers wait for it.
 RUNS_AT_ONCE = 8
+# A run whose lists take more bytes of memory, 256 numbers a document, is left to the payloads.
+MAX_COST = 1 << 27
+_NOT_PACKED = b""
 _NONE = np.zeros(0, dtype=np.bool_)
+_Runs = list[tuple[str, Any, int]]
 
 
 def has_field_tables(connection: sqlite3.Connection) -> bool:
@@ -118,10 +121,9 @@ def cover(connection: sqlite3.Connection, runs: int) -> bool:
             return False
         lagging = [field for field, covered in fields.items() if covered == behind]
         _pack_run(connection, behind + 1, lagging)
-        for field in lagging:
-            fields[field] = behind + RUN_ROWS
-            query = "UPDATE fields SET covered = ? WHERE field = ?"
-            connection.execute(query, (behind + RUN_ROWS, field))
+        covered = behind + RUN_ROWS
+        fields |= dict.fromkeys(lagging, covered)
+        connection.execute("UPDATE fields SET covered = ? WHERE covered = ?", (covered, behind))
         _refresh(connection, lagging)
     return min(fields.values(), default=full) < full
 
@@ -138,9 +140,8 @@ def is_covered(connection: sqlite3.Connection, filter_: Filter, *, wholly: bool 
     Payloads of what they find may have to be read, unless it is to be covered `wholly`.
     """
     fields = indexed_fields(connection)
-    if not fields or (found := implied(filter_, fields)) is None:
-        return False
-    if wholly and found is not filter_:
+    found = implied(filter_, fields) if fields else None
+    if found is None or (wholly and found is not filter_):
         return False
     uncovered = last_row(connection) - min(fields[field] for field in fields_of(found))
     return uncovered < MAX_RUNS_UNCOVERED * RUN_ROWS
@@ -172,7 +173,7 @@ def matching_in_runs(
                 blocks = {field: _checked(packed, mark) for field, packed, mark in runs}
                 holds = matching_offsets(found, blocks, RUN_ROWS) if runs else _NONE
             except (ValueError, KeyError):
-                # What is damaged, or cannot tell, is passed over: the payloads tell as well.
+                # What is damaged, or was too much, is passed over: the payloads tell as well.
                 yield from _asked(connection, filter_, max(after, first - 1), last)
                 continue
             rows: Rows = first + np.flatnonzero(holds)
@@ -192,24 +193,26 @@ def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
                 yield f"the index of the field {field!a} is damaged from row {first}"
 
 
-def _agrees(runs: list[tuple[str, Any, int]], offsets: list[int], values: list[Any]) -> bool:
+def _agrees(runs: _Runs, offsets: list[int], values: list[Any] | None) -> bool:
     """Tell whether a run says of the documents that are there what their payloads say."""
     if not runs:
         return not offsets
     ((_, packed, mark),) = runs
+    if packed == _NOT_PACKED and mark == zlib.crc32(_NOT_PACKED):
+        return True  # documents may have been deleted since
     try:
         held = _checked(packed, mark)
     except ValueError:
         return False
+    if values is None:
+        return True
     there = set(offsets)
     return [one for one in held.entries() if one[0] in there] == [
         *unpack_field(pack_field(offsets, values)).entries()
     ]
 
 
-def _read_run(
-    connection: sqlite3.Connection, first: int, fields: Sequence[str]
-) -> list[tuple[str, Any, int]]:
+def _read_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> _Runs:
     """Return what is packed of some fields; nothing where all documents were deleted."""
     marks = ",".join("?" * len(fields))
     wanted = f"first_row = ? AND field IN ({marks})"
@@ -249,32 +252,31 @@ def _among(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
 def _pack_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> None:
     offsets, columns = _values(connection, first, fields)
     for field, values in zip(fields, columns, strict=True):
-        packed = pack_field(offsets, values)
+        packed = _NOT_PACKED if values is None else pack_field(offsets, values)
         record = (first, field, len(offsets), packed, zlib.crc32(packed))
         connection.execute("INSERT OR REPLACE INTO field_runs VALUES (?, ?, ?, ?, ?)", record)
 
 
 def _values(
     connection: sqlite3.Connection, first: int, fields: Sequence[str]
-) -> tuple[list[int], list[list[Any]]]:
-    """Return the offsets of a run's documents, and of each field what they hold in it."""
+) -> tuple[list[int], list[list[Any] | None]]:
+    """Return the offsets of a run's documents, and what each field holds, None if too much."""
     query = "SELECT row, payload FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
     offsets: list[int] = []
-    columns: list[list[Any]] = [[] for _ in fields]
+    columns: list[list[Any] | None] = [[] for _ in fields]
+    costs = [0] * len(fields)
     for row, text in connection.execute(query, (first, first + RUN_ROWS - 1)):
         offsets.append(row - first)
-        payload = _read(text)
-        for field, values in zip(fields, columns, strict=True):
-            values.append(packable(reach(payload, field)))
+        payload = read_payload(text)
+        for place, (field, values) in enumerate(zip(fields, columns, strict=True)):
+            if values is None:
+                continue
+            values.append(value := packable(reach(payload, field)))
+            if type(value) is list:
+                costs[place] += cost_of_list(value)
+                if costs[place] > MAX_COST:
+                    columns[place] = None
     return offsets, columns
-
-
-def _read(payload: str) -> Any:
-    try:
-        return orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        # Numbers beyond a float's range, which Python reads.
-        return json.loads(payload)
 
 
 def _refresh(connection: sqlite3.Connection, fields: Sequence[str]) -> None:

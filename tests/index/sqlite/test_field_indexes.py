@@ -21,6 +21,7 @@ from index.filters import AnyOf, Filter, InRange, implied
 from index.records import Query
 from index.schema import Description, payload_to_json
 from index.sqlite import field_indexes
+from index.sqlite.field_block import cost_of_list
 from index.sqlite.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
@@ -219,4 +220,36 @@ def test_of_long_strings_only_what_filters_look_at_is_packed(collection: Collect
     for filter_ in filters:
         wanted = {one.id for one in documents if filter_.matches(one.payload)}
         assert found(collection, filter_)[0] == wanted
+    assert collection.verify().problems == []
+
+
+def test_a_run_with_too_much_in_lists_is_left_to_the_payloads(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_indexes, "MAX_COST", cost_of_list([0] * 20))
+    lists: list[list[Any]] = [[n] if n < 8 else [*range(n)] if n % 2 else ["x"] for n in range(30)]
+    documents = [document(number, t=one) for number, one in enumerate(lists)]
+    collection.upsert(documents)
+    collection.set_indexed_fields(["n", "t"])
+
+    def packed() -> list[int]:
+        query = "SELECT length(packed) FROM field_runs WHERE field = 't' ORDER BY first_row"
+        with collection.store.moment() as connection:
+            return [length for (length,) in connection.execute(query)]
+
+    assert {length > 0 for length in packed()} == {True, False}
+    assert max(packed()) < 400
+    filters = [{"field": "t", "eq": 5}, {"field": "t", "eq": "x"}, {"not": {"field": "t", "gt": 9}}]
+    for filter_ in map(parse_filter, filters):
+        wanted = {one.id for one in documents if filter_.matches(one.payload)}
+        assert found(collection, filter_) == (wanted, wanted, len(wanted))
+    assert collection.verify().problems == []
+    collection.delete([str(number) for number in range(1, 30, 2)])
+    assert collection.verify().problems == []
+    # What was packed without a bound stays right.
+    monkeypatch.setattr(field_indexes, "MAX_COST", 1 << 27)
+    collection.compact()
+    collection.upsert(documents)
+    assert 0 not in packed()
+    monkeypatch.setattr(field_indexes, "MAX_COST", 0)
     assert collection.verify().problems == []
