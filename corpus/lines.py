@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -134,11 +134,8 @@ def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
     Raises:
         ReadError: if the stream breaks off, or is not one array.
     """
-    raw = read_all(stream, source)
     try:
-        entries = parse_json(raw.removeprefix(BYTE_ORDER_MARK).decode())
-    except UnicodeDecodeError as error:
-        raise ReadError(f"{source}: is not UTF-8: byte 0x{error.object[error.start]:02x}") from None
+        entries = parse_whole(read_all(stream, source))
     except LineError as error:
         raise ReadError(f"{source}: {error}") from None
     if not isinstance(entries, list):
@@ -159,10 +156,9 @@ def read_json_object(
         ReadError: if the stream breaks off.
     """
     raw = read_all(stream, source)
-    try:
-        found = parse_json(raw.removeprefix(BYTE_ORDER_MARK).decode())
-    except (LineError, UnicodeDecodeError):  # mostly documents on a line each
-        found = None
+    found = None
+    with suppress(LineError):  # mostly documents on a line each
+        found = parse_whole(raw)
     given = found if isinstance(found, dict) and not set(found) & set(own_fields) else {}
     lists = [name for name, value in given.items() if _is_list_of_objects(value)]
     if len(lists) != 1:
@@ -248,6 +244,16 @@ def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
                 fence = "" if fence else mark[1]
             if not yaml:
                 body.append(line)
+
+
+def parse_whole(raw: bytes) -> object:
+    """Return the JSON value that is all of a file; raise LineError if it is none."""
+    raw = raw.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return parse_quickly(raw)
+    except Unsure:
+        check_utf8(text := as_text(raw))
+        return parse_strictly(text)
 
 
 def parse_json(text: str, prefix: str = "") -> object:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.columns import read_parquet
-from corpus.lines import LineError, open_bytes, parse_json, read_all
+from corpus.lines import LineError, open_bytes, parse_json, parse_whole, read_all
 from corpus.rows import BadLine, ReadError, Row
 from corpus.stores.point import Point, is_vector
 
@@ -53,8 +53,8 @@ def _rows(part: Path) -> Iterator[Row]:
         return
     with open_bytes(part) as stream:
         try:
-            found = parse_json(read_all(stream, str(part)).decode("utf-8-sig"))
-        except (LineError, UnicodeDecodeError) as error:
+            found = parse_whole(read_all(stream, str(part)))
+        except LineError as error:
             raise ReadError(f"{part}: {error}") from None
     rows = found.get("rows") if isinstance(found, dict) else found
     if not isinstance(rows, list):

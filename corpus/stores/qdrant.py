@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpus.lines import LineError, open_bytes, parse_json, read_all, read_json_lines
+from corpus.lines import LineError, open_bytes, parse_whole, read_all, read_json_lines
 from corpus.rows import BadLine, ReadError
 from corpus.stores.point import Point, point_of
 
@@ -44,9 +44,9 @@ def _values(path: Path) -> Iterator[tuple[int, object]]:
     if ".json" in path.suffixes:
         try:
             with open_bytes(path) as stream:
-                yield 1, parse_json(read_all(stream, str(path)).decode("utf-8-sig"))
+                yield 1, parse_whole(read_all(stream, str(path)))
                 return
-        except (LineError, UnicodeDecodeError):
+        except LineError:
             pass  # JSON lines, under the other's name
     with open_bytes(path) as stream:
         for row in read_json_lines(stream, str(path)):
