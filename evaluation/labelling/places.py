@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from encoder.codes import code_from_hex, unpack_codes, whole_codes
+from encoder.codes import codes_from_hex, unpack_codes, whole_codes
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from evaluation.labelling.classes import Classes
@@ -88,7 +88,7 @@ def place(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Place
     if not documents:
         nothing = np.empty(0, dtype=np.int64)
         return Places([], np.empty((0, 1), dtype=np.float32), nothing)
-    codes = np.stack([code_from_hex(one.code, 4 * len(one.code)) for one in documents])
+    codes = codes_from_hex([one.code for one in documents], 4 * len(documents[0].code))
     _, buckets = np.unique(whole_codes(codes), return_inverse=True)
     found = _features(documents, encoder)
     checkpoint()
