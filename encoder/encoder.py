@@ -168,8 +168,7 @@ class Encoder:
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        found = [self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
-        return pack_bits(self._joined(found) > 0)
+        return pack_bits(self._weights_as_read(inputs) > 0)
 
     def query_weights(self, inputs: Inputs) -> Floats:
         """Return the real values that weigh a document's bits, float32 of shape ``(N, n_bits)``.
@@ -195,10 +194,7 @@ class Encoder:
             InputError: if `inputs` is not what the encoder takes.
         """
         if not isinstance(self.features, TextFeatures):
-            found = [
-                self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)
-            ]
-            return ReadQueries(self._joined(found), [None] * len(inputs))
+            return ReadQueries(self._weights_as_read(inputs), [None] * len(inputs))
         few = 0 < len(inputs) <= _FEW_TEXTS and self.class_code is None
         if few and not isinstance(inputs, str):
             return self._read_few(self.features, inputs)  # type: ignore[arg-type]
@@ -215,6 +211,11 @@ class Encoder:
             return forward(self.layers, rows) - self.thresholds
         content = forward(self.layers, rows) - self.thresholds[self.class_code.n_bits :]
         return np.hstack([self.class_code.query_weights(rows), content])
+
+    def _weights_as_read(self, inputs: Inputs) -> Floats:
+        """Return :meth:`query_weights` where no word of a text is corrected."""
+        found = [self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        return self._joined(found)
 
     def _joined(self, parts: list[Floats]) -> Floats:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
