@@ -137,14 +137,10 @@ class _Trial:
         content = self._content_layer(widths[2])
         precision = np.zeros(len(self._taken))
         for maps, (known, held) in zip(self._maps, self._folds, strict=True):
-            code = class_code(maps, self._rows[self._taken[known]], name, widths[:2], self._recipe)
-            documents, queries = (
-                _bits(one(part), forward([content], part))
-                for one, part in (
-                    (code.logits, self._rows[self._taken[known]]),
-                    (code.query_weights, self._rows[self._taken[held]]),
-                )
-            )
+            known_rows, held_rows = (self._rows[self._taken[some]] for some in (known, held))
+            code = class_code(maps, known_rows, name, widths[:2], self._recipe)
+            documents = _bits(code.logits(known_rows), forward([content], known_rows))
+            queries = _bits(code.query_weights(held_rows), forward([content], held_rows))
             found = evaluate_codes(
                 queries, self._names(held), documents, self._names(known), [self.metric]
             )
