@@ -67,13 +67,7 @@ class MetricRecipe:
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
         return {
-            "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
-            "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
-            "epochs": (self.epochs >= 1, "at least 1"),
             "batch_size": (self.batch_size >= 3, "at least 3"),
-            "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
-            "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
-            "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
             "bins": (2 <= self.bins <= 10_000, "from 2 to 10,000"),
             "similarity_bins": (2 <= self.similarity_bins <= 10_000, "from 2 to 10,000"),
             "balance": (0 <= self.balance <= 1, "from 0 to 1"),
@@ -82,6 +76,4 @@ class MetricRecipe:
             "potato_margin": (0 <= self.potato_margin <= 100, "from 0 to 100"),
             "potato_rate": (0 < self.potato_rate <= 1, "above 0 and at most 1"),
             "spd_order": (1 <= self.spd_order <= 512, "from 1 to 512"),
-            "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
-            "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
         }

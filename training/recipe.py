@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -88,10 +88,24 @@ def check_analyzer(name: str) -> None:
         raise RecipeError(f"analyzer: {error}") from None
 
 
+_RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "supervision": (lambda share: 0 < share <= 1, "above 0 and at most 1"),
+    "seed": (lambda seed: 0 <= seed < 2**63, "from 0 to 2⁶³ − 1"),
+    "epochs": (lambda epochs: epochs >= 1, "at least 1"),
+    "learning_rate": (lambda rate: 0 < rate <= 1, "above 0 and at most 1"),
+    "hidden": (lambda units: 1 <= units <= 65_536, "from 1 to 65,536"),
+    "max_terms": (lambda terms: 1 <= terms <= 10_000_000, "from 1 to 10,000,000"),
+    "word_dropout": (lambda share: 0 <= share <= 0.5, "from 0 to 0.5"),
+    "validation_share": (lambda share: 0 <= share < 1, "at least 0 and below 1"),
+}
+"""What numbers are right in every recipe that has such a setting, and how to say so."""
+
+
 def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
     """Check the settings of a recipe, a dataclass whose fields :func:`setting` made.
 
-    `ranges` tells by name whether a number is right, and what would be.
+    `ranges` tells by name whether a number is right, and what would be: of the settings that this
+    recipe alone has, and of those for which others than the common numbers are right.
 
     Raises:
         RecipeError: naming the setting that is none of its choices or out of its range.
@@ -105,7 +119,12 @@ def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
         if choices and value not in choices:
             raise RecipeError(f"{one.name} is {value!r}; it must be one of {', '.join(choices)}")
     check_analyzer(recipe.analyzer)
-    for name, (is_right, expected) in ranges.items():
+    common = {
+        name: (is_right(getattr(recipe, name)), expected)
+        for name, (is_right, expected) in _RANGES.items()
+        if hasattr(recipe, name)
+    }
+    for name, (is_right, expected) in {**common, **ranges}.items():
         if not is_right:
             raise RecipeError(f"{name} is {getattr(recipe, name):g}; it must be {expected}")
 
@@ -245,24 +264,16 @@ class Recipe:
     def _ranges(self) -> dict[str, tuple[bool, str]]:
         weights = [one.name for one in fields(self) if one.name.endswith("_weight")]
         return {
-            "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
-            "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
-            "epochs": (self.epochs >= 1, "at least 1"),
             "least_batches": (self.least_batches >= 0, "0 or more"),
             "batch_size": (self.batch_size >= 2, "at least 2"),
-            "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
-            "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
-            "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
             "temperature": (0 < self.temperature <= 100, "above 0 and at most 100"),
             "cloze_scale": (0 < self.cloze_scale <= 1000, "above 0 and at most 1,000"),
             "cloze_shared": (0 <= self.cloze_shared <= 1, "from 0 to 1"),
             "content_share": (0 <= self.content_share < 1, "at least 0 and below 1"),
             "cloze_temperature": (0 < self.cloze_temperature <= 100, "above 0 and at most 100"),
             "pairwise_warmup": (0 <= self.pairwise_warmup <= 1, "from 0 to 1"),
-            "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
             "hidden_dropout": (0 <= self.hidden_dropout < 1, "from 0 to below 1"),
             "vector_noise": (0 <= self.vector_noise <= 100, "from 0 to 100"),
-            "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
             **{name: (0 <= getattr(self, name) < 1e15, "0 or more") for name in weights},
             **(
                 {"cloze_weight": (self.cloze_weight > 0, "above 0")} if self.method == "ict" else {}

@@ -47,12 +47,9 @@ class ClassCodeRecipe:
         check_settings(
             self,
             {
-                "supervision": (0 < self.supervision <= 1, "above 0 and at most 1"),
                 "seed": (0 <= self.seed < 2**32, "from 0 to 2³² − 1"),
                 "content_share": (0 <= self.content_share <= 0.75, "from 0 to 0.75"),
                 "certainty_share": (0 <= self.certainty_share <= 0.25, "from 0 to 0.25"),
-                "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
-                "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
             },
         )
 

@@ -60,14 +60,7 @@ class DistillationRecipe:
         weights = ("hint_weight", "teacher_weight")
         return {
             "supervision": (0 <= self.supervision <= 1, "from 0 to 1"),
-            "seed": (0 <= self.seed < 2**63, "from 0 to 2⁶³ − 1"),
-            "epochs": (self.epochs >= 1, "at least 1"),
             "batch_size": (self.batch_size >= 2, "at least 2: documents are compared"),
-            "learning_rate": (0 < self.learning_rate <= 1, "above 0 and at most 1"),
-            "hidden": (1 <= self.hidden <= 65_536, "from 1 to 65,536"),
-            "max_terms": (1 <= self.max_terms <= 10_000_000, "from 1 to 10,000,000"),
-            "word_dropout": (0 <= self.word_dropout <= 0.5, "from 0 to 0.5"),
-            "validation_share": (0 <= self.validation_share < 1, "at least 0 and below 1"),
             **{
                 name: (0 < getattr(self, name) <= 100, "above 0 and at most 100")
                 for name in temperatures
