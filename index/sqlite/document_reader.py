@@ -140,15 +140,16 @@ class DocumentReader(RowReader):
     ) -> list[StoredDocument]:
         """Return what :meth:`scroll` does, found by the indexes of the fields."""
         documents: list[StoredDocument] = []
+        at_once = min(limit, PARAMETERS)
         for rows in matching_in_runs(connection, filter_, after, up_to):
-            for start in range(0, len(rows), PARAMETERS):
-                if len(documents) >= limit:
-                    return documents[:limit]
-                some: list[int] = rows[start : start + PARAMETERS].tolist()
+            for start in range(0, len(rows), at_once):
+                some: list[int] = rows[start : start + at_once].tolist()
                 query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
                 found = in_chunks(connection, query, some)
                 documents += sorted(map(self._stored, found), key=lambda document: document.row)
-        return documents[:limit]
+                if len(documents) >= limit:
+                    return documents[:limit]
+        return documents
 
     def _stored_all(self, found: sqlite3.Cursor) -> list[StoredDocument]:
         """Read documents, between some of which others have their turn."""

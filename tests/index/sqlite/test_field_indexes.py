@@ -20,7 +20,8 @@ from index.filter_parser import MAX_STRING_LENGTH, check_indexed_fields, parse_f
 from index.filters import AnyOf, Filter, InRange, implied
 from index.records import Query
 from index.schema import Description, payload_to_json
-from index.sqlite import field_indexes
+from index.sqlite import document_reader, field_indexes
+from index.sqlite.connection_pool import in_chunks
 from index.sqlite.field_block import cost_of_list
 from index.sqlite.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
@@ -188,6 +189,26 @@ def test_a_reader_uses_the_indexes_of_the_writer(collection: Collection, tmp_pat
         assert found(reader, FILTER)[2] == 47
     finally:
         reader.close()
+
+
+def test_a_page_reads_no_more_documents_than_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_indexes, "RUN_ROWS", 50)
+    asked: list[int] = []
+
+    def counting(connection: sqlite3.Connection, query: str, rows: list[int]) -> list[Any]:
+        asked.append(len(rows))
+        return in_chunks(connection, query, rows)
+
+    monkeypatch.setattr(document_reader, "in_chunks", counting)
+    with closing(opened(tmp_path / "store.sqlite", ["n"])) as collection:
+        collection.upsert([document(number) for number in range(100)])
+        collection.delete(["4"])
+        page = collection.scroll(2, None, FILTER)
+        assert [one.id for one in page.documents] == ["3", "5"]
+        # One more tells whether there is another page; of the first three one was deleted.
+        assert asked == [3, 3]
 
 
 @pytest.mark.parametrize(
