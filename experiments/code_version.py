@@ -43,8 +43,8 @@ def version_of(*modules: str) -> str:
                 raise ModuleNotFoundError(f"there is no module {name}", name=name)
             # A name that is imported from a module, such as a function.
             continue
-        found[name] = meaning_of(source)
-        waiting += _imports(source)
+        found[name], imported = _meaning_and_imports(source)
+        waiting += imported
     digest = hashlib.sha256()
     for name, meaning in sorted(found.items()):
         digest.update(f"{name}\n{meaning}\n".encode())
@@ -88,6 +88,12 @@ def _source_of(name: str) -> str | None:
         if file.is_file():
             return file.read_text(encoding="utf-8")
     return None
+
+
+@cache
+def _meaning_and_imports(source: str) -> tuple[str, tuple[str, ...]]:
+    """Parse a module once: those of a leaderboard are asked about for each of its cells."""
+    return meaning_of(source), tuple(_imports(source))
 
 
 def _imports(source: str) -> Iterator[str]:
