@@ -138,7 +138,7 @@ def read_marks(connection: sqlite3.Connection, table: Table[Any]) -> dict[tuple[
     if not has_annotations(connection):
         return {}
     query = f"SELECT {', '.join(table.key)}, checksum FROM {table.name}"  # noqa: S608 - fixed parts
-    return {key: mark for *parts, mark in connection.execute(query) for key in [tuple(parts)]}
+    return {tuple(key): mark for *key, mark in connection.execute(query)}
 
 
 def find_records(

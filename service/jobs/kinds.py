@@ -119,7 +119,7 @@ def index_fields(
     fields: Sequence[str],
     progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Return what :class:`service.schemas.collections.IndexedFieldsInfo` describes."""
+    """Return what :class:`service.schemas.collections.collections.IndexedFieldsInfo` describes."""
     collection.set_indexed_fields(fields, progress)
     return {"indexed_fields": [*collection.indexed_fields]}
 

@@ -132,8 +132,7 @@ def _some_at_a_time(
     labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
 ) -> Iterator[tuple[Sequence[DocumentLabel], Sequence[Judgement]]]:
     """Yield parts of a few records each, the first one even if it is empty."""
-    yield labels[:WRITTEN_AT_ONCE], judgements[:WRITTEN_AT_ONCE]
-    for start in range(WRITTEN_AT_ONCE, max(len(labels), len(judgements)), WRITTEN_AT_ONCE):
+    for start in range(0, max(len(labels), len(judgements), 1), WRITTEN_AT_ONCE):
         end = start + WRITTEN_AT_ONCE
         yield labels[start:end], judgements[start:end]
 
