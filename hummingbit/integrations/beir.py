@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from beir.retrieval.search import BaseSearch
 
-from encoder.codes import Codes, unpack_codes
-from encoder.features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.integrations.beir_files import title_and_text
+from hummingbit.integrations.dense import as_tensor, embed_documents, embed_queries
 from hummingbit.integrations.retrieval_run import scores_of_run
 
 
@@ -35,9 +33,7 @@ class HummingbitModel:
 
     def encode_queries(self, queries: Sequence[str], batch_size: int = 16, **_: Any) -> Any:  # noqa: ARG002
         """Return the embeddings of queries, float32 of shape ``(N, n_bits)``, for torch."""
-        if self._weigh_queries:
-            return _tensor(self._encoder.query_weights(queries))
-        return _tensor(_signs(self._encoder.encode_queries(queries)))
+        return as_tensor(embed_queries(self._encoder, queries, weigh=self._weigh_queries))
 
     def encode_corpus(
         self,
@@ -46,7 +42,7 @@ class HummingbitModel:
         **_: Any,
     ) -> Any:
         """Return the embeddings of documents, float32 of shape ``(N, n_bits)``, for torch."""
-        return _tensor(_signs(self._encoder.encode([*map(title_and_text, corpus)])))
+        return as_tensor(embed_documents(self._encoder, [*map(title_and_text, corpus)]))
 
 
 class HummingbitRetriever(BaseSearch):
@@ -88,13 +84,3 @@ class HummingbitRetriever(BaseSearch):
             NotImplementedError: always.
         """
         raise NotImplementedError("nothing is unpickled; call retrieve")
-
-
-def _signs(codes: Codes) -> Floats:
-    return unpack_codes(codes).astype(np.float32) * 2 - 1
-
-
-def _tensor(embeddings: Floats) -> Any:
-    import torch  # noqa: PLC0415 - beir brings it
-
-    return torch.as_tensor(embeddings)

@@ -10,18 +10,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from datasets import Dataset
 from mteb import TaskMetadata
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.types import PromptType
 
-from encoder.codes import unpack_codes
 from encoder.encoder import Encoder
 from encoder.features import Floats
 from hummingbit.encoder_loading import load_encoder
 from hummingbit.integrations.beir_files import read_beir, title_and_text
+from hummingbit.integrations.dense import as_tensor, embed_documents, embed_queries
 from hummingbit.integrations.retrieval_run import scores_of_run
 
 _NAMESPACE = "hummingbit"
@@ -53,20 +52,17 @@ class HummingbitEncoder:
             InputError: if the encoder does not take texts.
         """
         texts = [text for batch in inputs for text in batch["text"]]
-        if prompt_type == PromptType.query and self._weigh_queries:
-            return self._encoder.query_weights(texts)
-        is_query = prompt_type == PromptType.query
-        encode = self._encoder.encode_as_queries if is_query else self._encoder.encode
-        bits = unpack_codes(encode(texts))
-        return bits.astype(np.float32) * 2 - 1
+        if prompt_type == PromptType.query:
+            return embed_queries(self._encoder, texts, weigh=self._weigh_queries)
+        return embed_documents(self._encoder, texts)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Return inner products, ``(N, M)``, as tensors of torch."""
-        return _tensor(embeddings1) @ _tensor(embeddings2).T
+        return as_tensor(embeddings1) @ as_tensor(embeddings2).T
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Return the inner products of pairs, ``(N,)``, as tensors of torch."""
-        return (_tensor(embeddings1) * _tensor(embeddings2)).sum(dim=-1)
+        return (as_tensor(embeddings1) * as_tensor(embeddings2)).sum(dim=-1)
 
 
 class HummingbitSearch:
@@ -174,9 +170,3 @@ def _meta(
             "n_parameters": sum(one.weight.size + one.bias.size for one in encoder.layers),
         }
     )
-
-
-def _tensor(embeddings: Any) -> Any:
-    import torch  # noqa: PLC0415 - mteb brings it
-
-    return torch.as_tensor(embeddings)

@@ -112,6 +112,14 @@ def test_embeddings(encoder: Path) -> None:
     assert np.allclose(pairwise, (weights * bits).sum(axis=1), atol=1e-4)
 
 
+def test_words_of_queries_are_corrected_as_a_collection_does(encoder: Path) -> None:
+    for weigh in (True, False):
+        model = HummingbitEncoder(encoder, weigh_queries=weigh)
+        batches = [{"text": [text]} for text in ("aple jam", "apple jam")]
+        misspelt, right = model.encode(batches, prompt_type=PromptType.query)
+        assert np.array_equal(misspelt, right)
+
+
 def test_only_documents_to_be_ranked_again(encoder: Path) -> None:
     model = HummingbitSearch(encoder, ranking="bm25")
     model.index([{"id": str(i), "title": "", "text": t} for i, t in enumerate(["jam", "jam jam"])])
