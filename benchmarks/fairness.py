@@ -15,8 +15,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ import httpx
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.served import served
 from benchmarks.harness.service_corpus import Corpus, K, make_corpus
 from corpus.document import Document
 from index.data_folder import DataFolder
@@ -32,6 +32,7 @@ from index.rankings.protocol import HAMMING
 NAME = "bench"
 PATH = f"/v1/collections/{NAME}"
 BODIES = 200
+OPTIONS = ("--log-level", "error", "--max-body-bytes", str(16 << 20))
 BYTES_OF_BODIES = 64 << 20
 LABELS = 50
 MANY = {"limit": 10_000}
@@ -145,21 +146,6 @@ def kinds(corpus: Corpus) -> list[Kind]:
     ]
 
 
-@contextmanager
-def service(folder: Path) -> Iterator[str]:
-    """Serve the data folder from a process of its own and lend its address."""
-    command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(folder)]
-    command += ["--port", "0", "--no-access-log", "--log-level", "error"]
-    command += ["--max-body-bytes", str(16 << 20)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None  # noqa: S101 - for the type checker
-            yield process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
-            process.wait()
-
-
 def measure(address: str, folder: Path, kind: Kind | None, seconds: float) -> dict[str, float]:
     """Return what the cheap searches took, beside `kind` or alone."""
     cheap = _load(address, CHEAP, folder / "cheap.jsonl", seconds)
@@ -234,7 +220,7 @@ def main() -> None:
         for kind in kinds(corpus)
         if not args.kinds or any(word in kind.name for word in args.kinds)
     ]
-    with service(folder) as address:
+    with served(folder, *OPTIONS) as (_, address):
         httpx.get(f"{address}/readyz", timeout=60).raise_for_status()
         measure(address, folder, None, 1)
         _print_table(address, folder, chosen, args.seconds, args.rounds)

@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.served import served
 from benchmarks.harness.service_corpus import Corpus, K, make_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
 from corpus.document import Document
@@ -52,27 +53,18 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
             documents = [Document(id=str(i), text="") for i in ids]
             collection.upsert_encoded(documents, corpus.codes[part])
         print(f"hummingbit: {collection.stats()['engine_reason']}")
-    command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(corpus.folder)]
-    command += ["--port", "0", "--no-access-log"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None  # noqa: S101 - for the type checker
-            address = process.stdout.readline().split()[-1]
-            bodies = corpus.folder / "bodies.jsonl"
-            lines = (json.dumps({"text": text, "limit": K}) + "\n" for text in corpus.queries)
-            bodies.write_text("".join(lines))
-            path = "/v1/collections/bench/search"
-            with Client(address) as client:
+    bodies = corpus.folder / "bodies.jsonl"
+    lines = (json.dumps({"text": text, "limit": K}) + "\n" for text in corpus.queries)
+    bodies.write_text("".join(lines))
+    path = "/v1/collections/bench/search"
+    with served(corpus.folder) as (pid, address), Client(address) as client:
 
-                def search(place: int) -> list[int]:
-                    found = client.search("bench", corpus.queries[place], limit=K)
-                    return [int(hit["id"]) for hit in found["hits"]]
+        def search(place: int) -> list[int]:
+            found = client.search("bench", corpus.queries[place], limit=K)
+            return [int(hit["id"]) for hit in found["hits"]]
 
-                load = ["benchmarks.harness.load", address, "POST", path, str(bodies)]
-                yield System("hummingbit", load, search, process.pid)
-        finally:
-            process.terminate()
-            process.wait()
+        load = ["benchmarks.harness.load", address, "POST", path, str(bodies)]
+        yield System("hummingbit", load, search, pid)
 
 
 def check(systems: list[System], corpus: Corpus) -> None:

@@ -16,14 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.served import served
 from corpus.document import Document
 from hummingbit import Client
 from index.data_folder import DataFolder
@@ -71,7 +71,7 @@ def _make(data: Path, bodies: Path, n_documents: int) -> None:
 
 
 def _measure(data: Path, bodies: Path, workers: int, clients: list[int], seconds: float) -> None:
-    with _served(data, workers) as (pid, address):
+    with served(data, "--workers", str(workers)) as (pid, address):
         rates = []
         for count in clients:
             command = [sys.executable, "-m", "benchmarks.harness.load", address, "POST"]
@@ -115,19 +115,6 @@ def _sees(address: str, code: str, generation: int) -> bool:
         connection.request("POST", SEARCH_PATH, body, headers)
         found: int = json.loads(connection.getresponse().read())["generation"]
         return found >= generation
-
-
-@contextmanager
-def _served(data: Path, workers: int) -> Iterator[tuple[int, str]]:
-    command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(data)]
-    command += ["--port", "0", "--no-access-log", "--workers", str(workers)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None  # noqa: S101 - for the type checker
-            yield process.pid, process.stdout.readline().split()[-1]
-        finally:
-            process.terminate()
-            process.wait()
 
 
 def _memory(pid: int) -> float:
