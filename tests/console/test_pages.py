@@ -218,6 +218,8 @@ def test_the_colours_are_the_systems_until_some_are_chosen(browser: Browser, add
         ground = "getComputedStyle(document.body).backgroundColor"
         dark = page.evaluate(ground)
         page.emulate_media(color_scheme="light")
+        # The system's change reaches the page as an event, after the call has returned.
+        page.wait_for_selector("html[data-theme=light]")
         light = page.evaluate(ground)
         assert light != dark
         page.get_by_role("button", name="Dark", exact=True).click()

@@ -25,6 +25,7 @@ function Outcome({ job, onDone, reload }) {
   const { busy, job: now, error, run } = useJob(() => {
     setDone(`Collection ${result.into} is complete${result.alias ? `, and the alias ${result.alias} means it now` : ""}.`);
     onDone();
+    reload();
   });
   const confirm = () => {
     setProblem(null);
@@ -78,10 +79,10 @@ export function Retraining({ collection, field, onChanged, stats }) {
       <form class="inside stack" onSubmit=${start}>
         <p class="what">${stats ? `${count(stats.labelled)} documents are labelled by hand${field ? `, and the field ${field} counts for the others` : ""}.` : ""}</p>
         <div class="row">
-          <${Field} label="Alias to move" hint="optional"><input size="14" value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
+          <${Field} label="Alias to move" hint="optional"><input size="14" disabled=${aliases.loading} value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
           <${Field} label="Least gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>
           <${Field} label="Epochs" hint="optional"><input type="number" min="1" max="1000" value=${epochs} onInput=${(event) => setEpochs(event.currentTarget.value)} /><//>
-          <button class="button primary" type="submit" disabled=${busy}>Retrain</button>
+          <button class="button primary" type="submit" disabled=${busy || aliases.loading}>Retrain</button>
           ${job && html`<${Progress} job=${job} />`}
         </div>
         <${Failure} error=${error} />
