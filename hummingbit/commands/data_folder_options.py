@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hummingbit.commands.options import OptionError, add_data_dir
+from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 from index.data_folder_location import ENGINES, DataFolderLocation
 from index.filter_parser import parse_filter
@@ -118,3 +120,14 @@ def read_filter_as_json(args: argparse.Namespace) -> dict[str, Any] | None:
     """Return what ``--filter`` says as a service takes it; see :func:`read_filter`."""
     filter_ = read_filter(args)
     return None if filter_ is None else json.loads(filter_to_json(filter_))
+
+
+@contextmanager
+def filling(folder: DataFolder, collection: CollectionBackend, *, made: bool) -> Iterator[None]:
+    """Drop a collection that was just `made` if filling it fails before a document is in."""
+    try:
+        yield
+    except BaseException:
+        if made and not len(collection):
+            folder.drop_collection(collection.name)
+        raise

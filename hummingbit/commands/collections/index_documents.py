@@ -20,6 +20,7 @@ from hummingbit.commands.data_folder_options import (
     add_action,
     add_filter,
     add_url,
+    filling,
     open_folder,
     read_filter,
     read_filter_as_json,
@@ -103,12 +104,8 @@ def run_build(args: argparse.Namespace) -> int:
             engine=args.search_by,
             indexed_fields=args.index_fields,
         )
-        try:
+        with filling(folder, collection, made=True):
             report = _ingest(args, collection)
-        except BaseException:
-            if not len(collection):
-                folder.drop_collection(args.collection)
-            raise
         try:
             _check_recognized(args, collection)
         except OptionError:

@@ -15,7 +15,7 @@ from encoder.codes import PACKINGS, Packing
 from hummingbit.commands.collections.index_remotely import fill
 from hummingbit.commands.collections.index_report import print_ingested
 from hummingbit.commands.collections.sending import send
-from hummingbit.commands.data_folder_options import open_folder, service_at
+from hummingbit.commands.data_folder_options import filling, open_folder, service_at
 from hummingbit.commands.options import OptionError, add_layout, layout_of
 from index.bulk.ingest import ingest
 from index.bulk.other_stores import STORES, Taken, code_length, read_points
@@ -68,15 +68,11 @@ def run_import_points(args: argparse.Namespace) -> int:
             collection = folder.create_collection(
                 args.collection, encoder=args.encoder, n_bits=n_bits
             )
-        try:
+        with filling(folder, collection, made=made):
             kind = None if collection.encoder is None else collection.encoder.kind
             documents = _documents(args, kind, collection.n_bits)
             with tqdm(desc="importing", unit=" documents", disable=None) as bar:
                 report = ingest(collection, documents, progress=bar.update)
-        except BaseException:
-            if made and not len(collection):
-                folder.drop_collection(args.collection)
-            raise
         print_ingested(args, collection.name, len(collection), report)
     return 0
 
@@ -95,8 +91,7 @@ def _import_remotely(args: argparse.Namespace) -> int:
             made = True
             _check_made(args)
             n_bits = None if args.encoder is not None else _code_length(args)
-            client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
-            there = summary_of(client, args.collection)
+            there = client.create_collection(args.collection, encoder=args.encoder, n_bits=n_bits)
         encoder = there["encoder"]
         kind = None if encoder is None else client.encoder(encoder["name"])["kind"]
 

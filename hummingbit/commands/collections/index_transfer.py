@@ -23,6 +23,7 @@ from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,
     add_url,
+    filling,
     open_folder,
     service_at,
 )
@@ -85,13 +86,11 @@ def run_import(args: argparse.Namespace) -> int:
             made = args.collection not in {*folder.collections(), *folder.aliases()}
             collection = collection_for(folder, args.collection, export.header)
             total = export.header.documents
-            try:
-                with tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar:
-                    report = import_documents(collection, export, bar.update)
-            except BaseException:
-                if made and not len(collection):
-                    folder.drop_collection(args.collection)
-                raise
+            with (
+                filling(folder, collection, made=made),
+                tqdm(desc="importing", unit=" documents", total=total, disable=None) as bar,
+            ):
+                report = import_documents(collection, export, bar.update)
             print_ingested(args, collection.name, len(collection), report)
     return 0
 
