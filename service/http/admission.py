@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.http.keys import KeysError, hash_of, read_keys
-from service.http.min_generation import MIN_GENERATION, least_generation, no_generation
+from service.http.min_generation import MIN_GENERATION, invalid_generation, min_generation
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
 from service.http.refusals import Headers, cross_origin, refuse, unauthorized, unknown_host
@@ -81,8 +81,8 @@ class Admission:
         problem = None if path in WITHOUT_KEY else self._problem(scope["method"], headers)
         if problem is None and role is Role.NOBODY and not _needs_no_key(path):
             problem = unauthorized(key)
-        if problem is None and MIN_GENERATION in headers and least_generation(headers) is None:
-            problem = no_generation(headers)
+        if problem is None and MIN_GENERATION in headers and min_generation(headers) is None:
+            problem = invalid_generation(headers)
         if problem is None:
             await self._app(scope, receive, send)
         else:

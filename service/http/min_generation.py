@@ -1,4 +1,4 @@
-"""The header ``Min-Generation``: a client asks for an answer of that generation, or a later one."""
+"""The header ``Min-Generation``: the response must reflect that generation or a later one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ MIN_GENERATION = b"min-generation"
 MAX_DIGITS = 18
 
 
-def least_generation(headers: Headers) -> int | None:
-    """Return the generation that is asked for, 0 without the header; None if it names none."""
-    given = headers.get(MIN_GENERATION, b"0")
-    return int(given) if given.isdigit() and len(given) <= MAX_DIGITS else None
+def min_generation(headers: Headers) -> int | None:
+    """Return the value of the header, 0 without it, or None if it is not a generation."""
+    value = headers.get(MIN_GENERATION, b"0")
+    return int(value) if value.isdigit() and len(value) <= MAX_DIGITS else None
 
 
-def no_generation(headers: Headers) -> ProblemError:
-    """Return the problem of a request whose header names no generation."""
-    given = headers[MIN_GENERATION][:40].decode("latin-1")
-    taken = f"the number of a generation is taken, of at most {MAX_DIGITS} digits"
-    return ProblemError(422, "invalid_request", f"Min-Generation is {given!a}; only {taken}")
+def invalid_generation(headers: Headers) -> ProblemError:
+    """Return the problem, 422, of a request whose header is not a generation."""
+    value = headers[MIN_GENERATION][:40].decode("latin-1")
+    rule = f"it must be a whole number of at most {MAX_DIGITS} digits"
+    return ProblemError(422, "invalid_request", f"Min-Generation is {value!a}; {rule}")

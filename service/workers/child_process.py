@@ -1,4 +1,4 @@
-"""Processes that are forked, say when they are ready, and end with the one that forked them."""
+"""Forked processes that report when they are ready and end with their parent."""
 
 from __future__ import annotations
 
@@ -16,82 +16,83 @@ from typing import NoReturn
 from foundation.errors import HummingbitError
 from index.errors import DataFolderError
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 START_SECONDS = 600.0
 READY = b"ready"
 
 Role = Callable[[Callable[[], object]], object]
-"""What a process does until SIGTERM; it calls its argument once it is ready."""
+"""What a process does until SIGTERM. It calls its argument once it is ready."""
 
 
 def start(role: Role, alive: tuple[int, int], is_stopping: Callable[[], bool]) -> int:
-    """Start a process, wait until it is ready, and return its id.
+    """Fork a process, wait until it is ready, and return its id.
 
-    `alive` are the two ends of a pipe: this process holds the second open as long as it lives.
+    `alive` is a pipe, its read end first. This process keeps the write end open while it lives.
 
     Raises:
-        DataFolderError: with what the process said where it could not be started.
+        DataFolderError: with the reason that the process reported, if it could not start.
     """
-    # What was made so far stays as it is, so that it is not copied.
+    # The collector leaves frozen objects alone, so their memory pages stay shared.
     gc.freeze()
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     try:
         pid = os.fork()
-    except OSError as error:  # no memory, or no process more; later there may be
-        os.close(reading)
-        os.close(writing)
+    except OSError as error:  # out of memory or of processes, perhaps only for now
+        os.close(read_end)
+        os.close(write_end)
         raise DataFolderError(f"cannot be forked: {error.strerror}") from None
     if not pid:
-        os.close(reading)
-        _become(role, alive, writing)
-    os.close(writing)
+        os.close(read_end)
+        _run_role(role, alive, write_end)
+    os.close(write_end)
     try:
-        said = _said(reading, is_stopping)
+        report = _read_report(read_end, is_stopping)
     finally:
-        os.close(reading)
-    if said != READY and not is_stopping():
+        os.close(read_end)
+    if report != READY and not is_stopping():
         send_signal(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        raise DataFolderError(said.decode() or "it ended")
+        raise DataFolderError(report.decode() or "the process ended before it was ready")
     return pid
 
 
 def send_signal(pid: int, number: int) -> None:
-    """Send a signal to a process, unless that has ended."""
+    """Send a signal to a process, unless it has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
-def _become(role: Role, alive: tuple[int, int], ready: int) -> NoReturn:
+def _run_role(role: Role, alive: tuple[int, int], report: int) -> NoReturn:
+    """Do `role` in the child, report on the descriptor `report`, and exit."""
     status = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        # The signals of a terminal are for the process that forked this one.
+        # A terminal's signals, such as Ctrl-C, go to the parent only.
         os.setpgid(0, 0)
         os.close(alive[1])
-        _end_with(alive[0])
-        role(lambda: os.write(ready, READY))
+        _stop_with_parent(alive[0])
+        role(lambda: os.write(report, READY))
         status = 0
     except HummingbitError as error:
-        os.write(ready, str(error).encode())
-    except BaseException:  # noqa: BLE001 - it must not go on as the process that it was
+        os.write(report, str(error).encode())
+    except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
         traceback.print_exc()
     finally:
         os._exit(status)
 
 
-def _said(reading: int, is_stopping: Callable[[], bool]) -> bytes:
-    """Return what a process says once it is ready, or why it is not; nothing where it ended."""
+def _read_report(read_end: int, is_stopping: Callable[[], bool]) -> bytes:
+    """Return READY, the reason why the process could not start, or nothing if it just ended."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and not is_stopping():
-        if select.select([reading], [], [], LOOK_SECONDS)[0]:
-            return os.read(reading, 1 << 16)
+        if select.select([read_end], [], [], POLL_SECONDS)[0]:
+            return os.read(read_end, 1 << 16)
     return b""
 
 
-def _end_with(alive: int) -> None:
-    """Stop this process once the pipe ends, with the process that holds its other end."""
+def _stop_with_parent(alive: int) -> None:
+    """Send this process SIGTERM once its parent, which holds the pipe's other end, is gone."""
 
     def wait() -> None:
         os.read(alive, 1)

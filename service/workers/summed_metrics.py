@@ -1,4 +1,4 @@
-"""The metrics of several processes as those of one service."""
+"""Merges the metrics of several processes into those of one service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-# Of other gauges the largest is shown: sizes of collections, delays, versions.
+# Of any other gauge, such as the size of a collection, the largest value is reported.
 SUMMED_GAUGES = frozenset(
     {
         "hummingbit_waiting_requests",
@@ -22,19 +22,22 @@ SUMMED_GAUGES = frozenset(
 )
 
 
-def summed(texts: Sequence[str]) -> bytes:
-    """Return metrics in Prometheus' text format: counts and times added up over `texts`."""
+def merge_metrics(texts: Sequence[str]) -> bytes:
+    """Merge metrics in Prometheus' text format, one text for each process.
+
+    Counters, histograms and :data:`SUMMED_GAUGES` are added up.
+    """
     registry = CollectorRegistry()
-    registry.register(_Merged(texts))
+    registry.register(_MetricsOfProcesses(texts))
     return generate_latest(registry)
 
 
-class _Merged(Collector):
+class _MetricsOfProcesses(Collector):
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
 
     def describe(self) -> list[Metric]:
-        """Return nothing: registering must parse nothing."""
+        """Return nothing, so that registering parses nothing."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -42,20 +45,20 @@ class _Merged(Collector):
         values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
         for text in self._texts:
             for family in text_string_to_metric_families(text):
-                one = families.setdefault(
+                merged = families.setdefault(
                     family.name, Metric(family.name, family.documentation, family.type)
                 )
-                held = values.setdefault(one.name, {})
-                adds = family.type != "gauge" or family.name in SUMMED_GAUGES
+                samples = values.setdefault(merged.name, {})
+                is_summed = family.type != "gauge" or family.name in SUMMED_GAUGES
                 for sample in family.samples:
                     key = (sample.name, tuple(sample.labels.items()))
-                    before = held.get(key)
-                    if before is None:
-                        held[key] = sample.value
-                    elif adds and not sample.name.endswith("_created"):
-                        held[key] = before + sample.value
+                    previous = samples.get(key)
+                    if previous is None:
+                        samples[key] = sample.value
+                    elif is_summed and not sample.name.endswith("_created"):
+                        samples[key] = previous + sample.value
                     else:
-                        held[key] = max(before, sample.value)
+                        samples[key] = max(previous, sample.value)
         for name, merged in families.items():
             for (sample_name, labels), value in values[name].items():
                 merged.add_sample(sample_name, dict(labels), value)

@@ -1,20 +1,19 @@
-"""The processes of one service, started and replaced.
+"""Starts the processes of one service and replaces those that end.
 
 ::
 
     supervisor ── opens the folder for reading, follows it, holds the port, answers nothing
-      ├── writer    writes and does all else, on a socket of the file system
+      ├── writer    writes and does all else, on a Unix socket
       ├── reader 1  searches, on the port of the service
       └── reader N
 
-Readers are forked from the supervisor, so the codes and tables that it has read lie in memory once
-for all of them, and one that takes the place of another is up to date at once. All of them accept
-from the one listening socket: a connection that waits there is not lost when a reader dies. What a
-writer adds from then on each reader holds itself. Where the supervisor has made its base anew, the
-readers are replaced, one after another, and share that one.
+Readers are forked from the supervisor, so they share the codes and tables that it has read, and a
+replacement is up to date at once. All readers accept from one listening socket, so a waiting
+connection survives the death of a reader. Each reader keeps its own copy of later writes. When the
+supervisor has compacted an index, it replaces the readers one by one, and they share the result.
 
-No SQLite connection and no thread crosses a fork: the supervisor has one thread, and closes its
-connections before.
+No SQLite connection and no thread crosses a fork: the supervisor has a single thread, and closes
+its connections first.
 """
 
 from __future__ import annotations
@@ -44,51 +43,52 @@ from service.logs import configure_logs
 from service.server import BACKLOG, announce, check_address, listening, run_server
 from service.settings import Settings
 from service.workers.child_process import send_signal, start
-from service.workers.forwarding import Forwarding, FromReaders
+from service.workers.forwarding import ForwardedClient, Forwarding
 
-LOOK_SECONDS = 0.25
-# One that ends sooner is replaced only then.
-LEAST_SECONDS = 2.0
-# Connections of all readers; the clients of the service are counted by the readers.
+POLL_SECONDS = 0.25
+# A process that ends sooner is not replaced before this time is over.
+MIN_LIFETIME_SECONDS = 2.0
+# The writer's limit is for the connections of all readers, which limit those of clients.
 WRITER_CONNECTIONS = 65_536
-# Readers are renewed for a collection that takes much memory, and not all the time.
-LEAST_SHARED = 100_000
+# Only collections that take much memory are worth new readers, and only from time to time.
+MIN_SHARED_DOCUMENTS = 100_000
 SECONDS_BETWEEN_RENEWALS = 60.0
 WRITER = 0
-# Of all systems the least, without the byte that ends it.
+# The smallest limit of any system, in bytes, without the terminating null.
 MAX_SOCKET_PATH = 103
 
 _log = logging.getLogger("hummingbit.service")
 
 
 def serve_by_workers(settings: Settings) -> None:
-    """Serve a data folder by several processes, until SIGINT or SIGTERM.
+    """Serve a data folder with several processes until SIGINT or SIGTERM.
 
     Raises:
         DataFolderError, AddressError, KeysError: as :func:`service.server.serve`; also if the
-            collections lie on Milvus, or the path of temporary files is too long for sockets.
+            collections are on Milvus, or the path of temporary files is too long for sockets.
     """
     if settings.engine != "local":
-        message = "serves a data folder only; for Milvus, start more services"
-        raise DataFolderError(f"workers is {settings.workers}: it {message}")
+        message = "it must be 0 with the engine milvus; start more services instead"
+        raise DataFolderError(f"workers is {settings.workers}; {message}")
     check_address(settings)
     with (
         listening(settings.host, settings.port) as listener,
         TemporaryDirectory(prefix="hummingbit-") as private,
     ):
         configure_logs(settings)
-        _check_length(Path(private))
+        _check_socket_path(Path(private))
         _Supervisor(settings, listener, Path(private)).run()
 
 
 class _Process(NamedTuple):
     slot: int
-    """0 is the writer's, others are readers'."""
+    """0 for the writer, from 1 for readers."""
     started: float
+    """When, as :func:`time.monotonic` has it."""
 
 
 class _Supervisor:
-    """Starts processes, and others in the place of those that end."""
+    """Starts the processes, and replaces those that end."""
 
     def __init__(self, settings: Settings, listener: socket.socket, private: Path) -> None:
         self._settings = settings
@@ -96,18 +96,18 @@ class _Supervisor:
         self._sockets = [private / f"{slot}.sock" for slot in range(settings.workers + 1)]
         self._processes: dict[int, _Process] = {}
         self._leaving: set[int] = set()
-        self._shared: dict[str, int] = {}
+        self._shared_compactions: dict[str, int] = {}
         self._renew_at = 0.0
         self._folder: DataFolder | None = None
         self._app: Service | None = None
         self._stopping = False
-        self._woken = threading.Event()
-        # The end of it tells the others that the supervisor is gone.
+        self._wake_up = threading.Event()
+        # Its end of file tells the other processes that the supervisor is gone.
         self._alive = os.pipe()
 
     def run(self) -> None:
-        """Serve until a signal comes, and let all requests be answered then."""
-        with self._signals():
+        """Serve until a signal arrives, then finish the requests under way."""
+        with self._handle_signals():
             try:
                 self._start(WRITER)
                 self._open_folder()
@@ -116,55 +116,61 @@ class _Supervisor:
                     self._start(slot)
                 announce(self._settings, self._listener)()
                 while not self._stopping:
-                    self._look()
-                    self._woken.wait(LOOK_SECONDS)
+                    self._check_processes()
+                    self._wake_up.wait(POLL_SECONDS)
             finally:
                 self._stop()
 
     def _open_folder(self) -> None:
-        """Make what all readers share."""
+        """Open the data folder and create the application; all readers share both."""
         self._folder = self._settings.location.open(writable=False)
         self._app = create_app(self._folder, self._settings)
 
-    def _look(self) -> None:
-        """Replace what has ended, and follow the writer."""
-        # A reader that ends lets nobody else wait at the port.
+    def _check_processes(self) -> None:
+        """Replace processes that ended, and follow the writer."""
+        # A reader that shut down has set the backlog of the shared socket to 0.
         self._listener.listen(BACKLOG)
-        for pid, process in self._ended():
-            _log.error("process %d ended: %s", pid, _name(process.slot))
-            soonest = process.started + LEAST_SECONDS
+        for pid, process in self._reap():
+            _log.error("process %d ended: %s", pid, _process_name(process.slot))
+            soonest = process.started + MIN_LIFETIME_SECONDS
             while not self._stopping and (left := soonest - time.monotonic()) > 0:
-                self._woken.wait(left)
+                self._wake_up.wait(left)
             if not self._stopping:
-                with suppress(HummingbitError):  # it is logged; the next look tries again
+                with suppress(HummingbitError):  # logged; the next check tries again
                     self._start(process.slot)
-        missing = set(range(len(self._sockets))) - {one.slot for one in self._processes.values()}
+        running = {process.slot for process in self._processes.values()}
+        missing = set(range(len(self._sockets))) - running
         for slot in sorted(missing):
             with suppress(HummingbitError):
                 self._start(slot)
         if self._folder is not None:
             try:
                 self._folder.follow()
-                if self._compactions() != self._shared and time.monotonic() > self._renew_at:
+                is_outdated = self._compactions() != self._shared_compactions
+                if is_outdated and time.monotonic() > self._renew_at:
                     self._renew_readers()
             except HummingbitError as error:
                 _log.warning("the data folder cannot be followed: %s", error)
 
     def _collections(self) -> dict[str, Collection]:
-        opened = {} if self._folder is None else self._folder.collections()
-        return {name: one for name, one in opened.items() if isinstance(one, Collection)}
+        collections = {} if self._folder is None else self._folder.collections()
+        return {
+            name: collection
+            for name, collection in collections.items()
+            if isinstance(collection, Collection)
+        }
 
     def _compactions(self) -> dict[str, int]:
-        """Return how often the index of each large collection was made anew."""
+        """Return how often the index of each large collection was compacted."""
         return {
-            name: one.compactions
-            for name, one in self._collections().items()
-            if one.compactions and len(one) >= LEAST_SHARED
+            name: collection.compactions
+            for name, collection in self._collections().items()
+            if collection.compactions and len(collection) >= MIN_SHARED_DOCUMENTS
         }
 
     def _renew_readers(self) -> None:
-        """Start readers that share what was made anew, each before another ends."""
-        self._shared = self._compactions()
+        """Replace the readers, so that they share the compacted indexes; each starts first."""
+        self._shared_compactions = self._compactions()
         self._renew_at = time.monotonic() + SECONDS_BETWEEN_RENEWALS
         for pid, process in list(self._processes.items()):
             if process.slot != WRITER and not self._stopping:
@@ -173,7 +179,8 @@ class _Supervisor:
                 self._processes.pop(pid, None)
                 self._leaving.add(pid)
 
-    def _ended(self) -> Iterator[tuple[int, _Process]]:
+    def _reap(self) -> Iterator[tuple[int, _Process]]:
+        """Yield the processes that ended unasked, by id."""
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -187,10 +194,10 @@ class _Supervisor:
                 yield pid, process
 
     def _start(self, slot: int) -> None:
-        """Start the process of a slot, and wait until it answers.
+        """Start the process of a slot, and wait until it takes requests.
 
         Raises:
-            HummingbitError: with what it said where it could not be started.
+            HummingbitError: with the reason that the process reported, if it could not start.
         """
         for collection in self._collections().values():
             collection.prepare_fork()
@@ -198,46 +205,47 @@ class _Supervisor:
         try:
             pid = start(role, self._alive, lambda: self._stopping)
         except HummingbitError as error:
-            _log.error("%s could not be started: %s", _name(slot), error)
+            _log.error("%s could not be started: %s", _process_name(slot), error)
             raise
         self._processes[pid] = _Process(slot, time.monotonic())
 
-    def _write(self, started: Callable[[], object]) -> None:
+    def _write(self, on_ready: Callable[[], object]) -> None:
         settings = self._settings
-        most = {
+        limits = {
             "max_connections": WRITER_CONNECTIONS,
             "max_connections_per_address": WRITER_CONNECTIONS,
         }
         with (
-            _listening_at(self._sockets[WRITER]) as listener,
-            # Readers search, so this one needs no index before somebody evaluates.
+            _listen_at(self._sockets[WRITER]) as listener,
+            # Readers search, so the writer needs no index until somebody evaluates.
             settings.location.open(
                 writable=not settings.read_only, indexed=False, follow=settings.read_only
             ) as folder,
         ):
             self._listener.close()
             app = create_app(folder, settings)
-            app.gateway = FromReaders(app.gateway)
-            run_server(app, settings.model_copy(update=most), [listener], started)
+            app.gateway = ForwardedClient(app.gateway)
+            run_server(app, settings.model_copy(update=limits), [listener], on_ready)
 
-    def _read(self, slot: int, started: Callable[[], object]) -> None:
+    def _read(self, slot: int, on_ready: Callable[[], object]) -> None:
         folder, app = self._folder, self._app
         assert folder is not None  # noqa: S101 - for the type checker
         assert app is not None  # noqa: S101 - for the type checker
         others = [path for path in self._sockets[1:] if path != self._sockets[slot]]
-        with _listening_at(self._sockets[slot]) as own:
+        with _listen_at(self._sockets[slot]) as own:
             follower = Follower(lambda: folder.follow(wait=False))
             app.gateway = Forwarding(app, app.gateway, folder, self._sockets[WRITER], others)
-            run_server(app, self._settings, [self._listener, own], started)
+            run_server(app, self._settings, [self._listener, own], on_ready)
             follower.stop()
             folder.close()
 
     def _stop(self) -> None:
-        """Let readers answer what they have, then the writer, and wait for them."""
+        """Stop the readers, which finish their requests, then the writer, and wait for them."""
         self._stopping = True
         self._listener.close()
-        for wanted in (False, True):
-            pids = [pid for pid, one in self._processes.items() if (one.slot == WRITER) == wanted]
+        for is_writer in (False, True):
+            processes = self._processes.items()
+            pids = [pid for pid, one in processes if (one.slot == WRITER) == is_writer]
             for pid in pids:
                 send_signal(pid, signal.SIGTERM)
             for pid in [*pids, *self._leaving]:
@@ -248,8 +256,8 @@ class _Supervisor:
             self._folder.close()
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Let SIGINT and SIGTERM end the loop; a second one is for the delay of the readers."""
+    def _handle_signals(self) -> Iterator[None]:
+        """Let SIGINT and SIGTERM end the loop; a second one ends the readers' shutdown delay."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
             if self._stopping:
@@ -257,9 +265,10 @@ class _Supervisor:
                     if process.slot != WRITER:
                         send_signal(pid, signal.SIGTERM)
             self._stopping = True
-            self._woken.set()
+            self._wake_up.set()
 
-        handlers = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
+        signals = (signal.SIGINT, signal.SIGTERM)
+        handlers = {number: signal.signal(number, handle) for number in signals}
         try:
             yield
         finally:
@@ -267,18 +276,17 @@ class _Supervisor:
                 signal.signal(number, handler)
 
 
-def _check_length(private: Path) -> None:
-    """Raise a DataFolderError if the system cannot name a socket in the folder."""
-    most = MAX_SOCKET_PATH - len(os.fsencode(private / f"{'9' * 5}.sock"))
-    if most < 0:
-        parent = private.parent
-        message = f"is too long a path for sockets, by {-most} bytes; set TMPDIR to a shorter one"
-        raise DataFolderError(f"{parent}: {message}")
+def _check_socket_path(private: Path) -> None:
+    """Raise a DataFolderError if the paths of sockets in the folder would be too long."""
+    excess = len(os.fsencode(private / f"{'9' * 5}.sock")) - MAX_SOCKET_PATH
+    if excess > 0:
+        message = f"is too long a path for sockets, by {excess} bytes; set TMPDIR to a shorter one"
+        raise DataFolderError(f"{private.parent}: {message}")
 
 
 @contextmanager
-def _listening_at(path: Path) -> Iterator[socket.socket]:
-    """Listen at a socket of the file system, in a folder that is this user's only."""
+def _listen_at(path: Path) -> Iterator[socket.socket]:
+    """Listen at a Unix socket, in a folder that only this user may enter."""
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
@@ -286,5 +294,5 @@ def _listening_at(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def _name(slot: int) -> str:
+def _process_name(slot: int) -> str:
     return "the writer" if slot == WRITER else f"reader {slot}"

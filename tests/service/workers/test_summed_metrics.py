@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from service.workers.summed_metrics import summed
+from service.workers.summed_metrics import merge_metrics
 
 ONE = """\
 # HELP hummingbit_waiting_requests Requests that wait for a turn.
@@ -23,7 +23,7 @@ seconds_sum{stage="encode"} 0.5
 
 def test_counts_and_times_are_added_and_sizes_are_not() -> None:
     other = ONE.replace("5.0", "6.0").replace('"encode"', '"search"')
-    lines = summed([ONE, ONE, other]).decode().splitlines()
+    lines = merge_metrics([ONE, ONE, other]).decode().splitlines()
     assert "hummingbit_waiting_requests 6.0" in lines
     assert 'hummingbit_collection_documents{collection="a"} 6.0' in lines
     assert "hummingbit_refused_requests_total 9.0" in lines
@@ -34,4 +34,4 @@ def test_counts_and_times_are_added_and_sizes_are_not() -> None:
 
 
 def test_one_process_is_shown_as_it_is() -> None:
-    assert summed([ONE]).decode() == ONE
+    assert merge_metrics([ONE]).decode() == ONE

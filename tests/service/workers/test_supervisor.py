@@ -214,7 +214,7 @@ def test_a_min_generation_that_is_none_is_refused_by_whoever_answers(
                 path = f"/v1/collections/{name}"
                 answer = client.request(method, path, json=body, headers=headers)
                 detail = check_problem(answer, 422, "invalid_request")["detail"]
-                assert detail.startswith(f"Min-Generation is {given!r}; only the number")
+                assert detail.startswith(f"Min-Generation is {given!r}; it must be a whole number")
         twice = [("Min-Generation", "0"), ("Min-Generation", "abc")]
         found = client.post("/v1/collections/min/search", json={"code": CODE}, headers=twice)
         assert found.status_code == 200
