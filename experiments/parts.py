@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
+from hummingbit.commands.json_output import add_json_or_former_file
+
 
 def configure_parts(
     parser: argparse.ArgumentParser, parts: Mapping[str, str], work_dir: str
@@ -23,20 +25,12 @@ def configure_parts(
     parser.set_defaults(run=lambda args: _run(parts, args))
 
 
-def add_run_options(
-    parser: argparse.ArgumentParser, work_dir: str, seeds: int = 3, *, records: bool = True
-) -> None:
-    """Add what says how many runs are made, of what data, and where what comes of them goes.
-
-    An experiment with a ``--json`` of its own goes without the file of `records`.
-    """
+def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int = 3) -> None:
+    """Add what says how many runs are made, of what data, and where what comes of them goes."""
     parser.add_argument(
         "--seeds", type=int, default=seeds, metavar="N", help="runs of each setting"
     )
-    if records:
-        parser.add_argument(
-            "--json", type=Path, metavar="FILE", help="write a flat list of records"
-        )
+    add_json_or_former_file(parser)
     parser.add_argument("--data-root", type=Path, metavar="DIR")
     parser.add_argument(
         "--work-dir",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,17 @@ def write_records(path: Path, records: Sequence[Record]) -> None:
     """Write `records` as a JSON list in place of what `path` held."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, json.dumps(records, indent=1) + "\n")
+
+
+def give_records(args: argparse.Namespace, records: Sequence[Record]) -> None:
+    """Keep `records` for ``--json``, which prints them at the end, or write them to its FILE.
+
+    An experiment that gives more of them later gives all of them again.
+    """
+    if args.json is True:
+        args.records = list(records)
+    elif args.json:
+        write_records(args.json, records)
 
 
 def read_records(path: Path) -> list[Record]:

@@ -24,6 +24,7 @@ from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
     Record,
     format_mean,
+    give_records,
     group,
     print_table,
     read_records,
@@ -79,8 +80,7 @@ def run(args: argparse.Namespace) -> int:
     records = []
     for one in _runs(args):
         records.append(_measured(args, one))
-        if args.json:
-            write_records(args.json, records)
+        give_records(args, records)
     for (dataset,), some in group(records, "dataset").items():
         print(f"\n{dataset}: tie-averaged p@100, mean and deviation of {args.seeds} seeds\n")
         _print(some, args.method, budgets(args, dataset))

@@ -19,6 +19,7 @@ from experiments.active_labels.choosing import label_order, places_of
 from experiments.code_version import code_version
 from experiments.result_tables import (
     Record,
+    give_records,
     group,
     mean_and_deviation,
     print_table,
@@ -41,8 +42,7 @@ def configure(group_: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure what is not measured yet, then print a table for each data set."""
     records = list(_records(args))
-    if args.json:
-        write_records(args.json, records)
+    give_records(args, records)
     for (dataset,), some in group(records, "dataset").items():
         print(f"\n{dataset}: share of held-out documents whose class is predicted\n")
         rows = [

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from corpus.readers import read_documents
 from experiments.drawings import new_drawing, save_drawing
-from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.data import Rows, gather
 from training.loop import Schedule, fit
@@ -59,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
             embedding_N2 = load_or_compute(args.work_dir / name, settings, compute)["embedding_N2"]
             embeddings.setdefault(method, embedding_N2)
             records.append(_record(method, seed, embedding_N2, test_digits))
-    if args.json:
-        write_records(args.json, records)
+    give_records(args, records)
     rows = [
         [METHODS[method], str(len(runs)), mean_and_deviation(runs, "centroid_spearman")]
         for (method,), runs in group(records, "method").items()

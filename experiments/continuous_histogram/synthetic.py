@@ -19,7 +19,7 @@ from scipy.stats import spearmanr, truncnorm
 from torch import Tensor
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.continuous_histogram import continuous_histogram_loss, pair_histogram
 
@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
             found = load_or_compute(args.work_dir / name, settings, partial(descend, settings))
             histograms.setdefault(prior, []).append(found)
             records += _records(prior, seed, found)
-    if args.json:
-        write_records(args.json, records)
+    give_records(args, records)
     _print(records)
     if args.plot:
         _plot(args.plot, histograms)

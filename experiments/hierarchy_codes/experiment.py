@@ -24,7 +24,7 @@ from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
 from experiments.kept_encoders import kept_encoder
 from experiments.parts import add_run_options
-from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
 from experiments.splits import read_split
 from training.data import TrainingData
 from training.metric_learning import train_metric
@@ -74,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
             named = {"dataset": args.dataset, "method": method, "seed": seed}
             records.append({**named, **sizes, **record})
             ndcg.setdefault(method, []).append(ndcg_Q)
-    if args.json:
-        write_records(args.json, records)
+    give_records(args, records)
     _print_figures(records)
     _print_significance({method: np.mean(runs, axis=0) for method, runs in ndcg.items()})
     return 0

@@ -16,10 +16,9 @@ from pathlib import Path
 from experiments.leaderboard.cells import Cell, compute, kept_record
 from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_run_options
-from experiments.result_tables import Record, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, give_records, mean_and_deviation, print_table
 from experiments.ssb_vae.printed_tables import printed_p100
 from foundation.errors import HummingbitError
-from hummingbit.commands.json_output import add_json_or_former_file, print_json
 
 SUMMARY = "methods of text hashing beside each other, in one protocol"
 DATASETS = ("20news", "snippets", "reuters", "ag-news", "dbpedia14")
@@ -81,8 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DATA-SET=FILE",
         help="sentence vectors by id (.npz, .parquet), for the methods that take them",
     )
-    add_run_options(parser, "results/leaderboard", records=False)
-    add_json_or_former_file(parser)  # it is a command, too, and those print by --json
+    add_run_options(parser, "results/leaderboard")
     parser.set_defaults(run=run)
 
 
@@ -102,11 +100,7 @@ def run(args: argparse.Namespace) -> int:
             record = compute(cell, args.work_dir, args.data_root, place)
         if record is not None:
             records[cell] = record
-    if args.json is True:
-        print_json({"records": list(records.values())})
-        return 0
-    if args.json:
-        write_records(args.json, list(records.values()))
+    give_records(args, list(records.values()))
     for dataset in args.datasets:
         for n_bits in args.bits:
             print(f"\n{dataset}, {n_bits} bits\n")

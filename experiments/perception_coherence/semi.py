@@ -22,7 +22,7 @@ from experiments.perception_coherence.text_students import (
     student_of,
     text_recipe,
 )
-from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
 from training.distillation.distillation_recipe import DistillationRecipe
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -45,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
     for name in args.corpora:
         for record in _corpus_records(read_taught(name, args), args):
             records.append({"part": "semi", "dataset": name, "n_bits": args.compare_at, **record})
-            if args.json:
-                write_records(args.json, records)
+            give_records(args, records)
     _print(records)
     return 0
 

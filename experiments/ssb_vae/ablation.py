@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.result_tables import format_mean, print_table
+from experiments.result_tables import Record, format_mean, give_records, print_table
 from experiments.ssb_vae.held_out import HeldOutScores
 from training.recipe import Recipe
 
@@ -51,9 +51,13 @@ def ablate(args: argparse.Namespace) -> int:
         if not scores.idle_settings.issuperset(CHANGES[name]):
             runs[name] = CHANGES[name]
     rows = []
+    records: list[Record] = []
     for name, settings in runs.items():
-        figures = np.reshape(scores(settings)["p100"], (-1, args.seeds))
+        record = scores(settings)
+        records.append({"change": name, **record})
+        figures = np.reshape(record["p100"], (-1, args.seeds))
         rows.append([name, *map(format_mean, figures.tolist())])
+    give_records(args, records)
     cells = [f"{bits} bits, ρ = {rho:g}" for bits in args.bits for rho in args.supervision]
     print_table(("tie-averaged p@100, held out", *cells), rows)
     return 0

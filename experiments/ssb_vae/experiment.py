@@ -33,7 +33,7 @@ from experiments.cells import (
 )
 from experiments.parts import add_run_options
 from experiments.processes import map_runs
-from experiments.result_tables import Record, group, mean_and_deviation, print_table, write_records
+from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
 from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.measures import print_measures
@@ -128,8 +128,7 @@ def run(args: argparse.Namespace) -> int:
     records = [record for result in results for record in result.records]
     tfidf = run_tfidf(args.dataset, args.data_root)
     records += [tfidf] if tfidf else []
-    if args.json:
-        write_records(args.json, records)
+    give_records(args, records)
     _print_figures(records)
     _print_significance(cells, results)
     _print_over_shares(records)

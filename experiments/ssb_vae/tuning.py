@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 from experiments.cells import kind_of
-from experiments.result_tables import Record, format_mean, print_table
+from experiments.result_tables import Record, format_mean, give_records, print_table
 from experiments.ssb_vae.held_out import HeldOutScores
 from experiments.ssb_vae.presets import write_preset
 from training.recipe import METHODS, Recipe
@@ -38,6 +38,7 @@ GRID: Mapping[str, tuple[Any, ...]] = {
 def tune(args: argparse.Namespace) -> int:
     """Search the settings of each neural method asked for; print and keep what is chosen."""
     kind = kind_of(args.dataset, args.vectors)
+    records: list[Record] = []
     for method in args.methods:
         if method not in METHODS:
             print(f"{method} has no settings to choose\n")
@@ -47,7 +48,9 @@ def tune(args: argparse.Namespace) -> int:
         chosen, trials = _search(scores, steps)
         _print(method, trials)
         write_preset(args.presets, kind, method, chosen)
+        records += [{"method": method, **trial} for trial in trials]
         print(f"{args.presets}: [{kind}.{method}] {_named(chosen)}\n", flush=True)
+    give_records(args, records)
     return 0
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from hummingbit.commands.evaluation.reproduce import load_experiment, refuse_to_run
+from hummingbit.commands.evaluation.reproduce import (
+    configure_experiment,
+    load_experiment,
+    refuse_to_run,
+)
 from hummingbit.commands.options import OptionError
 
 
@@ -16,4 +20,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.prefix_chars = "\0"
         refuse_to_run(parser, str(error))
     else:
-        experiment.configure(parser)
+        configure_experiment(experiment, parser)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
+from hummingbit.commands.json_output import print_json
 from hummingbit.commands.options import OptionError
 
 GROUP = "hummingbit.experiments"
@@ -32,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         sub_parser = experiments.add_parser(
             name, help=module.SUMMARY, description=f"{module.SUMMARY}."
         )
-        module.configure(sub_parser)
+        configure_experiment(module, sub_parser)
 
 
 def load_experiment(name: str) -> Any:
@@ -47,6 +51,23 @@ def load_experiment(name: str) -> Any:
         except ModuleNotFoundError as error:
             raise OptionError(f"{name} needs {error.name}: {EXTRA}") from None
     raise OptionError(f"{name} is not among the experiments installed: {EXTRA}")
+
+
+def configure_experiment(experiment: Any, parser: argparse.ArgumentParser) -> None:
+    """Add the options of an experiment, whose records ``--json`` prints."""
+    experiment.configure(parser)
+    parser.set_defaults(run=partial(_run, parser.get_default("run")))
+
+
+def _run(experiment: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run an experiment; with ``--json``, its tables go to standard error."""
+    if args.json is not True:
+        return experiment(args)
+    args.records = []
+    with redirect_stdout(sys.stderr):
+        status = experiment(args)
+    print_json({"records": args.records})
+    return status
 
 
 def refuse_to_run(parser: argparse.ArgumentParser, message: str) -> None:

@@ -34,6 +34,13 @@ def test_each_change_is_judged_beside_the_default(
             start = 4 * place + 2 * column
             mean = sum(trial["p100"] for trial in trials[start : start + 2]) / 2
             assert line[1 + column].split("±")[0].strip() == f"{mean:.3f}"
+    command = ["reproduce", "ssb-vae", *places, *chosen, "--json"]
+    assert main([*command, "--ablate", *changes]) == 0
+    records = json.loads(capsys.readouterr().out)["records"]
+    assert [one["change"] for one in records] == ["default", "no-soft-labels", "authors"]
+    assert [one for record in records for one in record["p100"]] == [
+        trial["p100"] for trial in trials
+    ]
 
 
 def test_a_run_searches_settings_or_judges_changes(capsys: pytest.CaptureFixture[str]) -> None:

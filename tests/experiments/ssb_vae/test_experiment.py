@@ -81,6 +81,14 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
     again = capsys.readouterr()
     assert again.out == first.out
     assert "training " not in again.err
+    assert "--json FILE is now --json > FILE" in again.err
+
+    printing = [one for one in options if one != out]
+    assert main([*command, *map(str, printing)]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"records": records}
+    assert first.out in printed.err
+    assert "is now" not in printed.err
 
 
 def test_methods_side_by_side_in_several_processes(

@@ -56,6 +56,11 @@ def test_the_best_of_each_setting_is_kept_and_written_down(
     assert capsys.readouterr().out == first
     assert (tmp_path / "work" / "held-out-snippets-psh-gs.json").stat().st_mtime_ns == written
 
+    assert main([*tune, "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["records"]
+    assert [one["method"] for one in records] == ["psh-gs"] * 3
+    assert [one for record in records for one in record["p100"]] == [one["p100"] for one in trials]
+
 
 def test_the_figure_is_that_of_the_documents_held_out(options: list[str], tmp_path: Path) -> None:
     assert main([*options, "--tune", "--tuned", "epochs"]) == 0

@@ -22,7 +22,6 @@ WITHOUT = {
     "serve": "it serves until it is ended",
     "mcp": "its standard output is the protocol",
     "completion": "its standard output is a script",
-    "reproduce": "experiments, which write records to a file as they go",
 }
 """Commands without ``--json``, and why."""
 
