@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from evaluation.labelling.places import PlacesCache
+from evaluation.labelling.document_vectors import VectorCache
 from foundation.slices import ComputeTurns
 from index.data_folder import DataFolder
 from service.batching import Batcher
@@ -157,7 +157,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
     )
     app.state.write_gate = WriteGate()
     app.state.profiles = code_profiles.Profiles()
-    app.state.places = PlacesCache()
+    app.state.places = VectorCache()
     app.state.write_slots = Semaphore(settings.concurrent_writes)
     app.state.compute_turns = ComputeTurns(COMPUTING)
     app.state.long_reads = _lane(app, settings, settings.concurrent_long_reads)

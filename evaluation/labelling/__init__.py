@@ -1,1 +1,1 @@
-"""What to label next, how far people agree, and what a next label is expected to gain."""
+"""Which documents to label next, how far people agree, and what another label should gain."""

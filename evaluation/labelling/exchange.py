@@ -1,9 +1,8 @@
 """Labels and judgements as text: JSON lines, and TREC's qrels.
 
-A line of JSON is a record; one with a ``query`` is a judgement, any other a label. In qrels a query
-is named by its own text, in which white space and ``%`` are percent-encoded, so that a judgement
-can be read back, and tools that read qrels see ids without spaces. Ids of documents are written so,
-too.
+Each line of JSON is a record; one with a ``query`` is a judgement, any other a label. In qrels the
+id of a query is its text with white space and ``%`` percent-encoded. So the text can be restored,
+and tools that read qrels see ids without spaces. Document ids are encoded in the same way.
 """
 
 from __future__ import annotations
@@ -31,31 +30,33 @@ from index.collection import Collection
 
 JSONL, QRELS, QUERIES = "jsonl", "qrels", "queries"
 FORMATS = (JSONL, QRELS, QUERIES)
-# Lines that are read between two checkpoints.
-LINES_AT_ONCE = 500
+LINES_PER_CHECKPOINT = 500
 
 
 def write_records(records: Iterable[DocumentLabel | Judgement]) -> Iterator[str]:
-    """Yield a line of JSON for each record, without its end."""
-    for one in records:
-        record = label_to_json(one) if isinstance(one, DocumentLabel) else judgement_to_json(one)
-        yield json.dumps(record, ensure_ascii=False)
+    """Yield a line of JSON for each record, without a newline."""
+    for record in records:
+        if isinstance(record, DocumentLabel):
+            fields = label_to_json(record)
+        else:
+            fields = judgement_to_json(record)
+        yield json.dumps(fields, ensure_ascii=False)
 
 
 def read_records(
     lines: Iterable[str], source: str, who: str | None = None
 ) -> tuple[list[DocumentLabel], list[Judgement]]:
-    """Read what :func:`write_records` wrote; `who` is who said what no line says of.
+    """Read what :func:`write_records` wrote; `who` is the author of records that name none.
 
     Blank lines are skipped.
 
     Raises:
-        InputError: naming the line and what is wrong with it.
+        InputError: if a line is not a valid record. The message names the line.
     """
     labels: list[DocumentLabel] = []
     judgements: list[Judgement] = []
     for number, line in enumerate(lines, start=1):
-        if number % LINES_AT_ONCE == 0:
+        if number % LINES_PER_CHECKPOINT == 0:
             checkpoint()
         if not line.strip():
             continue
@@ -69,7 +70,7 @@ def read_records(
                 labels.append(parse_label(record))
         except (InputError, LineError) as error:
             raise InputError("line", f"{source}:{number}: {error}") from None
-        except (ValueError, RecursionError) as error:  # a number of too many digits, too
+        except (ValueError, RecursionError) as error:  # including a number with too many digits
             raise InputError("line", f"{source}:{number}: is not valid JSON: {error}") from None
     return labels, judgements
 
@@ -77,10 +78,10 @@ def read_records(
 def read_lines(
     lines: Iterable[str], form: str, source: str, who: str | None = None
 ) -> tuple[list[DocumentLabel], list[Judgement]]:
-    """Read labels and judgements as :func:`read_records` does, or qrels, by their `form`.
+    """Read qrels if `form` is :data:`QRELS`, else records as :func:`read_records` does.
 
     Raises:
-        InputError: naming the line and what is wrong with it.
+        InputError: if a line is not valid. The message names the line.
     """
     if form == QRELS:
         return [], read_qrels(lines, source, who)
@@ -89,7 +90,7 @@ def read_lines(
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """How many records were read, how many changed something, and how many were passed over."""
+    """How many records were read, changed something, or named an unknown document."""
 
     labels: int
     judgements: int
@@ -111,7 +112,7 @@ class ImportReport:
 def import_records(
     collection: Collection, labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
 ) -> ImportReport:
-    """Write records to a collection, all or none; those of unknown documents are passed over.
+    """Write records to a collection, all or none; those of unknown documents are skipped.
 
     Raises:
         StoreError: if the store cannot be written.
@@ -127,28 +128,28 @@ def import_records(
 
 
 def agreed_grades(judgements: Iterable[Judgement]) -> dict[tuple[str, str], int]:
-    """Return, by query and document, the grade that most people gave; the latest of several."""
-    given: dict[tuple[str, str], list[Judgement]] = {}
-    for one in judgements:
-        given.setdefault((one.query, one.id), []).append(one)
-    agreed = {}
-    for pair, answers in given.items():
+    """Return the most frequent grade of each (query, document); of a tie, the latest grade."""
+    by_pair: dict[tuple[str, str], list[Judgement]] = {}
+    for judgement in judgements:
+        by_pair.setdefault((judgement.query, judgement.id), []).append(judgement)
+    grades = {}
+    for pair, answers in by_pair.items():
         votes = Counter(one.grade for one in answers)
-        agreed[pair] = max(answers, key=lambda one: (votes[one.grade], one.when, one.who)).grade
-    return agreed
+        grades[pair] = max(answers, key=lambda one: (votes[one.grade], one.when, one.who)).grade
+    return grades
 
 
 def write_qrels(judgements: Iterable[Judgement]) -> Iterator[str]:
-    """Yield ``query 0 document grade`` for each pair, by query and document; who is not in it."""
+    """Yield ``query 0 document grade`` for each pair, sorted. Qrels do not say who judged."""
     for (query, id_), grade in sorted(agreed_grades(judgements).items()):
         yield f"{to_trec_id(query)} 0 {to_trec_id(id_)} {grade}"
 
 
 def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> list[Judgement]:
-    """Read judgements; the name of a query is taken for its text.
+    """Read judgements from qrels; the id of a query is its percent-encoded text.
 
     Raises:
-        InputError: if a line is not one of qrels, or holds what no judgement can.
+        InputError: if a line is not a line of qrels, or its values are not valid in a judgement.
     """
     moment = now()
     try:

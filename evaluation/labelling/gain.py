@@ -1,4 +1,4 @@
-"""How much a next label is expected to gain: a power law through the learning curve so far.
+"""How much another label is expected to gain: a power law fitted to the learning curve so far.
 
 Source: Figueroa et al., "Predicting Sample Size Required for Classification Performance" (2012).
 """
@@ -15,16 +15,16 @@ from foundation.slices import checkpoint
 
 FOLDS = 5
 SHARES = (0.25, 0.5, 0.75, 1.0)
-FEWEST_LABELS = 20
+MIN_LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedGain:
-    """What a classifier of the labels gets right, and what one more label would add to it.
+    """The accuracy of a classifier of the labels, and what one more label would add to it.
 
-    `curve` holds (labels, accuracy); `per_label` is the slope of the fitted curve at its end, and
-    `labels_to_one_percent` how many more labels one hundredth takes by the same curve; None where
-    the curve no longer rises.
+    `curve` holds (labels, accuracy). `per_label` is the slope of the fitted curve at its end.
+    `labels_to_one_percent` is how many more labels the fitted curve needs to rise by 0.01; None
+    where it no longer rises.
     """
 
     accuracy: float
@@ -36,41 +36,41 @@ class ExpectedGain:
 def expected_gain(pool: Pool, seed: int = 0) -> ExpectedGain | None:
     """Fit error = a · n^−b to five-fold cross-validation with shares of the labels.
 
-    None below 20 labels, or without two classes. What was labelled because it was hard is harder
-    than the rest, so the accuracy is a lower bound as a rule.
+    Returns None below 20 labels or two classes. Documents that were labelled because they are hard
+    are harder than the rest, so the accuracy is usually a lower bound.
     """
-    labels = len(pool.labelled)
-    if labels < FEWEST_LABELS or len(np.unique(pool.classes)) < 2:
+    n_labels = len(pool.labelled)
+    if n_labels < MIN_LABELS or len(np.unique(pool.classes)) < 2:
         return None
-    order = np.random.default_rng(seed).permutation(labels)
+    order = np.random.default_rng(seed).permutation(n_labels)
     curve = []
     for share in SHARES:
-        right, sizes = 0, []
+        n_correct, sizes = 0, []
         for fold in range(FOLDS):
             checkpoint()
-            held = order[fold::FOLDS]
-            known = np.delete(order, np.s_[fold::FOLDS])
-            # In the drawn order the first are a share drawn at random.
-            known = known[: max(2, round(share * len(known)))]
+            held_out = order[fold::FOLDS]
+            training = np.delete(order, np.s_[fold::FOLDS])
+            # The order is random, so the first rows are a random share.
+            training = training[: max(2, round(share * len(training)))]
             scores = class_scores(
-                pool.places, pool.labelled[known], pool.classes[known], pool.n_classes
+                pool.vectors, pool.labelled[training], pool.classes[training], pool.n_classes
             )
-            found = scores[pool.labelled[held]].argmax(axis=1)
-            right += int((found == pool.classes[held]).sum())
-            sizes.append(len(known))
-        curve.append((round(float(np.mean(sizes))), right / labels))
-    return _extrapolated(curve)
+            predicted = scores[pool.labelled[held_out]].argmax(axis=1)
+            n_correct += int((predicted == pool.classes[held_out]).sum())
+            sizes.append(len(training))
+        curve.append((round(float(np.mean(sizes))), n_correct / n_labels))
+    return _extrapolate(curve)
 
 
-def _extrapolated(curve: list[tuple[int, float]]) -> ExpectedGain:
+def _extrapolate(curve: list[tuple[int, float]]) -> ExpectedGain:
     sizes = np.array([size for size, _ in curve], dtype=np.float64)
-    # No error at all would have no logarithm; half an error in the whole is the least.
+    # An error of 0 has no logarithm; it counts as half a mistake over all labels.
     errors = np.maximum([1 - accuracy for _, accuracy in curve], 0.5 / curve[-1][0])
     slope, _ = np.polyfit(np.log(sizes), np.log(errors), 1)
     decay = max(0.0, -float(slope))
     last, error = float(sizes[-1]), float(errors[-1])
-    wanted = None
+    more_labels = None
     if decay > 0 and error > 0.01:
         factor = (error / (error - 0.01)) ** (1 / decay)
-        wanted = round(min(last * (factor - 1), 1e9))
-    return ExpectedGain(curve[-1][1], error * decay / last, wanted, tuple(curve))
+        more_labels = round(min(last * (factor - 1), 1e9))
+    return ExpectedGain(curve[-1][1], error * decay / last, more_labels, tuple(curve))

@@ -22,21 +22,22 @@ POOLING_METHODS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
-    """A document to judge: how much its judgement tells, and its rank in each ranking, from 1."""
+class PooledDocument:
+    """A document to judge: how informative a judgement is, and its rank in each ranking, from 1."""
 
     id: str
     weight: float
     ranks: Mapping[str, int]
 
 
-def pool(rankings: Mapping[str, Sequence[str]], method: str = AP_PRIOR) -> list[Pooled]:
+def pool(rankings: Mapping[str, Sequence[str]], method: str = AP_PRIOR) -> list[PooledDocument]:
     """Return the documents in any of `rankings`, lists of ids, the most informative first.
 
-    Rank r of a list of Z documents weighs (1 + H_Z − H_r) / Z, H being harmonic numbers: about what
-    its judgement moves average precision by. `ap-prior` adds up the weights over the rankings,
-    `difference` takes the greatest less the least, `depth-k` is 1 / the best rank. A document that
-    a ranking does not have weighs 0 in it. Documents of one weight stand in the order of their ids.
+    Rank r of a list of Z documents weighs (1 + H_Z − H_r) / Z, H being harmonic numbers. That is
+    about how far its judgement moves average precision. `ap-prior` adds up the weights over the
+    rankings, `difference` subtracts the least from the greatest, and `depth-k` is 1 / the best
+    rank. A document weighs 0 in a ranking that lacks it. Documents of equal weight are ordered by
+    id.
     """
     ranks: dict[str, dict[str, int]] = {}
     for name, ids in rankings.items():
@@ -44,16 +45,20 @@ def pool(rankings: Mapping[str, Sequence[str]], method: str = AP_PRIOR) -> list[
             ranks.setdefault(id_, {}).setdefault(name, rank)
     weights = {name: _weights(len(ids)) for name, ids in rankings.items()}
 
-    def weight(found: Mapping[str, int]) -> float:
-        each = [weights[name][found[name] - 1] if name in found else 0.0 for name in rankings]
-        if method == DIFFERENCE:
-            return max(each) - min(each)
+    def weight(ranks_of_document: Mapping[str, int]) -> float:
         if method == DEPTH_K:
-            return 1 / min(found.values())
-        return math.fsum(each)
+            return 1 / min(ranks_of_document.values())
+        each = [
+            weights[name][ranks_of_document[name] - 1] if name in ranks_of_document else 0.0
+            for name in rankings
+        ]
+        return max(each) - min(each) if method == DIFFERENCE else math.fsum(each)
 
-    pooled = [Pooled(id_, weight(found), found) for id_, found in ranks.items()]
-    return sorted(pooled, key=lambda one: (-one.weight, one.id))
+    pooled = [
+        PooledDocument(id_, weight(ranks_of_document), ranks_of_document)
+        for id_, ranks_of_document in ranks.items()
+    ]
+    return sorted(pooled, key=lambda document: (-document.weight, document.id))
 
 
 def _weights(size: int) -> list[float]:

@@ -28,78 +28,82 @@ from foundation.slices import checkpoint
 
 Rows = npt.NDArray[np.int64]
 
-# The settings of TypiClust's paper: neighbours that tell how typical, clusters at most.
+# The settings of TypiClust's paper: typicality is the mean similarity to this many neighbours.
 TYPICAL_NEIGHBOURS = 20
-MOST_CLUSTERS = 500
-SMALLEST_CLUSTER = 5
-# TCM turns from typical to uncertain documents at so many labels for each class seen.
+MAX_CLUSTERS = 500
+MIN_CLUSTER_SIZE = 5
+# TCM turns from typical to uncertain documents at this many labels for each class, but no sooner
+# than at FIRST_LABELS.
 TYPICAL_LABELS = 20
 FIRST_LABELS = 50
-# Cluster-Margin and the turns of buckets look at so many times the documents that are wanted.
+# Cluster-Margin, and the spread over buckets, consider this many candidates for each document.
 CANDIDATES = 10
-# Bounds the similarities that are held at once: of each of these rows to a whole cluster.
+# Rows whose similarities to a whole cluster are in memory together.
 ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """Documents to choose from, and what is known of them.
+    """Documents to choose from, with the labels so far.
 
-    `places` are ``float32[N, D]``, rows of unit length; `buckets`, ``int64[N]``, are equal where
-    codes are; `classes` are those of the rows `labelled`, numbered from 0 to `n_classes` − 1.
-    The rows `passed` are never chosen.
+    `vectors` is ``float32[N, D]`` with rows of unit length. `buckets`, ``int64[N]``, are equal for
+    documents of one code. `labelled` lists the rows that have a label, and `classes` their classes,
+    from 0 to `n_classes` − 1. The rows in `excluded` are never chosen.
     """
 
-    places: Floats
+    vectors: Floats
     buckets: Classes
     labelled: Rows
     classes: Classes
     n_classes: int
-    passed: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    excluded: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
-    def free(self) -> Rows:
+    def available(self) -> Rows:
         """The rows to choose from, ascending."""
-        taken = np.concatenate([self.labelled, self.passed])
-        return np.delete(np.arange(len(self.places)), taken)
+        unavailable = np.concatenate([self.labelled, self.excluded])
+        return np.delete(np.arange(len(self.vectors)), unavailable)
 
     def probabilities(self) -> Probabilities | None:
-        """Return what a classifier of the labels says, ``float64[N, C]``; None without any."""
+        """Return the probabilities of the classes, ``float64[N, C]``; None without any label."""
         if not len(self.labelled):
             return None
         return class_probabilities(
-            class_scores(self.places, self.labelled, self.classes, self.n_classes)
+            class_scores(self.vectors, self.labelled, self.classes, self.n_classes)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A method: what it does in a sentence, and how it chooses `n` rows that have no label."""
+    """A method: a phrase that describes it, and the function that chooses rows.
+
+    `choose` takes the pool, the number of rows and a seed.
+    """
 
     summary: str
     choose: Callable[[Pool, int, int], Rows]
 
 
 def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
-    """Return at most `n` rows to label next, the first first.
+    """Return at most `n` rows to label next, in the order in which to label them.
 
-    Without two classes among the labels nothing is uncertain, so methods that go by uncertainty
-    choose what TypiClust would. The same pool and seed give the same rows.
+    Below two classes nothing is uncertain, so methods that go by uncertainty choose as TypiClust
+    does. The same pool and seed give the same rows.
 
     Raises:
-        KeyError: if there is no such method.
+        KeyError: if `method` is not in :data:`METHODS`.
     """
-    chosen = METHODS[method]
-    n = min(n, len(pool.free))
-    return chosen.choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
+    choose = METHODS[method].choose
+    n = min(n, len(pool.available))
+    return choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
 
 
 def _random(pool: Pool, n: int, seed: int) -> Rows:
-    return np.random.default_rng((seed, len(pool.labelled))).permutation(pool.free)[:n]
+    return np.random.default_rng((seed, len(pool.labelled))).permutation(pool.available)[:n]
 
 
-def _uncertain(pool: Pool) -> Probabilities | None:
-    """Return the probabilities of a pool; None without two classes, when nothing is uncertain."""
+def _uncertain_probabilities(pool: Pool) -> Probabilities | None:
+    """Return the probabilities of a pool; None below two classes, when nothing is uncertain."""
     return pool.probabilities() if pool.n_classes >= 2 else None
 
 
@@ -107,18 +111,18 @@ def _by_uncertainty(
     uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]],
 ) -> Callable[[Pool, int, int], Rows]:
     def choose(pool: Pool, n: int, seed: int) -> Rows:
-        found = _uncertain(pool)
-        if found is None:
-            return _typical(pool, n, seed)
-        free = pool.free
-        order = free[np.argsort(-uncertainty(found[free]), kind="stable")]
-        return _over_buckets(order, pool.buckets, n)
+        probabilities = _uncertain_probabilities(pool)
+        if probabilities is None:
+            return _typiclust(pool, n, seed)
+        available = pool.available
+        order = available[np.argsort(-uncertainty(probabilities[available]), kind="stable")]
+        return _spread_over_buckets(order, pool.buckets, n)
 
     return choose
 
 
 def _small_margin(probabilities: Probabilities) -> npt.NDArray[np.float64]:
-    """Return 1 − (p₁ − p₂), the greater the closer the two likeliest classes are."""
+    """Return 1 − (p₁ − p₂) of each row, p₁ and p₂ being its two highest probabilities."""
     best = np.partition(probabilities, -2, axis=1)
     return np.asarray(1 - (best[:, -1] - best[:, -2]))
 
@@ -128,10 +132,11 @@ def _entropy(probabilities: Probabilities) -> npt.NDArray[np.float64]:
     return np.asarray(-(probabilities * np.log(np.maximum(probabilities, 1e-12))).sum(axis=1))
 
 
-def _over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
-    """Return the first `n` of `order`, a second of a bucket only once no bucket is left.
+def _spread_over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
+    """Return `n` of the first rows of `order`, with as few as possible from the same bucket.
 
-    Ten times as many candidates are looked at.
+    The first ``10 n`` rows are the candidates. One of each bucket comes first, then a second of
+    each, and so on.
     """
     candidates = order[: CANDIDATES * n]
     turns: dict[int, int] = {}
@@ -143,120 +148,121 @@ def _over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
     return candidates[[at for _, at in sorted(keys)[:n]]]
 
 
-def _typical(pool: Pool, n: int, seed: int) -> Rows:
-    """Return the most typical document of each of the largest clusters that have fewest labels."""
+def _typiclust(pool: Pool, n: int, seed: int) -> Rows:
+    """Return the most typical document of each of the largest clusters with the fewest labels."""
     from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
-    places = pool.places
-    # There are no more clusters than places; rounding does not tell two apart.
-    rounded = np.round(places, 5) + 0.0  # no zero is negative
-    _, alike = np.unique(whole_codes(rounded.view(np.uint8)), return_counts=True)
-    k = max(1, min(len(pool.labelled) + n, MOST_CLUSTERS, len(alike)))
-    kind = KMeans if k <= 50 else MiniBatchKMeans
-    cluster = kind(k, random_state=seed, n_init=1).fit(places).labels_
+    vectors = pool.vectors
+    # There can be no more clusters than distinct vectors. Vectors that differ by rounding are one.
+    rounded = np.round(vectors, 5) + 0.0  # no zero is negative
+    distinct = np.unique(whole_codes(rounded.view(np.uint8)))
+    k = max(1, min(len(pool.labelled) + n, MAX_CLUSTERS, len(distinct)))
+    model = KMeans if k <= 50 else MiniBatchKMeans
+    cluster = model(k, random_state=seed, n_init=1).fit(vectors).labels_
     sizes = np.bincount(cluster, minlength=k).tolist()
     labels = np.bincount(cluster[pool.labelled], minlength=k).tolist()
-    free = pool.free
-    left = np.bincount(cluster[free], minlength=k).tolist()
-    waiting: dict[int, list[int]] = {}
+    available = pool.available
+    remaining = np.bincount(cluster[available], minlength=k).tolist()
+    queues: dict[int, list[int]] = {}
     chosen: list[int] = []
     while len(chosen) < n:
         checkpoint()
         # Clusters of a few documents come last: they are outliers.
         c = min(
-            (c for c in range(k) if left[c]),
-            key=lambda c: (sizes[c] < SMALLEST_CLUSTER, labels[c], -sizes[c], c),
+            (c for c in range(k) if remaining[c]),
+            key=lambda c: (sizes[c] < MIN_CLUSTER_SIZE, labels[c], -sizes[c], c),
         )
-        if c not in waiting:
-            rows = free[cluster[free] == c]
-            typicality = _typicality(places[rows], places[cluster == c])
-            waiting[c] = rows[np.argsort(-typicality, kind="stable")[::-1]].tolist()
-        chosen.append(waiting[c].pop())
-        left[c] -= 1
+        if c not in queues:
+            rows = available[cluster[available] == c]
+            typicality = _typicality(vectors[rows], vectors[cluster == c])
+            queues[c] = rows[np.argsort(-typicality, kind="stable")[::-1]].tolist()
+        chosen.append(queues[c].pop())
+        remaining[c] -= 1
         labels[c] += 1
     return np.array(chosen, dtype=np.int64)
 
 
-def _typicality(places: Floats, others: Floats) -> npt.NDArray[np.float64]:
+def _typicality(vectors: Floats, others: Floats) -> npt.NDArray[np.float64]:
     """Return the mean similarity of each row to its nearest neighbours among `others`."""
     neighbours = min(TYPICAL_NEIGHBOURS, len(others))
-    found = np.empty(len(places))
-    for start in range(0, len(places), ROWS_AT_ONCE):
+    typicality = np.empty(len(vectors))
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
         checkpoint()
-        some = slice(start, start + ROWS_AT_ONCE)
-        alike = places[some] @ others.T
-        found[some] = np.partition(alike, -neighbours, axis=1)[:, -neighbours:].mean(axis=1)
-    return found
+        block = slice(start, start + ROWS_AT_ONCE)
+        similarity = vectors[block] @ others.T
+        nearest = np.partition(similarity, -neighbours, axis=1)[:, -neighbours:]
+        typicality[block] = nearest.mean(axis=1)
+    return typicality
 
 
 def _core_set(pool: Pool, n: int, seed: int) -> Rows:
     """Return, one after another, the document farthest from all that are labelled or chosen."""
     if not len(pool.labelled):
-        first = _typical(pool, 1, seed)
-        none = np.zeros(1, dtype=np.int64)
-        rest = Pool(pool.places, pool.buckets, first, none, 1, pool.passed)
+        first = _typiclust(pool, 1, seed)
+        classes = np.zeros(1, dtype=np.int64)
+        rest = Pool(pool.vectors, pool.buckets, first, classes, 1, pool.excluded)
         return np.concatenate([first, _core_set(rest, n - 1, seed)])
-    nearest = np.full(len(pool.places), -np.inf, dtype=np.float32)
+    nearest = np.full(len(pool.vectors), -np.inf, dtype=np.float32)
     for start in range(0, len(pool.labelled), ROWS_AT_ONCE):
         checkpoint()
-        known = pool.places[pool.labelled[start : start + ROWS_AT_ONCE]]
-        nearest = np.maximum(nearest, (pool.places @ known.T).max(axis=1))
-    taken = np.ones(len(pool.places), dtype=np.bool_)
-    taken[pool.free] = False
-    nearest[taken] = np.inf
+        labelled = pool.vectors[pool.labelled[start : start + ROWS_AT_ONCE]]
+        nearest = np.maximum(nearest, (pool.vectors @ labelled.T).max(axis=1))
+    unavailable = np.ones(len(pool.vectors), dtype=np.bool_)
+    unavailable[pool.available] = False
+    nearest[unavailable] = np.inf
     chosen: list[int] = []
     for _ in range(n):
         checkpoint()
         chosen.append(int(nearest.argmin()))
-        nearest = np.maximum(nearest, pool.places @ pool.places[chosen[-1]])
+        nearest = np.maximum(nearest, pool.vectors @ pool.vectors[chosen[-1]])
         nearest[chosen[-1]] = np.inf
     return np.array(chosen, dtype=np.int64)
 
 
 def _badge(pool: Pool, n: int, seed: int) -> Rows:
-    """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ place."""
-    found = _uncertain(pool)
-    if found is None:
-        return _typical(pool, n, seed)
-    free = pool.free
-    errors = found[free]
-    errors[np.arange(len(free)), errors.argmax(axis=1)] -= 1
-    places = pool.places[free].astype(np.float64)
-    lengths = (errors**2).sum(axis=1) * (places**2).sum(axis=1)
+    """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ vector."""
+    probabilities = _uncertain_probabilities(pool)
+    if probabilities is None:
+        return _typiclust(pool, n, seed)
+    available = pool.available
+    errors = probabilities[available]
+    errors[np.arange(len(available)), errors.argmax(axis=1)] -= 1
+    vectors = pool.vectors[available].astype(np.float64)
+    lengths = (errors**2).sum(axis=1) * (vectors**2).sum(axis=1)
     rng = np.random.default_rng((seed, len(pool.labelled)))
-    chosen, distances = [int(lengths.argmax())], np.full(len(free), np.inf)
+    chosen, distances = [int(lengths.argmax())], np.full(len(available), np.inf)
     while len(chosen) < n:
         checkpoint()
         last = chosen[-1]
-        alike = (errors @ errors[last]) * (places @ places[last])
-        distances = np.minimum(distances, np.maximum(lengths + lengths[last] - 2 * alike, 0))
+        products = (errors @ errors[last]) * (vectors @ vectors[last])
+        distances = np.minimum(distances, np.maximum(lengths + lengths[last] - 2 * products, 0))
         distances[chosen] = 0
         total = distances.sum()
         if total <= 0:
-            others = np.delete(np.arange(len(free)), chosen)
+            others = np.delete(np.arange(len(available)), chosen)
             chosen += others[: n - len(chosen)].tolist()
             break
-        chosen.append(int(rng.choice(len(free), p=distances / total)))
-    return free[chosen]
+        chosen.append(int(rng.choice(len(available), p=distances / total)))
+    return available[chosen]
 
 
 def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
-    """Return the most central documents of `n` clusters of ten times as many small margins."""
-    found = _uncertain(pool)
-    if found is None:
-        return _typical(pool, n, seed)
+    """Return the most central document of each of `n` clusters of documents with small margins."""
+    probabilities = _uncertain_probabilities(pool)
+    if probabilities is None:
+        return _typiclust(pool, n, seed)
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
-    free = pool.free
-    order = free[np.argsort(-_small_margin(found[free]), kind="stable")]
+    available = pool.available
+    order = available[np.argsort(-_small_margin(probabilities[available]), kind="stable")]
     candidates = order[: CANDIDATES * n]
     if len(candidates) <= n:
         return candidates[:n]
-    places = pool.places[candidates]
-    model = MiniBatchKMeans(n, random_state=seed, n_init=1, batch_size=2048).fit(places)
-    away = ((places - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
-    # The nearest to each centre; candidates come in the order of their margins.
-    by_cluster = np.lexsort((away, model.labels_))
+    vectors = pool.vectors[candidates]
+    model = MiniBatchKMeans(n, random_state=seed, n_init=1, batch_size=2048).fit(vectors)
+    distances = ((vectors - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
+    # The nearest to each centre, in the order of the candidates, which is that of their margins.
+    by_cluster = np.lexsort((distances, model.labels_))
     _, first = np.unique(model.labels_[by_cluster], return_index=True)
     central = np.sort(by_cluster[first])
     others = np.delete(np.arange(len(candidates)), central)
@@ -265,9 +271,10 @@ def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
 
 
 def _tcm(pool: Pool, n: int, seed: int) -> Rows:
-    """Choose as TypiClust does until each class has some labels, by Cluster-Margin from then on."""
-    some = max(FIRST_LABELS, TYPICAL_LABELS * pool.n_classes)
-    return (_typical if len(pool.labelled) < some else _cluster_margin)(pool, n, seed)
+    """Choose by TypiClust until there are some labels for each class, then by Cluster-Margin."""
+    enough = max(FIRST_LABELS, TYPICAL_LABELS * pool.n_classes)
+    choose = _typiclust if len(pool.labelled) < enough else _cluster_margin
+    return choose(pool, n, seed)
 
 
 METHODS: Mapping[str, Sampling] = {
@@ -278,7 +285,7 @@ METHODS: Mapping[str, Sampling] = {
     "cluster-margin": Sampling("central documents of clusters of small margins", _cluster_margin),
     "entropy": Sampling("the classes are least certain", _by_uncertainty(_entropy)),
     "badge": Sampling("uncertain and unlike each other: k-means++ of gradients", _badge),
-    "typiclust": Sampling("typical documents of the clusters with fewest labels", _typical),
+    "typiclust": Sampling("typical documents of the clusters with fewest labels", _typiclust),
     "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set),
     "random": Sampling("drawn at random", _random),
 }

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.labelling.places import Places, PlacesCache
-from evaluation.labelling.pooling import POOLING_METHODS, Pooled, pool
+from evaluation.labelling.document_vectors import DocumentVectors, VectorCache
+from evaluation.labelling.pooling import POOLING_METHODS, PooledDocument, pool
 from evaluation.labelling.sampling import METHODS, Pool, suggest
 from foundation.errors import InputError
 from index.annotations.annotation_records import agreed_labels
@@ -19,9 +19,10 @@ from index.payload_labels import labels_of
 from index.rankings.protocol import ASYMMETRIC, BM25, HAMMING, HYBRID
 from index.records import Query, StoredDocument
 
-MOST_GUESSES = 3
-# A classifier takes memory for each class of each document: a field of titles must not fill it.
-MOST_CLASSES = 1000
+MAX_GUESSES = 3
+# A classifier needs memory for every class of every document. A field of titles, each a class of
+# its own, must not exhaust it.
+MAX_CLASSES = 1000
 SECOND_OPINION = "second-opinion"
 SUGGESTION_METHODS = (*METHODS, SECOND_OPINION)
 POOLED_RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
@@ -29,9 +30,10 @@ POOLED_RANKINGS = (HAMMING, ASYMMETRIC, BM25, HYBRID)
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A document to label, what a classifier of the labels so far takes it for, and its bucket.
+    """A document to label, with the classifier's guesses and the size of its bucket.
 
-    `guesses` are (label, probability), likeliest first; `bucket` counts the documents of its code.
+    `guesses` holds (label, probability), likeliest first. `bucket` is the number of documents that
+    have the same code.
     """
 
     document: StoredDocument
@@ -41,68 +43,74 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPool:
-    """The documents to choose among, the pool that they make, and the names of its classes."""
+    """Documents with their vectors, the pool that they form, and the names of its classes."""
 
-    found: Places
+    vectors: DocumentVectors
     pool: Pool
     classes: tuple[str, ...]
 
 
 def known_labels(
     documents: Sequence[StoredDocument],
-    given: Mapping[str, tuple[str, ...]],
+    agreed: Mapping[str, tuple[str, ...]],
     label_field: str | None,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the labels of `documents` by id: those `given`, else the payload's `label_field`.
+    """Return labels by document id: those in `agreed`, else those in the payload's `label_field`.
 
     Raises:
-        InputError: if the field holds something that is no label in some document.
+        InputError: if the field of a document holds something that is not a label.
     """
     known: dict[str, tuple[str, ...]] = {}
     if label_field is not None:
         for document in documents:
             if labels := labels_of(document.payload, label_field):
                 known[document.id] = labels
-    known.update(given)
+    known.update(agreed)
     return known
 
 
 def labelled_pool(
     collection: Collection,
-    cache: PlacesCache,
-    given: Mapping[str, tuple[str, ...]],
+    cache: VectorCache,
+    agreed: Mapping[str, tuple[str, ...]],
     label_field: str | None = None,
 ) -> LabelledPool:
-    """Return what to choose among. A document of several labels counts by its first.
+    """Return the documents to choose from, with the labels so far.
 
-    `given` has the labels that people agree on, by id, as
-    :func:`~index.annotations.annotation_records.agreed_labels` returns them. Of more than 1,000
-    classes, only the most frequent count; documents of other classes are passed over.
+    `agreed` has the labels that people agree on, by id, as
+    :func:`~index.annotations.annotation_records.agreed_labels` returns them. Of several labels of a
+    document, the first is its class. Of more than 1,000 classes, only the most frequent are used,
+    and documents of the others are excluded.
 
     Raises:
         InputError: as :func:`known_labels`.
         StoreError: if the collection cannot be read.
     """
-    found = cache.of(collection, given)
-    known = known_labels(found.documents, given, label_field)
-    # Whoever said that none of the classes fits has looked at the document, too.
-    first = [known[one.id][:1] if one.id in known else None for one in found.documents]
-    counted = Counter(labels[0] for labels in first if labels)
-    frequent = sorted(counted, key=lambda name: (-counted[name], name))[:MOST_CLASSES]
+    vectors = cache.of(collection, agreed)
+    known = known_labels(vectors.documents, agreed, label_field)
+    first_labels = [next(iter(known.get(one.id, ())), None) for one in vectors.documents]
+    counts = Counter(label for label in first_labels if label is not None)
+    frequent = sorted(counts, key=lambda name: (-counts[name], name))[:MAX_CLASSES]
     names = tuple(sorted(frequent))
-    number = {name: at for at, name in enumerate(names)}
-    rows = [at for at, labels in enumerate(first) if labels and labels[0] in number]
-    rare = [at for at, labels in enumerate(first) if labels and labels[0] not in number]
-    classes = np.array([number[first[at][0]] for at in rows], dtype=np.int64)  # type: ignore[index]
-    labelled = np.array(rows, dtype=np.int64)
-    passed = np.array(rare, dtype=np.int64)
-    pool_ = Pool(found.places, found.buckets, labelled, classes, len(names), passed)
-    return LabelledPool(found, pool_, names)
+    numbers = {name: number for number, name in enumerate(names)}
+    labelled = [row for row, label in enumerate(first_labels) if label in numbers]
+    rare = [
+        row for row, label in enumerate(first_labels) if label in counts and label not in numbers
+    ]
+    pool_ = Pool(
+        vectors.vectors,
+        vectors.buckets,
+        labelled=np.array(labelled, dtype=np.int64),
+        classes=np.array([numbers[label] for label in first_labels if label in numbers], np.int64),
+        n_classes=len(names),
+        excluded=np.array(rare, dtype=np.int64),
+    )
+    return LabelledPool(vectors, pool_, names)
 
 
 def suggest_documents(
     collection: Collection,
-    cache: PlacesCache,
+    cache: VectorCache,
     n: int,
     method: str,
     *,
@@ -110,45 +118,43 @@ def suggest_documents(
     who: str | None = None,
     without: Sequence[str] = (),
 ) -> tuple[list[Suggestion], LabelledPool]:
-    """Return at most `n` documents to label next, the most useful first, and what they are of.
+    """Return at most `n` documents to label next, the most useful first, and their pool.
 
-    Documents whose ids are in `without`, such as those that somebody skipped, are passed over, and
-    so are those that anybody has looked at. With :data:`SECOND_OPINION` it is those that others
-    labelled and `who` did not, the least likely labels first.
+    Documents that anybody has labelled are left out, and so are the ids in `without`, such as those
+    that somebody skipped. With :data:`SECOND_OPINION`, the documents are those that others labelled
+    and `who` did not, those with the least likely labels first.
 
     Raises:
-        InputError: if there is no such method, or as :func:`known_labels`.
+        InputError: if `method` is not in :data:`SUGGESTION_METHODS`, or as :func:`known_labels`.
         StoreError: if the collection cannot be read.
     """
-    if method not in SUGGESTION_METHODS:
-        known = ", ".join(SUGGESTION_METHODS)
-        raise InputError("method", f"is {method[:40]!a}; it must be one of {known}")
+    _check_method(method, SUGGESTION_METHODS)
     records = collection.annotations.labels()
     labelled = labelled_pool(collection, cache, agreed_labels(records), label_field)
-    documents, pool_ = labelled.found.documents, labelled.pool
-    guessed = pool_.probabilities()
-    left_out = {*without, *(one.id for one in records)}
+    documents, pool_ = labelled.vectors.documents, labelled.pool
+    probabilities = pool_.probabilities()
+    excluded_ids = {*without, *(one.id for one in records)}
     if method == SECOND_OPINION:
-        left_out = {*without, *(one.id for one in records if one.who == who)}
-        others = {one.id for one in records if one.who != who}
-        doubted = np.ones(len(documents))
-        if guessed is not None:
-            doubted[pool_.labelled] = guessed[pool_.labelled, pool_.classes]
-        order = np.argsort(doubted, kind="stable").tolist()
-        rows = [row for row in order if documents[row].id in others]
+        excluded_ids = {*without, *(one.id for one in records if one.who == who)}
+        labelled_by_others = {one.id for one in records if one.who != who}
+        likelihood = np.ones(len(documents))
+        if probabilities is not None:
+            likelihood[pool_.labelled] = probabilities[pool_.labelled, pool_.classes]
+        order = np.argsort(likelihood, kind="stable").tolist()
+        rows = [row for row in order if documents[row].id in labelled_by_others]
     else:
-        looked_at = [at for at, one in enumerate(documents) if one.id in left_out]
-        passed = np.union1d(pool_.passed, np.array(looked_at, dtype=np.int64))
-        rows = suggest(replace(pool_, passed=passed), n, method).tolist()
-    chosen = [row for row in rows if documents[row].id not in left_out][:n]
-    sizes = np.bincount(labelled.found.buckets)
+        excluded_rows = [row for row, one in enumerate(documents) if one.id in excluded_ids]
+        excluded = np.union1d(pool_.excluded, np.array(excluded_rows, dtype=np.int64))
+        rows = suggest(replace(pool_, excluded=excluded), n, method).tolist()
+    rows = [row for row in rows if documents[row].id not in excluded_ids][:n]
+    sizes = np.bincount(labelled.vectors.buckets)
     suggestions = []
-    for row in chosen:
+    for row in rows:
         guesses: tuple[tuple[str, float], ...] = ()
-        if guessed is not None:
-            best = np.argsort(-guessed[row], kind="stable")[:MOST_GUESSES].tolist()
-            guesses = tuple((labelled.classes[at], float(guessed[row][at])) for at in best)
-        bucket = int(sizes[labelled.found.buckets[row]])
+        if probabilities is not None:
+            best = np.argsort(-probabilities[row], kind="stable")[:MAX_GUESSES].tolist()
+            guesses = tuple((labelled.classes[c], float(probabilities[row][c])) for c in best)
+        bucket = int(sizes[labelled.vectors.buckets[row]])
         suggestions.append(Suggestion(documents[row], guesses, bucket))
     return suggestions, labelled
 
@@ -156,7 +162,7 @@ def suggest_documents(
 def suggestions_to_json(
     method: str, suggestions: Sequence[Suggestion], labelled: LabelledPool
 ) -> dict[str, Any]:
-    """Return what :class:`service.schemas.labels.labels.SuggestedLabels` describes."""
+    """Return the fields of :class:`service.schemas.labels.labels.SuggestedLabels`."""
     documents = [
         {
             "id": one.document.id,
@@ -177,20 +183,18 @@ def suggestions_to_json(
 
 
 def pool_answers(
-    collection: Collection, query: str, depth: int, method: str, judged: Sequence[str] = ()
-) -> tuple[list[Pooled], Mapping[str, int]]:
-    """Pool the best `depth` answers of each ranking that the query can be asked with.
+    collection: Collection, query: str, depth: int, method: str, judged_ids: Sequence[str] = ()
+) -> tuple[list[PooledDocument], Mapping[str, int]]:
+    """Pool the first `depth` hits of each of :data:`POOLED_RANKINGS`.
 
-    Documents with an id in `judged` are left out. Beside the pool stands how many answers each
-    ranking gave.
+    Documents with an id in `judged_ids` are left out. Returns the pool, and how many hits each
+    ranking found.
 
     Raises:
-        InputError: if there is no such method, the depth or the query cannot be, or the collection
-            takes no texts.
+        InputError: if `method` is not in :data:`POOLING_METHODS`, `depth` or `query` is not valid,
+            or the collection takes no texts.
     """
-    if method not in POOLING_METHODS:
-        known = ", ".join(POOLING_METHODS)
-        raise InputError("method", f"is {method[:40]!a}; it must be one of {known}")
+    _check_method(method, POOLING_METHODS)
     encoder = collection.encoder
     if encoder is None or encoder.kind != "text":
         raise InputError("query", f"collection {collection.name!a} takes no texts")
@@ -199,6 +203,12 @@ def pool_answers(
     for ranking in POOLED_RANKINGS:
         found = collection.search(encoded, depth, ranking=ranking, with_cursor=False)
         rankings[ranking] = [hit.id for hit in found.hits[0]]
-    left_out = set(judged)
-    pooled = [one for one in pool(rankings, method) if one.id not in left_out]
+    excluded_ids = set(judged_ids)
+    pooled = [one for one in pool(rankings, method) if one.id not in excluded_ids]
     return pooled, {name: len(ids) for name, ids in rankings.items()}
+
+
+def _check_method(method: str, methods: Sequence[str] | Mapping[str, str]) -> None:
+    if method not in methods:
+        known = ", ".join(methods)
+        raise InputError("method", f"is {method[:40]!a}; it must be one of {known}")

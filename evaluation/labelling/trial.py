@@ -1,4 +1,4 @@
-"""Whether a new encoder may take the place of the one in use: both ranked on held-out labels."""
+"""Whether a new encoder may replace the current one: both are evaluated on held-out labels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from evaluation.significance.resampling import permutation_test
 
 TRIAL_METRICS = ("P@10", "mAP@100")
 GATE_METRIC = "mAP@100"
-FEWEST_LABELLED = 10
+MIN_LABELLED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The figures of both encoders on the same queries, tie-averaged, and what the gate says.
+    """The tie-averaged metrics of both encoders on the same queries, and the gate.
 
-    The gate passes if the new encoder's mAP@100 is at least `min_gain` above the present one's.
-    `p_value` is that of the paired permutation test, two-sided.
+    The gate passes if the new encoder's mAP@100 is at least `min_gain` above the current one's.
+    `p_value` is that of the two-sided paired permutation test.
     """
 
     queries: int
@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def gain(self) -> float:
-        """What the new encoder adds to mAP@100."""
+        """The difference in mAP@100, new minus current."""
         return self.candidate[GATE_METRIC] - self.current[GATE_METRIC]
 
     @property
@@ -47,36 +47,39 @@ class Trial:
 def hold_out_labels(
     known: Mapping[str, Sequence[str]], seen: Sequence[str], share: float, seed: int
 ) -> list[str]:
-    """Return the ids of labelled documents to judge by, at least one and not those of a lone class.
+    """Return the ids of a `share` of the labelled documents, at least one, to evaluate with.
 
-    Those whose labels the encoder in use was not shown, `seen`, are taken first: it would otherwise
-    be asked what it has learned.
+    `known` has the labels by document id. At least one document of each label is left for training.
+    Documents in `seen`, with whose labels the current encoder was trained, are chosen last, since
+    it would do too well on them.
 
     Raises:
-        EvaluationError: if there are fewer than ten labelled documents, or not two classes.
+        EvaluationError: if there are fewer than ten labelled documents or two classes, or no label
+            occurs twice.
     """
     labelled = sorted(id_ for id_, labels in known.items() if labels)
     classes = {label for id_ in labelled for label in known[id_]}
-    if len(labelled) < FEWEST_LABELLED or len(classes) < 2:
+    if len(labelled) < MIN_LABELLED or len(classes) < 2:
         found = f"{len(labelled)} documents are labelled, with {len(classes)} different labels"
-        message = f"{found}; at least {FEWEST_LABELLED} documents and two labels are needed"
+        message = f"{found}; at least {MIN_LABELLED} documents and two labels are needed"
         raise EvaluationError(message)
-    shown = set(seen)
+    seen_ids = set(seen)
     order = np.random.default_rng(seed).permutation(len(labelled)).tolist()
-    order.sort(key=lambda at: labelled[at] in shown)
-    wanted = max(1, round(share * len(labelled)))
-    left = {label: sum(label in known[id_] for id_ in labelled) for label in classes}
-    held: list[str] = []
-    for id_ in (labelled[at] for at in order):
-        if len(held) == wanted:
+    order.sort(key=lambda position: labelled[position] in seen_ids)
+    n_held_out = max(1, round(share * len(labelled)))
+    remaining = {label: sum(label in known[id_] for id_ in labelled) for label in classes}
+    held_out: list[str] = []
+    for id_ in (labelled[position] for position in order):
+        if len(held_out) == n_held_out:
             break
-        if all(left[label] > 1 for label in known[id_]):
-            held.append(id_)
+        if all(remaining[label] > 1 for label in known[id_]):
+            held_out.append(id_)
             for label in known[id_]:
-                left[label] -= 1
-    if not held:
-        raise EvaluationError("no label is that of two documents, so none can be held out")
-    return sorted(held)
+                remaining[label] -= 1
+    if not held_out:
+        message = "every label occurs on one document only, so no document can be held out"
+        raise EvaluationError(message)
+    return sorted(held_out)
 
 
 def compare_encoders(
@@ -86,21 +89,21 @@ def compare_encoders(
     queries: Labelled,
     min_gain: float = 0.0,
 ) -> Trial:
-    """Search the labelled documents of `database` for each of the `queries` with both encoders.
+    """Evaluate both encoders on the labelled documents of `database` and `queries`.
 
     Raises:
         InputError: if an encoder does not take such inputs.
     """
-    found = [
+    evaluations = [
         evaluate_encoder(encoder, database, queries, TRIAL_METRICS)
         for encoder in (current, candidate)
     ]
-    per_query = [one.expected_per_query[GATE_METRIC] for one in found]
+    per_query = [one.expected_per_query[GATE_METRIC] for one in evaluations]
     return Trial(
         queries=len(queries),
         documents=len(database),
-        current=found[0].expected,
-        candidate=found[1].expected,
+        current=evaluations[0].expected,
+        candidate=evaluations[1].expected,
         min_gain=min_gain,
         p_value=permutation_test(per_query[1], per_query[0]),
     )

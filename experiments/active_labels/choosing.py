@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from encoder.features import Floats
-from evaluation.labelling.places import text_places
+from evaluation.labelling.document_vectors import text_vectors
 from evaluation.labelling.sampling import Pool, Rows, suggest
 from experiments.code_version import code_version
 from experiments.splits import read_split
@@ -34,9 +34,9 @@ def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floa
     features = fit_text_features(texts, TERMS)
     rows = features.transform(texts)
     if part == "train":
-        return text_places(rows)
+        return text_vectors(rows)
     query_features = features.transform([str(text) for text in queries.inputs])
-    return text_places(rows, query_features)
+    return text_vectors(rows, query_features)
 
 
 def label_order(

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from evaluation.labelling.document_vectors import VectorCache
 from evaluation.labelling.exchange import import_records, read_lines
 from evaluation.labelling.label_statistics import label_statistics
-from evaluation.labelling.places import PlacesCache
 from evaluation.labelling.suggesting import suggest_documents, suggestions_to_json
 from foundation.errors import InputError
 from foundation.times import now
@@ -70,7 +70,7 @@ class _Local:
     ) -> dict[str, Any]:
         found = suggest_documents(
             self._collection,
-            PlacesCache(),
+            VectorCache(),
             n,
             method,
             label_field=label_field,
@@ -86,7 +86,7 @@ class _Local:
         return bool(self._collection.annotations.set_labels([label]).changed)
 
     def stats(self, label_field: str | None) -> dict[str, Any]:
-        return label_statistics(self._collection, PlacesCache(), label_field)
+        return label_statistics(self._collection, VectorCache(), label_field)
 
     def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
         notes = self._collection.annotations

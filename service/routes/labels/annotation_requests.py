@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query, Request, Response
 
-from evaluation.labelling.places import PlacesCache
+from evaluation.labelling.document_vectors import VectorCache
 from foundation.errors import InputError
 from index.annotations.annotation_records import ANONYMOUS, DocumentLabel, Judgement, is_storable
 from index.annotations.annotations import AnnotationResult
@@ -33,8 +33,8 @@ Cursor = Annotated[str | None, Query(description="The `next_cursor` of the page 
 Person = Annotated[str | None, Query(description="Only what this person said.")]
 
 
-async def _places(request: Request) -> PlacesCache:
-    places: PlacesCache = request.app.state.places
+async def _places(request: Request) -> VectorCache:
+    places: VectorCache = request.app.state.places
     return places
 
 
@@ -58,7 +58,7 @@ async def _who(request: Request) -> str:
     return name or ANONYMOUS
 
 
-PlacesOf = Annotated[PlacesCache, Depends(_places)]
+PlacesOf = Annotated[VectorCache, Depends(_places)]
 LocalCollection = Annotated[Collection, Depends(_local)]
 WhoAsks = Annotated[str, Depends(_who)]
 

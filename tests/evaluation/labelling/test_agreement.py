@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from evaluation.labelling.agreement import (
-    MOST_PEOPLE,
+    MAX_PEOPLE,
     agreement_on_judgements,
     agreement_on_labels,
     cohen_kappa,
@@ -53,6 +53,6 @@ def test_of_many_people_those_who_said_most_are_compared() -> None:
     labels = [DocumentLabel("a", ("x",), f"p{at:03}") for at in range(80)]
     labels += [DocumentLabel("b", ("x",), f"p{at:03}") for at in range(40, 80)]
     found = agreement_on_labels(labels)
-    assert len(found) == MOST_PEOPLE * (MOST_PEOPLE - 1) // 2
+    assert len(found) == MAX_PEOPLE * (MAX_PEOPLE - 1) // 2
     people = {who for one in found for who in one.who}
     assert people == {f"p{at:03}" for at in (*range(10), *range(40, 80))}

@@ -18,10 +18,10 @@ def clustered(labelled: int, seed: int = 0, classes: int = 3, size: int = 60) ->
     """Documents in as many clusters as there are classes."""
     rng = np.random.default_rng(seed)
     of = rng.integers(0, classes, size)
-    places = 4 * np.eye(8)[of] + rng.normal(size=(size, 8))
-    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    vectors = 4 * np.eye(8)[of] + rng.normal(size=(size, 8))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = rng.permutation(size)[:labelled]
-    return Pool(places.astype(np.float32), rng.integers(0, 9, size), rows, of[rows], classes)
+    return Pool(vectors.astype(np.float32), rng.integers(0, 9, size), rows, of[rows], classes)
 
 
 @settings(deadline=None, max_examples=40)
@@ -43,8 +43,8 @@ def test_suggestions_are_new_distinct_and_repeatable(
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_rows_that_are_passed_are_never_chosen(method: str) -> None:
-    pool = replace(clustered(20), passed=np.arange(0, 60, 2))
+def test_excluded_rows_are_never_chosen(method: str) -> None:
+    pool = replace(clustered(20), excluded=np.arange(0, 60, 2))
     rows = suggest(pool, 60, method).tolist()
     assert sorted(rows) == sorted({*range(1, 60, 2)} - {*pool.labelled.tolist()})
 
@@ -59,10 +59,10 @@ def test_documents_that_are_all_alike_are_suggested(method: str) -> None:
 
 
 def test_a_large_cluster_takes_little_memory() -> None:
-    places = np.random.default_rng(0).normal(size=(6000, 2)).astype(np.float32)
-    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    vectors = np.random.default_rng(0).normal(size=(6000, 2)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     none = np.empty(0, dtype=np.int64)
-    pool = Pool(places, np.zeros(6000, dtype=np.int64), none, none, 0)
+    pool = Pool(vectors, np.zeros(6000, dtype=np.int64), none, none, 0)
     suggest(clustered(0), 1, "typiclust")  # what is loaded once does not count
     tracemalloc.start()
     try:
@@ -77,11 +77,11 @@ def test_a_large_cluster_takes_little_memory() -> None:
 @pytest.mark.parametrize("labelled", [5, 40])
 def test_scores_are_those_of_ridge_regression(labelled: int) -> None:
     pool = clustered(labelled)
-    scores = class_scores(pool.places, pool.labelled, pool.classes, pool.n_classes)
+    scores = class_scores(pool.vectors, pool.labelled, pool.classes, pool.n_classes)
     targets = np.eye(3)[pool.classes]
-    model = Ridge(alpha=REGULARISATION).fit(pool.places[pool.labelled], targets)
+    model = Ridge(alpha=REGULARISATION).fit(pool.vectors[pool.labelled], targets)
     shown = targets.any(axis=0)
-    np.testing.assert_allclose(scores[:, shown], model.predict(pool.places)[:, shown], atol=1e-5)
+    np.testing.assert_allclose(scores[:, shown], model.predict(pool.vectors)[:, shown], atol=1e-5)
     np.testing.assert_allclose(class_probabilities(scores).sum(axis=1), 1)
 
 
@@ -89,13 +89,13 @@ def test_typical_documents_come_of_every_cluster() -> None:
     pool = clustered(0)
     chosen = suggest(pool, 3, "typiclust")
     # No two of them are as alike as documents of one cluster are.
-    alike = pool.places[chosen] @ pool.places[chosen].T - np.eye(3)
+    alike = pool.vectors[chosen] @ pool.vectors[chosen].T - np.eye(3)
     assert alike.max() < 0.6
 
 
 def test_the_farthest_document_is_the_core_sets_choice() -> None:
     pool = clustered(5)
-    nearest = (pool.places @ pool.places[pool.labelled].T).max(axis=1)
+    nearest = (pool.vectors @ pool.vectors[pool.labelled].T).max(axis=1)
     assert suggest(pool, 1, "core-set")[0] == nearest.argmin()
 
 
@@ -106,7 +106,7 @@ def test_margins_are_the_smallest_and_spread_over_buckets() -> None:
     best = np.sort(found, axis=1)
     margins = best[:, -1] - best[:, -2]
     first = suggest(pool, 1, "margin")[0]
-    assert margins[first] == margins[pool.free].min()
+    assert margins[first] == margins[pool.available].min()
     assert len(set(pool.buckets[suggest(pool, 5, "margin")].tolist())) == 5
 
 
