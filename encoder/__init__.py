@@ -1,1 +1,1 @@
-"""Text or vectors to packed binary codes, from an artifact on disk, without torch."""
+"""Turns texts, vectors and matrices into packed binary codes, without torch."""

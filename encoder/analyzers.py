@@ -1,16 +1,16 @@
-"""What turns a text into terms, for encoders and for lexical search alike.
+"""Analyzers split a text into terms, for encoders and for lexical search.
 
-An analyzer is known by its name, which is all that an artifact or a collection has to keep:
+An artifact or a collection stores only the name of its analyzer:
 
-- ``words``: lower-case words of two characters or more, as the first artifacts have them;
-- ``unicode``: the same for plain ASCII text. Any other text is brought to NFKC first, so that
-  letters in full width or with their accents apart are what they look like. Accents and vowel signs
-  belong to words, and text in a script without spaces becomes the pairs of neighbouring characters:
+- ``words``: lower-case words of two characters or more, as in the first artifacts;
+- ``unicode``: the same for ASCII text. Any other text is first normalized to NFKC, so that
+  full-width letters and letters with separate accents match the usual ones. Accents and vowel signs
+  belong to words. In a script without spaces, every pair of neighbouring characters is a term:
   "北京大学" becomes 北京, 京大 and 大学;
-- either followed by ``+`` and a language, such as ``unicode+english``: words without their endings,
-  by Snowball's stemmer of that language;
-- either followed by ``+3-5grams`` or the like: besides words, the runs of 3 to 5 characters in
-  them, "<" and ">" marking the ends of a word.
+- either of them with ``+`` and a language, such as ``unicode+english``: words stemmed by Snowball's
+  stemmer for that language;
+- either of them with a suffix such as ``+3-5grams``: besides the words, their n-grams of 3 to 5
+  characters, where "<" and ">" mark the ends of a word.
 """
 
 from __future__ import annotations
@@ -30,50 +30,52 @@ from foundation.slices import checkpoint
 # Words of two characters or more, digits and underscores included, as scikit-learn splits them.
 _WORD = re.compile(r"\b\w\w+\b")
 
-# Latin, Greek and Cyrillic letters and usual punctuation, which Python's own tables will not take
-# otherwise. A text of these alone is split by the expression above, the same and much faster.
+# Matches all but Latin, Greek and Cyrillic letters and usual punctuation. Every version of Python
+# classifies those alike, so a text of them alone is split by the faster expression above.
 _NOT_PLAIN = re.compile(
     "[^\x00-\xac\xae-\u02ff\u0391-\u03a1\u03a3-\u0481\u048a-\u052f\u2010-\u205e\u20ac]"
 )
-# Soft hyphens, joiners and what only chooses a glyph: nothing that a reader sees.
+# Soft hyphens, joiners and variation selectors, which a reader does not see.
 _INVISIBLE = re.compile("[\xad\u034f\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]")
 _GRAMS = re.compile(r"([1-9])-([1-9])grams")
-# Expressions, normal forms and stemmers hold the interpreter lock until they are done, so a long
-# text is worked on in pieces of about so many characters.
-PIECE = 16_384
+# Regular expressions, normalization and stemmers hold the interpreter lock until they are done, so
+# a long text is split in pieces of about this many characters.
+PIECE_LENGTH = 16_384
 WORDS_AT_ONCE = 1024
 _SEPARATOR = re.compile(r"\W")
-# What begins the term of a run of characters, so that it is never taken for a word.
+# The first character of a character n-gram, which no word begins with.
 GRAM_MARK = "~"
 
 BOUNDARY = "\x01"
-"""What ends a text among the words of several; no word is like it."""
+"""Ends each text in the joined words of several texts; no word equals it."""
 
-# Python's methods of strings hold the interpreter lock, and a cache holds so many characters.
-JOINED = 64 * 1024
+# Texts are joined up to this many characters: they fit a processor's cache, and Python's string
+# methods hold the interpreter lock only briefly.
+MAX_JOINED_LENGTH = 64 * 1024
 _WORD_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
-# Letters in lower case, digits and underscores as they are, and anything else a space.
+# Translates letters to lower case, keeps digits and underscores, and makes the rest spaces.
 _WORDS = bytes(byte if byte in _WORD_BYTES else 32 for byte in range(256)).lower()
 _WORDS_AND_BOUNDARIES = _WORDS[:1] + BOUNDARY.encode() + _WORDS[2:]
 
 
 class AnalyzerError(HummingbitError, ValueError):
-    """No analyzer has such a name."""
+    """There is no analyzer of this name."""
 
 
 @dataclass(frozen=True)
 class Analyzer:
-    """Turns a text into terms; the same text gives the same terms on every machine. Thread-safe.
+    """Splits a text into terms; the same text gives the same terms on every machine. Thread-safe.
 
     Raises:
-        AnalyzerError: if there is no stemmer of such a language, or the lengths of runs descend.
+        AnalyzerError: if there is no stemmer for the language, or the lengths of n-grams are not
+            ascending from 1 to 9.
     """
 
     words: Literal["words", "unicode"] = "unicode"
     language: str | None = None
-    """Whose endings words lose; None keeps them."""
+    """The language of the stemmer; None leaves words as they are."""
     grams: tuple[int, int] | None = None
-    """The least and greatest length of runs of characters; None is without."""
+    """The least and greatest length of character n-grams; None makes none."""
     _stemmers: threading.local = field(
         default_factory=threading.local, init=False, repr=False, compare=False
     )
@@ -81,20 +83,25 @@ class Analyzer:
     def __post_init__(self) -> None:
         if self.language is not None and self.language not in Stemmer.algorithms():
             languages = ", ".join(Stemmer.algorithms())
-            raise AnalyzerError(f"has no stemmer of {self.language!a}; there are {languages}")
+            message = f"has no stemmer for {self.language!a}; the languages are {languages}"
+            raise AnalyzerError(message)
         if self.grams and not 1 <= self.grams[0] <= self.grams[1] <= 9:
-            raise AnalyzerError(f"lengths of runs are {self.grams}; they must ascend from 1 to 9")
+            least, greatest = self.grams
+            found = f"has n-grams of {least} to {greatest} characters"
+            raise AnalyzerError(f"{found}; both must be from 1 to 9, the smaller first")
 
     @classmethod
-    def named(cls, name: str) -> Analyzer:
-        """Return the analyzer of this name; see the head of this module.
+    def from_name(cls, name: str) -> Analyzer:
+        """Return the analyzer called `name`; the head of this module lists the names.
 
         Raises:
             AnalyzerError: if there is none.
         """
         words, *rest = name.split("+")
         if words not in ("words", "unicode"):
-            raise AnalyzerError(f"{name!a} must begin with words or unicode, as unicode+english")
+            raise AnalyzerError(
+                f"{name!a} must begin with words or unicode, for example unicode+english"
+            )
         language, grams = None, None
         for part in rest:
             if (lengths := _GRAMS.fullmatch(part)) and grams is None:
@@ -102,83 +109,86 @@ class Analyzer:
             elif not lengths and language is None:
                 language = part
             else:
-                raise AnalyzerError(f"{name!a} names two languages or two ranges of lengths")
+                raise AnalyzerError(
+                    f"{name!a} has two languages or two ranges of n-grams; give at most one of each"
+                )
         try:
-            # The comparison tells mypy what "words" may be.
+            # The comparison narrows the type for mypy.
             return cls("words" if words == "words" else "unicode", language, grams)
         except AnalyzerError as error:
             raise AnalyzerError(f"{name!a} {error}") from None
 
     @property
     def name(self) -> str:
-        """What it is known by; :meth:`named` returns it for this name."""
+        """The name from which :meth:`from_name` makes this analyzer."""
         grams = f"{self.grams[0]}-{self.grams[1]}grams" if self.grams else None
         return "+".join(part for part in (self.words, self.language, grams) if part)
 
     @property
     def stemmer_version(self) -> str | None:
-        """The version of the library whose stemmer this machine has; None without a language."""
+        """The version of the installed PyStemmer; None without a language."""
         return None if self.language is None else str(Stemmer.version())
 
     def split(self, text: str) -> list[str]:
         """Return the words and pairs of characters of `text` in order, repeats included."""
-        if len(text) > PIECE:
+        if len(text) > PIECE_LENGTH:
             return [word for words in self._word_lists(text) for word in words]
         if text.isascii():
             return ascii_words(text)
         if self.words == "words":
             return _WORD.findall(text.lower())
-        seen = nfkc(_INVISIBLE.sub("", text)).lower()
-        return words_of_any_script(seen) if _NOT_PLAIN.search(seen) else _WORD.findall(seen)
+        visible = nfkc(_INVISIBLE.sub("", text)).lower()
+        plain = not _NOT_PLAIN.search(visible)
+        return _WORD.findall(visible) if plain else words_of_any_script(visible)
 
     def terms(self, text: str) -> list[str]:
-        """Return the terms of `text`, repeats included: words in order, then runs of characters."""
+        """Return the terms of `text`, repeats included: words in order, then character n-grams."""
         words = self.split(text)
         terms = words if self.language is None else self._stem(words)
-        return terms if self.grams is None else terms + list(_runs(words, *self.grams))
+        return terms if self.grams is None else terms + list(_character_ngrams(words, *self.grams))
 
     def term_lists(self, text: str) -> Iterable[list[str]]:
-        """Return the terms of `text`, repeats included, those of a long text in several lists.
+        """Return the terms of `text`, repeats included; those of a long text in several lists.
 
-        To go through a list of a million terms takes long, and so does to free it.
+        Going through one list of a million terms would take long, and so would freeing it.
         """
-        return (self.terms(text),) if len(text) <= PIECE else self._long_term_lists(text)
+        return (self.terms(text),) if len(text) <= PIECE_LENGTH else self._long_term_lists(text)
 
     def terms_of_all(self, texts: Sequence[str]) -> list[str] | None:
-        """Return the terms of short ASCII texts, each text's followed by a ``BOUNDARY``.
+        """Return the terms of short ASCII texts, with a :data:`BOUNDARY` after those of each text.
 
-        Without endings to lose, single letters are among them, which are no terms. Return None if
-        the texts have to be looked at one by one.
+        Without a language, the list also holds single letters, which are no terms. Return None if
+        the texts must be split one by one.
         """
-        runs = None if self.grams else runs_of_all(texts)
-        if runs is None or self.language is None:
-            return runs
-        return self._stem([run for run in runs if len(run) > 1 or run == BOUNDARY])
+        tokens = None if self.grams else _ascii_tokens(texts)
+        if tokens is None or self.language is None:
+            return tokens
+        return self._stem([token for token in tokens if len(token) > 1 or token == BOUNDARY])
 
     def _long_term_lists(self, text: str) -> Iterator[list[str]]:
         for words in self._word_lists(text):
             for start in range(0, len(words), WORDS_AT_ONCE):
-                some = words[start : start + WORDS_AT_ONCE]
-                yield some if self.language is None else self._stem(some)
+                batch = words[start : start + WORDS_AT_ONCE]
+                yield batch if self.language is None else self._stem(batch)
                 if self.grams is not None:
-                    yield list(_runs(some, *self.grams))
+                    yield list(_character_ngrams(batch, *self.grams))
 
     def _word_lists(self, text: str) -> Iterator[list[str]]:
-        """Yield the words that :meth:`split` returns, some at a time."""
-        seen, separator = text, _SEPARATOR
+        """Yield the words that :meth:`split` returns, in several lists."""
+        visible, separator = text, _SEPARATOR
         is_plain = self.words == "words" or text.isascii()
         if not is_plain:
-            seen = nfkc("".join(_INVISIBLE.sub("", part) for part in _parts(text)))
-        # Only of a sigma it matters what follows.
-        whole = (seen,) if "\u03a3" in seen else _parts(seen)
-        seen = "".join(part.lower() for part in whole)
-        is_plain = is_plain or not _NOT_PLAIN.search(seen)
+            visible = nfkc("".join(_INVISIBLE.sub("", piece) for piece in _pieces(text)))
+        # The lower case of a capital sigma depends on what follows it; no other letter's does.
+        pieces = (visible,) if "\u03a3" in visible else _pieces(visible)
+        visible = "".join(piece.lower() for piece in pieces)
+        is_plain = is_plain or not _NOT_PLAIN.search(visible)
         if not is_plain:
             separator = expressions().separator
         start = 0
-        while start < len(seen):
-            cut = separator.search(seen, start + PIECE)
-            piece = seen[start : cut.start() if cut else len(seen)]
+        while start < len(visible):
+            cut = separator.search(visible, start + PIECE_LENGTH)
+            piece = visible[start : cut.start() if cut else len(visible)]
             checkpoint()
             if piece.isascii():
                 yield ascii_words(piece)
@@ -190,7 +200,7 @@ class Analyzer:
         try:
             stem: Callable[[list[str]], list[str]] = self._stemmers.stem
         except AttributeError:
-            # A stemmer holds a buffer that two threads must not share.
+            # A stemmer has a buffer that two threads must not share.
             stem = self._stemmers.stem = Stemmer.Stemmer(self.language).stemWords
         if len(words) <= WORDS_AT_ONCE:
             return stem(words)
@@ -200,47 +210,46 @@ class Analyzer:
         ]
 
     def __reduce__(self) -> tuple[Callable[[str], Analyzer], tuple[str]]:
-        return Analyzer.named, (self.name,)
+        return Analyzer.from_name, (self.name,)
 
 
 WORDS = Analyzer("words")
-"""The analyzer of the artifacts that name none."""
+"""The analyzer of artifacts that name none."""
 UNICODE = Analyzer("unicode")
 
 
-def with_runs_of_words(words: list[str], max_words: int) -> list[str]:
-    """Return `words`, then the runs of 2 to `max_words` of them with spaces in between."""
+def word_ngrams(words: list[str], max_words: int) -> list[str]:
+    """Return `words`, then their n-grams of 2 to `max_words` words, joined by spaces."""
     if max_words == 1:
         return words
     terms = list(words)
     for length in range(2, max_words + 1):
-        terms.extend(_runs_of_words(words, length))
+        terms.extend(_ngrams_of_length(words, length))
     return terms
 
 
-def lists_with_runs(words: list[str], max_words: int) -> Iterator[list[str]]:
-    """Yield what :func:`with_runs_of_words` returns, in lists of a thousand or so.
+def word_ngram_lists(words: list[str], max_words: int) -> Iterator[list[str]]:
+    """Yield what :func:`word_ngrams` returns, in lists of about a thousand.
 
-    A million runs of words take half a second to make, during which no other thread would run.
+    Making a million n-grams takes half a second, during which no other thread would run.
     """
     for length in range(1, max_words + 1):
         for start in range(0, len(words) - length + 1, WORDS_AT_ONCE):
             checkpoint()
-            some = words[start : start + WORDS_AT_ONCE + length - 1]
-            yield some if length == 1 else [*_runs_of_words(some, length)]
+            batch = words[start : start + WORDS_AT_ONCE + length - 1]
+            yield batch if length == 1 else [*_ngrams_of_length(batch, length)]
 
 
-def _runs_of_words(words: list[str], length: int) -> Iterable[str]:
-    """Return the runs of `length` words, with spaces in between."""
+def _ngrams_of_length(words: list[str], length: int) -> Iterable[str]:
     return map(" ".join, zip(*(words[start:] for start in range(length)), strict=False))
 
 
-def _parts(text: str) -> Iterator[str]:
-    for start in range(0, len(text), PIECE):
-        yield text[start : start + PIECE]
+def _pieces(text: str) -> Iterator[str]:
+    for start in range(0, len(text), PIECE_LENGTH):
+        yield text[start : start + PIECE_LENGTH]
 
 
-def _runs(words: Iterable[str], least: int, greatest: int) -> Iterable[str]:
+def _character_ngrams(words: Iterable[str], least: int, greatest: int) -> Iterable[str]:
     for word in words:
         marked = f"<{word}>"
         for length in range(least, min(greatest, len(marked)) + 1):
@@ -251,17 +260,17 @@ def _runs(words: Iterable[str], least: int, greatest: int) -> Iterable[str]:
 def ascii_words(text: str) -> list[str]:
     r"""Return the words of an ASCII text in lower case, as ``\b\w\w+\b`` finds them.
 
-    Translating and splitting takes a quarter of the time of the expression.
+    Translating and splitting takes a quarter of the expression's time.
     """
     words = text.encode("ascii").translate(_WORDS).decode("ascii").split()
     return [word for word in words if len(word) > 1]
 
 
-def runs_of_all(texts: Sequence[str]) -> list[str] | None:
-    """Return the runs of letters of ASCII texts, :data:`BOUNDARY` after those of each text.
+def _ascii_tokens(texts: Sequence[str]) -> list[str] | None:
+    """Return the tokens of ASCII texts in lower case, with a BOUNDARY after those of each text.
 
-    Those of a single letter, which are no words, are among them. Return None if some text is not
-    ASCII.
+    Tokens of a single character, which are no words, are included. Return None if some text is not
+    ASCII or contains a BOUNDARY.
     """
     joined = f" {BOUNDARY} ".join([*texts, ""])
     if not joined.isascii() or joined.count(BOUNDARY) != len(texts):
@@ -270,11 +279,11 @@ def runs_of_all(texts: Sequence[str]) -> list[str] | None:
 
 
 def short_groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cut texts into groups of some ten thousand characters; a longer text is one by itself."""
+    """Split texts into groups of at most 65,536 characters; a longer text is its own group."""
     start = size = 0
     for place, text in enumerate(texts):
         size += len(text)
-        if size > JOINED:
+        if size > MAX_JOINED_LENGTH:
             if start < place:
                 yield texts[start:place]
             start, size = place, len(text)

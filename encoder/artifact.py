@@ -1,16 +1,16 @@
 """Encoders on disk: a folder of plain files, checked in full before it is trusted.
 
 ======================  ============================================================
-``encoder.json``        :class:`Manifest`: what the encoder is, and the sha256 of every other file
+``encoder.json``        :class:`Manifest`: what the encoder is, and the SHA-256 of every other file
 ``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
-                        ``spd.I.weight``, and what a class code has
+                        ``spd.I.weight``, and the tensors of a class code
 ``vocabulary.txt``      one term a line, for text encoders
 ``golden.json``         inputs, and the codes they must give
 ======================  ============================================================
 
 Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the ids
-of the documents whose labels training was shown, and ``classifier.safetensors``, which searches do
-not need. The fingerprint is the sha256 of ``encoder.json`` and so of everything. Nothing is
+of the documents whose labels training used, and ``classifier.safetensors``. Searches need none of
+them. The fingerprint is the SHA-256 of ``encoder.json`` and so covers every file. Nothing is
 unpickled and no code is run. A folder appears whole or not at all.
 """
 
@@ -38,7 +38,7 @@ from encoder.artifact_files.manifest import (
     WEIGHTS,
     Manifest,
     first_error,
-    other_stemmer,
+    stemmer_mismatch,
 )
 from encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from encoder.codes import code_to_hex
@@ -57,27 +57,29 @@ def write_artifact(
     extra_files: Mapping[str, str | bytes] | None = None,
     overwrite: bool = False,
 ) -> Encoder:
-    """Write `encoder` to `folder` and return it as it is loaded from there.
+    """Write `encoder` to `folder` and return the encoder loaded from there.
 
-    Golden inputs are those of `examples` whose bits are surest, so that another machine's rounding
-    cannot flip them. `extra_files` are further files by name.
+    The golden inputs are those of `examples` whose logits are farthest from their thresholds, so
+    that another machine's rounding cannot flip a bit. `extra_files` are further files by name.
 
     Raises:
-        ArtifactError: if it cannot be written, or exists and `overwrite` is false.
+        ArtifactError: if `folder` cannot be written, or exists and `overwrite` is false.
     """
-    check_place(folder, overwrite=overwrite)
+    check_destination(folder, overwrite=overwrite)
     _replace_folder(folder, artifact_contents(encoder, examples, extra_files or {}))
     return load_encoder(folder)
 
 
-def check_place(folder: Path, *, overwrite: bool) -> None:
-    """Check that an encoder can be written to `folder`; worth doing before one is trained.
+def check_destination(folder: Path, *, overwrite: bool) -> None:
+    """Check that an encoder can be written to `folder`. Training calls this before it starts.
 
     Raises:
-        ArtifactError: if `folder` exists and `overwrite` is false, or it holds something else.
+        ArtifactError: if `folder` exists and `overwrite` is false, or it is not an encoder.
     """
     if folder.exists() and not (overwrite and (folder / MANIFEST).is_file()):
-        hint = "it is not an encoder" if overwrite else "choose another place, or overwrite it"
+        hint = "it is not an encoder, so it is not overwritten"
+        if not overwrite:
+            hint = "choose another folder, or overwrite it"
         raise ArtifactError(f"{folder} already exists; {hint}")
 
 
@@ -92,7 +94,7 @@ def load_encoder(folder: Path) -> Encoder:
         raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
         manifest = Manifest.model_validate_json(raw_manifest)
         files = {
-            name: _read_checked(folder, name, digest) for name, digest in manifest.files.items()
+            name: _read_verified(folder, name, digest) for name, digest in manifest.files.items()
         }
         tensors = load_tensors(files[WEIGHTS])
     except ValidationError as error:
@@ -115,12 +117,12 @@ def load_encoder(folder: Path) -> Encoder:
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
         class_code=read_class_code(manifest, tensors, folder),
     )
-    _check_golden(encoder, files[GOLDEN], folder, other_stemmer(manifest))
+    _check_golden(encoder, files[GOLDEN], folder, stemmer_mismatch(manifest))
     return encoder
 
 
 def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
-    """Return the ids of the documents whose labels `encoder` was shown, none if it has no record.
+    """Return the ids of the documents whose labels trained `encoder`; empty without a record.
 
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
@@ -128,19 +130,19 @@ def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
     ids = _read_record(folder, encoder, LABELLED_IDS)
     if ids is None:
         return []
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+    if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
         raise ArtifactError(f"{folder / LABELLED_IDS}: must be a list of ids")
     return ids
 
 
 def read_classifier(folder: Path, encoder: Encoder) -> Classifier | None:
-    """Return the classifier that `encoder` is compared with, None if it has none beside it.
+    """Return the classifier that `encoder` is compared with, or None if the artifact has none.
 
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from, or the
             classifier does not fit its features.
     """
-    contents = _read_listed(folder, encoder, CLASSIFIER)
+    contents = _read_listed_file(folder, encoder, CLASSIFIER)
     if contents is None:
         return None
     try:
@@ -155,22 +157,22 @@ def read_classifier(folder: Path, encoder: Encoder) -> Classifier | None:
     return classifier
 
 
-def read_figures(folder: Path, encoder: Encoder) -> dict[str, Any]:
-    """Return what training measured of `encoder`, nothing if it has no record.
+def read_metrics(folder: Path, encoder: Encoder) -> dict[str, Any]:
+    """Return the metrics that training measured of `encoder`; empty without a record.
 
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
     """
-    figures = _read_record(folder, encoder, METRICS)
-    if figures is None:
+    metrics = _read_record(folder, encoder, METRICS)
+    if metrics is None:
         return {}
-    if not isinstance(figures, dict):
+    if not isinstance(metrics, dict):
         raise ArtifactError(f"{folder / METRICS}: must be an object")
-    return figures
+    return metrics
 
 
 def read_fingerprint(folder: Path) -> str | None:
-    """Return the fingerprint that the artifact in a folder claims; None if it has no manifest."""
+    """Return the hash of the manifest in `folder`, or None if it has none. Checks no other file."""
     try:
         return hashlib.sha256(_read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
     except ArtifactError:
@@ -178,7 +180,7 @@ def read_fingerprint(folder: Path) -> str | None:
 
 
 def read_listed_names(folder: Path) -> list[str]:
-    """Return the names of the files of the artifact in `folder`, which need not be there yet.
+    """Return the manifest and the files that it lists, by name. The files may still be missing.
 
     Raises:
         ArtifactError: if the manifest is missing, oversized or malformed.
@@ -191,37 +193,37 @@ def read_listed_names(folder: Path) -> list[str]:
 
 
 def install_artifact(source: Path, folder: Path) -> Encoder:
-    """Copy the artifact in `source` to `folder`, which is not there yet, and load it from there.
+    """Copy the artifact in `source` to `folder`, which must not exist, and load it from there.
 
-    Only files that the manifest lists are copied, each as it was when its hash was checked; the
+    Only files that the manifest lists are copied, each with the content whose hash was checked. The
     folder appears whole or not at all.
 
     Raises:
         ArtifactError: if `source` is not an intact artifact, or `folder` exists.
     """
-    check_place(folder, overwrite=False)
+    check_destination(folder, overwrite=False)
     fingerprint = load_encoder(source).fingerprint
     raw_manifest = _read_file(source / MANIFEST, MAX_MANIFEST_BYTES)
     if hashlib.sha256(raw_manifest).hexdigest() != fingerprint:
-        raise ArtifactError(f"{source} has changed while it was read")
-    listed = Manifest.model_validate_json(raw_manifest).files
-    contents = {name: _read_checked(source, name, digest) for name, digest in listed.items()}
+        raise ArtifactError(f"{source} changed while it was read")
+    digests = Manifest.model_validate_json(raw_manifest).files
+    contents = {name: _read_verified(source, name, digest) for name, digest in digests.items()}
     _replace_folder(folder, {**contents, MANIFEST: raw_manifest})
     return load_encoder(folder)
 
 
-def _read_listed(folder: Path, encoder: Encoder, name: str) -> bytes | None:
-    """Return the contents of a listed file, or None if the artifact has none of that name."""
+def _read_listed_file(folder: Path, encoder: Encoder, name: str) -> bytes | None:
+    """Return the contents of a file that the manifest lists, or None if it does not list it."""
     raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
     if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
         raise ArtifactError(f"{folder} has changed since its encoder was loaded")
     digest = Manifest.model_validate_json(raw_manifest).files.get(name)
-    return None if digest is None else _read_checked(folder, name, digest)
+    return None if digest is None else _read_verified(folder, name, digest)
 
 
 def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
-    """Return what a listed JSON file holds, or None if there is none."""
-    contents = _read_listed(folder, encoder, name)
+    """Return the value of a listed JSON file, or None if there is none."""
+    contents = _read_listed_file(folder, encoder, name)
     if contents is None:
         return None
     try:
@@ -234,16 +236,16 @@ def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None
     try:
         golden = json.loads(raw)
         inputs, expected = golden["inputs"], golden["codes"]
-        found = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
+        codes = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
-    if not found or found != expected:
-        message = "the golden inputs give other codes than the encoder was written with"
+    if not codes or codes != expected:
+        message = "the encoder does not give the recorded codes of the golden inputs"
         raise ArtifactError(f"{folder / GOLDEN}: {message}{hint}")
 
 
-def _read_checked(folder: Path, name: str, digest: str) -> bytes:
-    # A listed name is a plain file of this folder: it never leads out of it.
+def _read_verified(folder: Path, name: str, digest: str) -> bytes:
+    # A listed name must be a file of this folder; it must not lead out of it.
     if Path(name).name != name or name in {"", ".", ".."} or "\0" in name:
         raise ArtifactError(f"{folder / MANIFEST}: {name!a} is not a plain file name")
     raw = _read_file(folder / name, MAX_FILE_BYTES)

@@ -1,13 +1,13 @@
-"""Which characters make words, written down, so that every machine splits a text alike.
+"""The characters that words are made of, listed so that every machine splits a text alike.
 
-Python's own tables grow with its version. These are Unicode 14.0's: the categories L*, M* and N*
-and the underscore, without the marks that only choose a glyph. Characters that Unicode gained later
-part words, on every version of Python.
+Python's own tables grow with its version. These are those of Unicode 14.0: the categories L*, M*
+and N* and the underscore, without variation selectors. Characters of later versions of Unicode
+separate words, on every version of Python.
 """
 
 from __future__ import annotations
 
-# Hexadecimal numbers, and ranges of them with both ends.
+# Hexadecimal code points, and ranges of them that include both ends.
 SPACED = """
     30-39 41-5a 5f 61-7a aa b2-b3 b5 b9-ba bc-be c0-d6 d8-f6 f8-2c1 2c6-2d1 2e0-2e4 2ec 2ee
     300-34e 350-374 376-377 37a-37d 37f 386 388-38a 38c 38e-3a1 3a3-3f5 3f7-481 483-52f 531-556
@@ -89,7 +89,7 @@ SPACED = """
     1ee79-1ee7c 1ee7e 1ee80-1ee89 1ee8b-1ee9b 1eea1-1eea3 1eea5-1eea9 1eeab-1eebb 1f100-1f10c
     1fbf0-1fbf9
 """
-"""Characters of words between spaces."""
+"""Characters of scripts that put spaces between words."""
 
 SPACELESS = """
     e01-e3a e40-e4e e81-e82 e84 e86-e8a e8c-ea3 ea5 ea7-ebd ec0-ec4 ec6 ec8-ecd edc-edf 1000-103f
@@ -106,7 +106,7 @@ Myanmar, Khmer, Tai, Javanese, Yi, Tangut, Nushu and Khitan."""
 
 
 def character_class(ranges: str) -> str:
-    """Return the inside of a regular expression's ``[…]`` for ranges as they are written here."""
+    """Return the inside of a regular expression's ``[…]`` for ranges in the notation above."""
     ends = [part.partition("-") for part in ranges.split()]
     return "".join(
         f"\\U{int(first, 16):08x}-\\U{int(last or first, 16):08x}" for first, _, last in ends

@@ -1,10 +1,10 @@
-"""The first bits of a code where they name a class: a codeword, and how certain the class is.
+"""Class codes: the first bits of a code encode a class and how certain it is.
 
 A linear map and a softmax give the probabilities of C classes. The codeword bits are the signs of
-the codewords' mean by these probabilities; a certainty bit is 1 where the odds of the likeliest
-class against the second exceed a threshold. A query has a map of its own, and all its certainty
-bits are 1: among documents of one class, those surely of it are then nearer than those that may be
-of another.
+the mean of the codewords, weighted by these probabilities. A certainty bit is 1 where the odds of
+the likeliest class against the second exceed a threshold. Queries have a map of their own, and all
+their certainty bits are 1. So among the documents of a class, the certain ones are nearer than the
+uncertain ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ClassMap:
         return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
 
     def predict(self, rows: Floats | SparseRows) -> npt.NDArray[np.int64]:
-        """Return the class of rows ``(N, F)``, int64[N]; the first of those that score alike."""
+        """Return the class of rows ``(N, F)``, int64[N]; of equal scores the first class wins."""
         return np.asarray(self.scores(rows).argmax(axis=1), dtype=np.int64)
 
     def probabilities(self, rows: Floats | SparseRows) -> Floats:
@@ -41,13 +41,13 @@ class ClassMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassCode:
-    """The class bits of a code: the map for documents, that for queries, and what bits they give.
+    """The class bits of a code: a map for documents, one for queries, and what gives the bits.
 
-    `codewords` are float32[C, W] of −1 and 1; `certainty` holds thresholds of the log-odds,
+    `codewords` is float32[C, W] of −1 and 1. `certainty` holds thresholds of the log-odds,
     float32[K].
 
     Raises:
-        ValueError: if the shapes do not fit each other, or a codeword has another entry.
+        ValueError: if the shapes do not fit together, or a codeword has another entry.
     """
 
     documents: ClassMap
@@ -66,22 +66,22 @@ class ClassCode:
 
     @property
     def n_features(self) -> int:
-        """F, how many features the maps look at."""
+        """F, the number of features that the maps take."""
         return int(self.documents.weight.shape[0])
 
     @property
     def n_bits(self) -> int:
-        """W + K, the bits for class and certainty."""
+        """W + K, the number of bits for class and certainty."""
         return int(self.codewords.shape[1]) + len(self.certainty)
 
     def logits(self, rows: Any) -> Floats:
-        """Return what exceeds 0 where a bit of a document is 1, float32[N, W + K].
+        """Return the logits of documents, float32[N, W + K]; a bit is 1 where its logit exceeds 0.
 
-        They are ``[p · codewords, ln(p₁ / p₂) − certainty]``, p₁ and p₂ the two highest of p.
+        They are ``[p · codewords, ln(p₁ / p₂) − certainty]``, with p₁ and p₂ the two highest of p.
         """
         scores_NC = self.documents.scores(rows)
-        named = probabilities(scores_NC) @ self.codewords
-        return np.hstack([named, log_odds(scores_NC)[:, None] - self.certainty])
+        codeword_means = probabilities(scores_NC) @ self.codewords
+        return np.hstack([codeword_means, log_odds(scores_NC)[:, None] - self.certainty])
 
     def query_weights(self, rows: Any) -> Floats:
         """Return the weights of a query's bits, float32[N, W + K]: ``[q · codewords, 1, …, 1]``."""
@@ -96,10 +96,9 @@ def probabilities(scores_NC: Floats) -> Floats:
 
 
 def log_odds(scores_NC: Floats) -> Floats:
-    """Return how far the highest score of each row is above the second, float32[N].
+    """Return the highest score of each row less the second highest, float32[N].
 
-    Of probabilities p = softmax(scores) that is ln(p₁ / p₂); it tells rows apart whose p₁ rounds to
-    one.
+    With p = softmax(scores) this is ln(p₁ / p₂). It still distinguishes rows whose p₁ rounds to 1.
     """
     second_N, first_N = np.partition(scores_NC, -2, axis=1)[:, -2:].T
     return np.asarray(first_N - second_N, dtype=np.float32)

@@ -1,7 +1,7 @@
-"""Packed binary codes: the one place that knows the bit order.
+"""Packed binary codes. Only this module knows the bit order.
 
 A batch of codes is ``uint8[N, code_size]`` with ``code_size = n_bits / 8``. Bit 0 of a code is the
-most significant bit of its first byte, as :func:`numpy.packbits` has it.
+most significant bit of its first byte, as in :func:`numpy.packbits`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Bits = npt.NDArray[np.uint8]
 """Unpacked codes, shape ``(N, n_bits)``, every entry 0 or 1."""
 
 Packing = Literal["sign", "ubinary", "binary"]
-"""How vectors of other tools hold codes; see :func:`codes_of_vectors`."""
+"""How the vectors of other tools represent codes; see :func:`codes_of_vectors`."""
 PACKINGS: tuple[Packing, ...] = get_args(Packing)
 
 MIN_BITS = 8
@@ -31,14 +31,14 @@ MAX_BITS = 1024
 
 
 class CodeError(InputError):
-    """A code, or the length of codes, cannot be."""
+    """A code or a length of codes is invalid."""
 
     def __str__(self) -> str:
         return f"{self.field} {self.reason}"
 
 
 def check_n_bits(n_bits: int) -> int:
-    """Return `n_bits` if codes can be that long.
+    """Return `n_bits` if codes can have this length.
 
     Raises:
         CodeError: unless `n_bits` is a multiple of 8 from 8 to 1024.
@@ -56,19 +56,19 @@ def pack_bits(bits: npt.NDArray[np.bool_] | Bits) -> Codes:
 
 
 pack_rows = partial(np.packbits, axis=1)
-"""Do as :func:`pack_bits` for rows whose length is known to be right, without a check."""
+"""Pack bits as :func:`pack_bits` does, without checking the length of the rows."""
 
 
 def codes_of_vectors(vectors: Any, packing: Packing) -> Codes:
-    """Return the codes that vectors of shape ``(N, D)`` hold, ``uint8[N, n_bits / 8]``.
+    """Return the codes that vectors of shape ``(N, D)`` represent, ``uint8[N, n_bits / 8]``.
 
-    `sign`: D real numbers, bit b being 1 where number b is positive. `ubinary`: D bytes, eight bits
-    each, the first in the most significant place. `binary`: the same bytes less 128, as int8. They
-    are what ``sentence_transformers.quantization.quantize_embeddings`` takes and returns, and what
-    the embedding services of Cohere and Voyage return under these names.
+    `sign`: D real numbers; bit b is 1 where number b is positive. `ubinary`: D bytes of eight bits
+    each, the most significant bit first. `binary`: the same bytes less 128, as int8. These are the
+    formats of ``sentence_transformers.quantization.quantize_embeddings`` and, under the same names,
+    of the embedding services of Cohere and Voyage.
 
     Raises:
-        CodeError: if the numbers cannot be bytes, or codes cannot be that long.
+        CodeError: if a number is not finite or not such a byte, or codes cannot have this length.
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
@@ -79,11 +79,11 @@ def codes_of_vectors(vectors: Any, packing: Packing) -> Codes:
         return pack_bits(rows > 0)
     check_n_bits(8 * rows.shape[1])
     low = 0 if packing == "ubinary" else -128
-    wrong = (rows < low) | (rows > low + 255) | (rows != np.floor(rows))
-    if wrong.any():
-        place = tuple(np.argwhere(wrong)[0])
-        message = f"holds {rows[place]} at position {place[1]}; {packing} is whole numbers from"
-        raise CodeError("vector", f"{message} {low} to {low + 255}")
+    invalid = (rows < low) | (rows > low + 255) | (rows != np.floor(rows))
+    if invalid.any():
+        place = tuple(np.argwhere(invalid)[0])
+        rule = f"{packing} must be whole numbers from {low} to {low + 255}"
+        raise CodeError("vector", f"holds {rows[place]} at position {place[1]}; {rule}")
     return (rows.astype(np.int64) - low).astype(np.uint8)
 
 
@@ -93,27 +93,27 @@ def unpack_codes(codes: Codes) -> Bits:
 
 
 def whole_codes(codes: Codes) -> npt.NDArray[np.void]:
-    """Return each of `codes`, ``uint8[N, code_size]``, as one opaque value.
+    """Return `codes`, ``uint8[N, code_size]``, as N opaque values, one for each code.
 
-    Those sort far faster than rows of bytes, into the same order, and without the interpreter lock.
+    They sort into the same order as rows of bytes, far faster and without the interpreter lock.
     """
-    found: npt.NDArray[np.void] = np.ascontiguousarray(codes).view(f"V{codes.shape[1]}")[:, 0]
-    return found
+    scalars: npt.NDArray[np.void] = np.ascontiguousarray(codes).view(f"V{codes.shape[1]}")[:, 0]
+    return scalars
 
 
 def hamming_distance(a: Codes, b: Codes) -> npt.NDArray[np.int64]:
-    """Count the bits in which codes differ, over the last axis; leading axes broadcast."""
+    """Return the number of bits in which codes differ, over the last axis; other axes broadcast."""
     differing: npt.NDArray[np.uint8] = np.bitwise_count(np.bitwise_xor(a, b))
     return np.asarray(differing.sum(axis=-1, dtype=np.int64))
 
 
 def code_to_hex(code: Codes) -> str:
-    """Write one packed code, shape ``(code_size,)``, as lower-case hexadecimal digits."""
+    """Return one packed code, shape ``(code_size,)``, as lower-case hexadecimal digits."""
     return code.tobytes().hex()
 
 
 def code_from_hex(text: str, n_bits: int) -> Codes:
-    """Read one packed code of `n_bits` bits from `text`; the inverse of :func:`code_to_hex`.
+    """Parse one packed code of `n_bits` bits; the inverse of :func:`code_to_hex`.
 
     Raises:
         CodeError: if `text` is not exactly ``n_bits / 4`` hexadecimal digits.
@@ -123,22 +123,22 @@ def code_from_hex(text: str, n_bits: int) -> Codes:
     except ValueError:
         raw = b""
     if len(raw) * 8 != n_bits:
-        shown = text if len(text) <= 40 else text[:40] + "…"
+        excerpt = text if len(text) <= 40 else text[:40] + "…"
         rule = f"{n_bits // 4} hexadecimal digits ({n_bits} bits)"
-        raise CodeError("code", f"{shown!a} is not {rule}")
+        raise CodeError("code", f"{excerpt!a} is not {rule}")
     return np.frombuffer(raw, dtype=np.uint8)
 
 
 def codes_from_hex(texts: Sequence[str], n_bits: int) -> Codes:
-    """Read packed codes, ``uint8[N, n_bits / 8]``, as :func:`code_from_hex` reads each.
+    """Parse packed codes, ``uint8[N, n_bits / 8]``, each as :func:`code_from_hex` does.
 
     Raises:
-        CodeError: about the first text that is not exactly ``n_bits / 4`` hexadecimal digits.
+        CodeError: for the first text that is not exactly ``n_bits / 4`` hexadecimal digits.
     """
     joined = "".join(texts)
     if set(map(len, texts)) <= {n_bits // 4} and joined.isascii() and joined.isalnum():
         with suppress(ValueError):
             raw = bytearray.fromhex(joined)
             return np.frombuffer(raw, dtype=np.uint8).reshape(len(texts), n_bits // 8)
-    read = [code_from_hex(text, n_bits) for text in texts]
-    return np.array(read, dtype=np.uint8).reshape(len(texts), n_bits // 8)
+    codes = [code_from_hex(text, n_bits) for text in texts]
+    return np.array(codes, dtype=np.uint8).reshape(len(texts), n_bits // 8)

@@ -1,6 +1,6 @@
-"""An encoder: text, vectors or matrices in, packed binary codes out.
+"""The encoder: turns texts, vectors or matrices into packed binary codes.
 
-Its network is fully connected layers in numpy.
+Its network consists of fully connected layers in numpy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
 from foundation.slices import checkpoint
 
-# Rows encoded at a time: large enough for the matrix products, small enough to stay in cache.
+# Rows encoded at a time: enough for fast matrix products, few enough to stay in cache.
 _BATCH = 512
 
-# Queries that are read one by one; more are read together, as documents are.
+# Up to this many queries are read one by one; more are read together, as documents are.
 _FEW_TEXTS = 16
-# A text of more terms is multiplied by scipy, which does not copy the rows that it adds up.
+# A text of more terms is multiplied by scipy, which does not copy the rows that it sums.
 _FEW_TERMS = 64
 
 Features = TextFeatures | VectorFeatures | SpdFeatures
@@ -44,12 +44,12 @@ class Layer:
     def __call__(self, x: Floats | SparseRows) -> Floats:
         """Apply the layer to rows ``(N, inputs)``.
 
-        A sparse x gathers only the rows of W whose terms occur, so a short text costs its own
-        length and not the vocabulary's.
+        For a sparse x, only the rows of W whose terms occur are read. So the cost of a text depends
+        on its own length and not on that of the vocabulary.
         """
-        return self.activated(np.asarray(x @ self.weight))
+        return self.activate(np.asarray(x @ self.weight))
 
-    def activated(self, products: Floats) -> Floats:
+    def activate(self, products: Floats) -> Floats:
         """Return act(x W + b) for the products x W, which are overwritten."""
         products += self.bias
         if self.activation == "relu":
@@ -57,22 +57,22 @@ class Layer:
         return products
 
 
-class ReadQueries(NamedTuple):
-    """Queries as an encoder reads them."""
+class WeightedQueries(NamedTuple):
+    """The weights of queries, and what the encoder knows of their terms."""
 
     weights: Floats
     """See :meth:`Encoder.query_weights`, float32 of shape ``(N, n_bits)``."""
     terms: Sequence[QueryTerms | None]
-    """What is known of each query that is a text; None for a vector."""
+    """The terms of each query that is a text; None for a vector."""
 
 
 @dataclass(frozen=True)
 class Encoder:
     """Features, a network and thresholds: bit b of a code is 1 where logit_b > threshold_b.
 
-    With a `class_code` its bits come first, and the network has the logits of the others.
-    `metadata` says what the encoder was trained on and how; `fingerprint` identifies the artifact
-    it was loaded from, and is empty for one that was never written.
+    With a `class_code`, its bits come first and the network gives the logits of the others.
+    `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
+    artifact that it was loaded from, and is empty for an encoder that was never written.
     """
 
     features: Features
@@ -84,35 +84,35 @@ class Encoder:
 
     @property
     def n_bits(self) -> int:
-        """Bits in a code."""
+        """The number of bits in a code."""
         return len(self.thresholds)
 
     @property
     def code_size(self) -> int:
-        """Bytes in a packed code."""
+        """The number of bytes in a packed code."""
         return self.n_bits // 8
 
     @property
     def kind(self) -> Literal["text", "vector"]:
-        """What the encoder takes; a matrix is given as the vector of its upper triangle."""
+        """What the encoder takes. A matrix is passed as the vector of its upper triangle."""
         return "text" if isinstance(self.features, TextFeatures) else "vector"
 
     @property
     def dimension(self) -> int | None:
-        """Length of the vectors it takes; None for text."""
+        """The length of the vectors that it takes; None for text."""
         return None if isinstance(self.features, TextFeatures) else self.features.dimension
 
     def prepare(self) -> None:
-        """Make what the first query with an unknown word would wait for."""
+        """Build what the first query with an unknown word would otherwise wait for."""
         if isinstance(self.features, TextFeatures):
             self.features.prepare()
 
     def check_vector(self, vector: Floats) -> None:
-        """Check that the encoder, which takes vectors, takes this one of finite numbers.
+        """Check a vector of finite numbers; the encoder must be one of vectors or matrices.
 
         Raises:
-            InputError: if it has another length, or is to hold the upper triangle of a positive
-                definite matrix and does not.
+            InputError: if it has another length, or the encoder takes matrices and it is not the
+                upper triangle of a positive definite one.
         """
         if len(vector) != self.dimension:
             reason = f"has {len(vector)} numbers; it must have {self.dimension}"
@@ -121,20 +121,20 @@ class Encoder:
             self.features.matrices(vector[None])
 
     def logits(self, inputs: Inputs) -> Floats:
-        """Return the network's output for `inputs`, float32 of shape ``(N, n_bits)``.
+        """Return the logits of `inputs` as documents, float32 of shape ``(N, n_bits)``.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
         parts = [self.logits_of_rows(self._transform(batch)) for batch in _batches(inputs)]
-        return self._joined(parts)
+        return self._concatenate(parts)
 
     def logits_of_rows(self, rows: Any) -> Floats:
         """Return the logits of documents whose features are `rows`, float32 ``(N, n_bits)``."""
-        found = forward(self.layers, rows)
+        logits = forward(self.layers, rows)
         if self.class_code is None:
-            return found
-        return np.hstack([self.class_code.logits(rows), found])
+            return logits
+        return np.hstack([self.class_code.logits(rows), logits])
 
     def encode(self, inputs: Inputs) -> Codes:
         """Return the packed codes of `inputs`, uint8 of shape ``(N, code_size)``.
@@ -162,73 +162,74 @@ class Encoder:
         """
         return pack_bits(self.query_weights(inputs) > 0)
 
-    def encode_as_queries(self, inputs: Inputs) -> Codes:
-        """Return what :meth:`encode_queries` does where no word of a text is corrected.
+    def encode_uncorrected_queries(self, inputs: Inputs) -> Codes:
+        """Return the codes of queries as :meth:`encode_queries` does, without correcting words.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
-        return pack_bits(self._weights_as_read(inputs) > 0)
+        return pack_bits(self._uncorrected_query_weights(inputs) > 0)
 
     def query_weights(self, inputs: Inputs) -> Floats:
-        """Return the real values that weigh a document's bits, float32 of shape ``(N, n_bits)``.
+        """Return the weights of a document's bits for each query, float32 ``(N, n_bits)``.
 
-        They are ``w_b = logit_b - threshold_b``, but for the bits of a class code
+        They are ``w_b = logit_b - threshold_b``, except for the bits of a class code
         (:meth:`encoder.class_code.ClassCode.query_weights`). The asymmetric ranking orders
-        documents by ``sum_b w_b (2 bit_b - 1)``. Where bit b of a document is 1 with the
-        probability ``sigmoid(w_b)``, independently of the others, that is twice the logarithm of
-        the probability of all its bits, up to a constant of the query.
+        documents by ``sum_b w_b (2 bit_b - 1)``. If each bit b of a document is 1 with the
+        probability ``sigmoid(w_b)``, independently of the others, this sum is twice the logarithm
+        of the probability of the document's code, up to a constant of the query.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
         return self.read_queries(inputs).weights
 
-    def read_queries(self, inputs: Inputs) -> ReadQueries:
-        """Return the query weights of `inputs`, and what is known of each that is a text.
+    def read_queries(self, inputs: Inputs) -> WeightedQueries:
+        """Return the query weights of `inputs`, and the terms of each that is a text.
 
-        Unknown words of a text are corrected first; see
-        :meth:`encoder.features.TextFeatures.transform_queries`. Documents are encoded as they are.
+        Unknown words of queries are corrected first; see
+        :meth:`encoder.features.TextFeatures.count_query_terms`. Words of documents never are.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
         """
         if not isinstance(self.features, TextFeatures):
-            return ReadQueries(self._weights_as_read(inputs), [None] * len(inputs))
+            weights_of_vectors = self._uncorrected_query_weights(inputs)
+            return WeightedQueries(weights_of_vectors, [None] * len(inputs))
         few = 0 < len(inputs) <= _FEW_TEXTS and self.class_code is None
         if few and not isinstance(inputs, str):
             return self._read_few(self.features, inputs)  # type: ignore[arg-type]
         weights, terms = [], []
         for batch in _batches(inputs):
-            rows, known = self.features.transform_queries(batch)  # type: ignore[arg-type]
+            rows, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
             weights.append(self.query_weights_of_rows(rows))
-            terms += known
-        return ReadQueries(self._joined(weights), terms)
+            terms += batch_terms
+        return WeightedQueries(self._concatenate(weights), terms)
 
     def query_weights_of_rows(self, rows: Any) -> Floats:
-        """Return :meth:`query_weights` of queries whose features are `rows`, ``(N, n_bits)``."""
+        """Return the query weights of queries whose features are `rows`, ``(N, n_bits)``."""
         if self.class_code is None:
             return forward(self.layers, rows) - self.thresholds
         content = forward(self.layers, rows) - self.thresholds[self.class_code.n_bits :]
         return np.hstack([self.class_code.query_weights(rows), content])
 
-    def _weights_as_read(self, inputs: Inputs) -> Floats:
-        """Return :meth:`query_weights` where no word of a text is corrected."""
-        found = [self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
-        return self._joined(found)
+    def _uncorrected_query_weights(self, inputs: Inputs) -> Floats:
+        """Return the query weights of `inputs` without correcting words."""
+        parts = [self.query_weights_of_rows(self._transform(batch)) for batch in _batches(inputs)]
+        return self._concatenate(parts)
 
-    def _joined(self, parts: list[Floats]) -> Floats:
+    def _concatenate(self, parts: list[Floats]) -> Floats:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
 
-    def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> ReadQueries:
-        """Read queries without a matrix of scipy, which takes longer to make than to multiply.
+    def _read_few(self, features: TextFeatures, texts: Sequence[str]) -> WeightedQueries:
+        """Read queries without a scipy matrix, which takes longer to make than to multiply.
 
-        The rows of the first weight matrix are added up in the order in which scipy does.
+        The rows of the first weight matrix are summed in scipy's order.
         """
         first, *others = self.layers
         hidden, terms = [], []
         for text in texts:
-            (columns, values), known = features.read_query(text)
+            (columns, values), query_terms = features.read_query(text)
             if len(columns) > _FEW_TERMS:
                 ends = np.array([0, len(columns)])
                 row = sparse.csr_array((values, columns, ends), shape=(1, features.dimension))
@@ -237,9 +238,10 @@ class Encoder:
                 rows = first.weight.take(columns, axis=0)
                 rows *= values[:, None]
                 hidden.append(np.add.reduce(rows, axis=0, keepdims=True))
-            terms.append(known)
-        together = hidden[0] if len(hidden) == 1 else np.concatenate(hidden)
-        return ReadQueries(forward(others, first.activated(together)) - self.thresholds, terms)
+            terms.append(query_terms)
+        products = hidden[0] if len(hidden) == 1 else np.concatenate(hidden)
+        weights = forward(others, first.activate(products)) - self.thresholds
+        return WeightedQueries(weights, terms)
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own

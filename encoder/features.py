@@ -15,12 +15,12 @@ from scipy import sparse
 
 from encoder.analyzers import (
     BOUNDARY,
-    PIECE,
+    PIECE_LENGTH,
     WORDS,
     Analyzer,
-    lists_with_runs,
     short_groups,
-    with_runs_of_words,
+    word_ngram_lists,
+    word_ngrams,
 )
 from encoder.spelling import Speller
 from foundation.errors import InputError
@@ -35,17 +35,17 @@ TermWeighting = Literal["count", "log", "binary"]
 # Known terms that are counted between two checkpoints.
 TERMS_AT_ONCE = 10_000
 
-MAX_CORRECTED = 64
-"""Unknown words of a query that are looked up. Who types a query mistypes fewer."""
+MAX_CORRECTIONS = 64
+"""How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
 
 
 class QueryTerms(NamedTuple):
     """What an encoder knows of the text of a query."""
 
     recognized_terms: int
-    """How many distinct terms are in the vocabulary, those corrected included."""
+    """The number of distinct terms in the vocabulary, corrected ones included."""
     corrected: tuple[tuple[str, str], ...]
-    """Unknown words, and the known ones that were taken for them, in the order of the text."""
+    """Each corrected word with the known word that replaces it, in the order of the text."""
 
 
 class TextRow(NamedTuple):
@@ -57,8 +57,8 @@ class TextRow(NamedTuple):
     """``[M]``"""
 
 
-class _Found(NamedTuple):
-    """The columns of the known terms of texts, one after the other, and how many each text has."""
+class _KnownTerms(NamedTuple):
+    """The columns of the known terms of texts, concatenated, and the number of each text."""
 
     columns: npt.NDArray[np.int32]
     lengths: npt.NDArray[np.int64]
@@ -66,12 +66,12 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Weighted term counts over a fixed vocabulary of the terms of an analyzer.
+    """Weighted counts of the terms of an analyzer, over a fixed vocabulary.
 
-    With tf the count of a term in a text, the weight of the term is g(tf) · idf, g being tf
-    (``count``), ln(1 + tf) (``log``) or 1 (``binary``), and idf 1 where `idf` is None. With
-    `l2_normalize` every row is then scaled to unit length. Terms outside the vocabulary count for
-    nothing; a text without any known term is a row of zeros.
+    If a term occurs tf times in a text, its weight is g(tf) · idf, where g(tf) is tf (``count``),
+    ln(1 + tf) (``log``) or 1 (``binary``), and idf is 1 if `idf` is None. With `l2_normalize` every
+    row is then scaled to unit length. Terms outside the vocabulary are ignored; a text without any
+    known term is a row of zeros.
     """
 
     vocabulary: Sequence[str]
@@ -92,24 +92,24 @@ class TextFeatures:
         return len(self.vocabulary)
 
     def prepare(self) -> None:
-        """Make the speller: a tenth of a second, for a vocabulary of 20,000 terms."""
+        """Build the speller, which takes a tenth of a second for a vocabulary of 20,000 terms."""
         _ = self._speller
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of `text`, known and unknown, repeats included."""
-        return with_runs_of_words(self.analyzer.terms(text), self.max_words)
+        return word_ngrams(self.analyzer.terms(text), self.max_words)
 
     def count_terms(self, texts: Sequence[str]) -> SparseRows:
         """Return tf, float32 of shape ``(N, V)``, columns sorted within a row."""
-        return self._counts(map(self._read_all, short_groups(texts)))
+        return self._count(map(self._look_up_together, short_groups(texts)))
 
     def weigh(self, counts: SparseRows) -> SparseRows:
-        """Turn term counts into features; `counts` is left as it is."""
-        weighed = counts.copy()
-        self._weigh(weighed.data, weighed.indices)
+        """Return the features for term counts; `counts` is not changed."""
+        rows = counts.copy()
+        self._weigh(rows.data, rows.indices)
         if self.l2_normalize:
-            _scale_to_unit_length(weighed)
-        return weighed
+            _scale_to_unit_length(rows)
+        return rows
 
     def transform(self, texts: Sequence[str]) -> SparseRows:
         """Return the features of `texts`, float32 of shape ``(N, V)``.
@@ -121,63 +121,62 @@ class TextFeatures:
         return self.weigh(self.count_terms(texts))
 
     def transform_queries(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
-        """Return the features of `texts` as queries, and what is known of each.
+        """Return the features of `texts` as queries, ``(N, V)``, and the terms of each.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
-        counts, known = self.count_query_terms(texts)
-        return self.weigh(counts), known
+        counts, terms = self.count_query_terms(texts)
+        return self.weigh(counts), terms
 
     def count_query_terms(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
-        """Return tf of `texts` as queries, ``(N, V)``, and what is known of each.
+        """Return tf of `texts` as queries, ``(N, V)``, and the terms of each.
 
-        An unknown word of four letters or more counts as the known word one edit from it, if there
-        is one: of several the one with the least idf, the most frequent, and then the first in the
-        vocabulary. Of each text, the first :data:`MAX_CORRECTED` unknown words are looked up.
+        An unknown word of four letters or more counts as the known word one edit away, if there is
+        one. Of several, it is the most frequent, which has the least idf, and then the first in the
+        vocabulary. Only the first :data:`MAX_CORRECTIONS` unknown words of a text are looked up.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
         self._check(texts)
-        changes: list[dict[str, str | None]] = [{} for _ in texts]
-        pairs = zip(texts, changes, strict=True)
-        lists = (self._corrected_lists(text, changed) for text, changed in pairs)
-        counts = self._counts([self._read_each(lists)])
+        corrections: list[dict[str, str | None]] = [{} for _ in texts]
+        lists = map(self._corrected_term_lists, texts, corrections)
+        counts = self._count([self._look_up_each(lists)])
         recognized = np.diff(counts.indptr).tolist()
-        return counts, [_query_terms(*one) for one in zip(recognized, changes, strict=True)]
+        return counts, [*map(_query_terms, recognized, corrections)]
 
     def read_query(self, text: str) -> tuple[TextRow, QueryTerms]:
-        """Do as :meth:`transform_queries` for one text, with the same values, bit for bit.
+        """Return what :meth:`transform_queries` does for one text, bit for bit, without a matrix.
 
-        Making a matrix of scipy takes longer than all the rest of encoding a short text.
+        Making a scipy matrix takes longer than all the rest of encoding a short text.
 
         Raises:
             InputError: if `text` is not a string.
         """
         if not isinstance(text, str):
             self._check([text])
-        if len(text) > PIECE:
-            rows, (known,) = self.transform_queries([text])
-            return TextRow(rows.indices, rows.data), known
-        changes: dict[str, str | None] = {}
+        if len(text) > PIECE_LENGTH:
+            rows, (query_terms,) = self.transform_queries([text])
+            return TextRow(rows.indices, rows.data), query_terms
+        corrections: dict[str, str | None] = {}
         terms = self.terms(text)
-        found = [*map(self._columns.get, terms)]
-        if None in found:
-            found = [*map(self._columns.get, self._corrected(terms, changes))]
+        columns = [*map(self._columns.get, terms)]
+        if None in columns:
+            columns = [*map(self._columns.get, self._correct(terms, corrections))]
         counts: dict[int, float] = {}
-        for column in found:
+        for column in columns:
             if column is not None:
                 counts[column] = counts.get(column, 0.0) + 1.0
-        ordered = sorted(counts)
-        columns = np.array(ordered, dtype=np.intp)
-        values = np.array([counts[column] for column in ordered], dtype=np.float32)
-        self._weigh(values, columns)
-        if self.l2_normalize and ordered:
-            # Summed one after the other in float64, as in _scale_to_unit_length.
-            (squares,) = np.bincount(np.zeros(len(ordered), dtype=np.intp), values**2)
+        ascending = sorted(counts)
+        row = np.array(ascending, dtype=np.intp)
+        values = np.array([counts[column] for column in ascending], dtype=np.float32)
+        self._weigh(values, row)
+        if self.l2_normalize and ascending:
+            # Summed in order in float64, as in _scale_to_unit_length.
+            (squares,) = np.bincount(np.zeros(len(row), dtype=np.intp), values**2)
             values /= np.float32(np.sqrt(squares)) or np.float32(1)
-        return TextRow(columns, values), _query_terms(len(ordered), changes)
+        return TextRow(row, values), _query_terms(len(row), corrections)
 
     def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
         """Turn the counts of the terms in `columns` into weights, in place."""
@@ -190,42 +189,48 @@ class TextFeatures:
 
     def _check(self, texts: Sequence[str]) -> None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise InputError("text", "this encoder takes a sequence of strings")
+            raise InputError("text", "must be a sequence of strings")
 
     def _term_lists(self, text: str) -> Iterable[list[str]]:
-        """Return the terms of a text, of a long one in several lists."""
-        if len(text) <= PIECE:
+        """Return the terms of a text; those of a long text in several lists."""
+        if len(text) <= PIECE_LENGTH:
             return (self.terms(text),)
         if self.max_words == 1:
             return self.analyzer.term_lists(text)
-        return lists_with_runs(self.analyzer.terms(text), self.max_words)
+        return word_ngram_lists(self.analyzer.terms(text), self.max_words)
 
-    def _corrected_lists(self, text: str, changes: dict[str, str | None]) -> Iterator[list[str]]:
-        """Yield the terms of a query, and note what each unknown one was taken for."""
+    def _corrected_term_lists(
+        self, text: str, corrections: dict[str, str | None]
+    ) -> Iterator[list[str]]:
         for terms in self._term_lists(text):
-            yield self._corrected(terms, changes)
+            yield self._correct(terms, corrections)
 
-    def _corrected(self, terms: list[str], changes: dict[str, str | None]) -> list[str]:
+    def _correct(self, terms: list[str], corrections: dict[str, str | None]) -> list[str]:
+        """Return the terms of a query with unknown words replaced by their corrections.
+
+        `corrections` gains an entry for each word that is looked up, None if it has no correction.
+        """
         unknown = [term for term in terms if term not in self._columns]
         for term in unknown:
-            if term not in changes and len(changes) < MAX_CORRECTED:
-                changes[term] = self._speller.correct(term)
-        return [changes.get(term) or term for term in terms] if unknown else terms
+            if term not in corrections and len(corrections) < MAX_CORRECTIONS:
+                corrections[term] = self._speller.correct(term)
+        return [corrections.get(term) or term for term in terms] if unknown else terms
 
-    def _read_all(self, texts: Sequence[str]) -> _Found:
-        """Look up the terms of short texts together, where that can be."""
-        is_long = len(texts) == 1 and len(texts[0]) > PIECE
+    def _look_up_together(self, texts: Sequence[str]) -> _KnownTerms:
+        """Look up the terms of a group of texts, all at once if the texts are short and ASCII."""
+        is_long = len(texts) == 1 and len(texts[0]) > PIECE_LENGTH
         terms = None if is_long or self.max_words > 1 else self.analyzer.terms_of_all(texts)
         if terms is None:
-            return self._read_each(map(self._term_lists, texts))
+            return self._look_up_each(map(self._term_lists, texts))
         unknown, end = -1, self.dimension
         found = map(self._columns_and_end.get, terms, repeat(unknown))
         columns = np.fromiter(found, dtype=np.int32, count=len(terms))
         columns = columns[columns != unknown]
         ends = np.flatnonzero(columns == end)
-        return _Found(columns[columns != end], np.diff(ends, prepend=-1) - 1)
+        return _KnownTerms(columns[columns != end], np.diff(ends, prepend=-1) - 1)
 
-    def _read_each(self, texts: Iterable[Iterable[list[str]]]) -> _Found:
+    def _look_up_each(self, texts: Iterable[Iterable[list[str]]]) -> _KnownTerms:
+        """Look up the terms of texts, each of which comes as lists of terms."""
         column_of = self._columns.get
         columns, lengths = array("i"), array("q")
         end_of_slice = TERMS_AT_ONCE
@@ -238,16 +243,17 @@ class TextFeatures:
             if len(columns) > end_of_slice:
                 end_of_slice = len(columns) + TERMS_AT_ONCE
                 checkpoint()
-        return _Found(
+        return _KnownTerms(
             np.frombuffer(columns, dtype=np.int32), np.frombuffer(lengths, dtype=np.int64)
         )
 
-    def _counts(self, found: Iterable[_Found]) -> SparseRows:
+    def _count(self, groups: Iterable[_KnownTerms]) -> SparseRows:
+        """Return how often each known term occurs in each text, float32 ``(N, V)``."""
         columns, lengths = array("i"), array("q", [0])
-        for one in found:
+        for group in groups:
             checkpoint()
-            columns.frombytes(one.columns.tobytes())
-            lengths.frombytes(one.lengths.tobytes())
+            columns.frombytes(group.columns.tobytes())
+            lengths.frombytes(group.lengths.tobytes())
         indices = np.frombuffer(columns, dtype=np.int32)
         ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64), dtype=np.int32)
         ones = np.ones(len(indices), dtype=np.float32)
@@ -261,7 +267,7 @@ class TextFeatures:
         """The column of every term, and V for the end of a text."""
         columns = self._columns
         if self.analyzer.language is None:
-            # Single letters are no words, and only endings that are left out make terms of them.
+            # Single letters are terms only where the stemmer shortened a word to one.
             columns = {term: column for term, column in columns.items() if len(term) > 1}
         return {**columns, BOUNDARY: self.dimension}
 
@@ -270,10 +276,10 @@ class TextFeatures:
         return Speller(self.vocabulary, None if self.idf is None else self.idf.tolist())
 
 
-def _query_terms(count: int, changes: Mapping[str, str | None]) -> QueryTerms:
-    if not changes:
+def _query_terms(count: int, corrections: Mapping[str, str | None]) -> QueryTerms:
+    if not corrections:
         return QueryTerms(count, ())
-    return QueryTerms(count, tuple((term, word) for term, word in changes.items() if word))
+    return QueryTerms(count, tuple((term, word) for term, word in corrections.items() if word))
 
 
 def _scale_to_unit_length(rows: SparseRows) -> None:

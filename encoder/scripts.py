@@ -1,4 +1,4 @@
-"""Texts beyond ASCII: their normal form, their words, and pairs of characters without spaces."""
+"""Texts beyond ASCII: normalization, words, and pairs of characters in scripts without spaces."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from encoder.characters import SPACED, SPACELESS, character_class
 
-# Normalising takes the square of a run of marks, so a text is normalised some characters at a time.
-# It is not cut between a character and the marks on it, unless these are more than anyone writes.
+# Normalization takes quadratic time in the length of a sequence of marks, so a long text is
+# normalized in pieces. A cut is put off for up to MAX_MARKS characters, in order not to part a
+# character from its marks.
 NORMALIZED_AT_ONCE = 1024
-MOST_MARKS = 64
+MAX_MARKS = 64
 
 
 def nfkc(text: str) -> str:
@@ -23,25 +24,25 @@ def nfkc(text: str) -> str:
     parts, start = [], 0
     while start < len(text):
         end = start + NORMALIZED_AT_ONCE
-        last = end + MOST_MARKS
-        while end < min(last, len(text)) and _joins(text[end]):
+        last = end + MAX_MARKS
+        while end < min(last, len(text)) and _may_combine(text[end]):
             end += 1
         parts.append(unicodedata.normalize("NFKC", text[start:end]))
         start = end
     return "".join(parts)
 
 
-def _joins(character: str) -> bool:
-    """Return whether a character may become one with those before it, as marks and vowels do."""
+def _may_combine(character: str) -> bool:
+    """Return whether a character may combine with the one before it, as marks and vowels do."""
     first = unicodedata.normalize("NFKD", character)[0]
     is_mark = unicodedata.category(first)[0] == "M" or unicodedata.combining(first) > 0
     return is_mark or "\u1160" <= first <= "\u11ff"
 
 
-def words_of_any_script(seen: str) -> list[str]:
+def words_of_any_script(text: str) -> list[str]:
     """Return the words of a text, and pairs of characters where a script has no spaces."""
     terms: list[str] = []
-    for spaceless, word in expressions().run.findall(seen):
+    for spaceless, word in expressions().run.findall(text):
         if word:
             terms.append(word)
         else:
@@ -50,11 +51,11 @@ def words_of_any_script(seen: str) -> list[str]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Return the pairs of neighbouring characters of `run`, a lone one as it is.
+    """Return the pairs of neighbouring characters of `run`, or `run` if it is one character.
 
-    A character has the marks that follow it with it: the vowels of Thai stand above consonants.
+    Marks stay with the character before them: the vowels of Thai stand above consonants.
     """
-    starts = [place for place, one in enumerate(run) if unicodedata.category(one)[0] != "M"]
+    starts = [place for place, char in enumerate(run) if unicodedata.category(char)[0] != "M"]
     if not starts or starts[0]:
         starts.insert(0, 0)
     units = [run[start:end] for start, end in pairwise([*starts, len(run)])]
@@ -68,14 +69,14 @@ def is_spaceless(text: str) -> bool:
 
 class _Expressions(NamedTuple):
     run: re.Pattern[str]
-    """A run in a script without spaces, or else a word of two characters or more."""
+    """Group 1 is a run of characters in scripts without spaces, group 2 any other word."""
     spaceless: re.Pattern[str]
     separator: re.Pattern[str]
 
 
 @cache
 def expressions() -> _Expressions:
-    """Compile, in some milliseconds, what only texts beyond Latin need."""
+    """Compile the expressions, which takes milliseconds and only texts beyond Latin need."""
     spaceless, spaced = character_class(SPACELESS), character_class(SPACED)
     return _Expressions(
         re.compile(f"([{spaceless}]+)|([{spaced}]{{2,}})"),

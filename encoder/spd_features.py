@@ -1,6 +1,6 @@
 """Features of a symmetric positive definite (SPD) matrix: the logarithm of a smaller one.
 
-A matrix comes as the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
+A matrix is passed as the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Matrices = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SpdFeatures:
-    """SPD matrices X → log Y with Y smaller: an SPD network in float64.
+    """An SPD network in float64: SPD matrices X → log Y with Y smaller.
 
-    For each of `weights`, BiMap X → Wᵀ X W with W of shape ``(n, m)``, then ReEig, which raises
-    eigenvalues below `floor` to it. In the end LogEig, the matrix logarithm, of which the upper
-    triangle goes on, entries off the diagonal times √2. Source: Huang and Van Gool, "A Riemannian
-    Network for SPD Matrix Learning" (2017).
+    Each of `weights`, W of shape ``(n, m)``, gives two steps: BiMap, X → Wᵀ X W, and ReEig, which
+    raises eigenvalues below `floor` to it. The last step is LogEig, the matrix logarithm. The
+    output is its upper triangle, with entries off the diagonal times √2. Source: Huang and Van
+    Gool, "A Riemannian Network for SPD Matrix Learning" (2017).
     """
 
     weights: Sequence[Floats]
@@ -34,44 +34,44 @@ class SpdFeatures:
 
     @property
     def order(self) -> int:
-        """n, the number of rows of the matrices it takes."""
+        """n, the number of rows of the input matrices."""
         return len(self.weights[0])
 
     @property
     def dimension(self) -> int:
-        """n (n + 1) / 2, the length of the vectors it takes."""
+        """n (n + 1) / 2, the length of the input vectors."""
         return triangle_length(self.order)
 
     @property
     def outputs(self) -> int:
-        """The length of the vectors it gives."""
+        """The length of the output vectors."""
         return triangle_length(self.weights[-1].shape[1])
 
     def transform(self, vectors: Floats) -> Floats:
         """Return the features of `vectors`, float32 of shape ``(N, outputs)``.
 
         Raises:
-            InputError: as :meth:`matrices` does.
+            InputError: as for :meth:`matrices`.
         """
         x_Nnn = self.matrices(vectors)
         last = len(self.weights) - 1
         for number, weight in enumerate(self.weights):
-            wide = weight.astype(np.float64)
-            eigenvalues, turned = np.linalg.eigh(wide.T @ x_Nnn @ wide)
+            w = weight.astype(np.float64)
+            eigenvalues, eigenvectors = np.linalg.eigh(w.T @ x_Nnn @ w)
             eigenvalues = np.maximum(eigenvalues, self.floor)
             if number == last:
                 eigenvalues = np.log(eigenvalues)
-            x_Nnn = (turned * eigenvalues[:, None, :]) @ turned.transpose(0, 2, 1)
+            x_Nnn = (eigenvectors * eigenvalues[:, None, :]) @ eigenvectors.transpose(0, 2, 1)
         rows, columns = np.triu_indices(x_Nnn.shape[1])
-        halves = x_Nnn[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
-        return np.asarray(halves, dtype=np.float32)
+        triangles = x_Nnn[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
+        return np.asarray(triangles, dtype=np.float32)
 
     def matrices(self, vectors: Floats) -> Matrices:
-        """Return the matrices whose upper triangles `vectors` ``(N, n (n + 1) / 2)`` hold.
+        """Return the matrices whose upper triangles are `vectors`, ``(N, n (n + 1) / 2)``.
 
         Raises:
-            InputError: unless `vectors` has that shape, finite entries, and every matrix is
-                positive definite.
+            InputError: if `vectors` has another shape, or an entry is not finite, or a matrix is
+                not positive definite.
         """
         rows, columns = np.triu_indices(self.order)
         checked = check_vectors(vectors, self.dimension)
@@ -81,9 +81,10 @@ class SpdFeatures:
             np.linalg.cholesky(matrices)
         except np.linalg.LinAlgError:
             least = float(np.linalg.eigvalsh(matrices).min())
-            what = f"the upper triangle of a positive definite {self.order} × {self.order} matrix"
-            found = f"its least eigenvalue is {least:.3g}; every one must be above 0"
-            raise InputError("vector", f"is not {what}: {found}") from None
+            size = f"{self.order} × {self.order}"
+            found = f"the least eigenvalue is {least:.3g}; every eigenvalue must be above 0"
+            reason = f"is not the upper triangle of a positive definite {size} matrix: {found}"
+            raise InputError("vector", reason) from None
         return matrices
 
 

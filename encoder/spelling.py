@@ -1,8 +1,8 @@
-"""The known word that an unknown one is a slip of the keyboard away from.
+"""Spelling correction: finds the known word that is one edit from an unknown word.
 
-Words are one edit apart if one letter is put in, left out or replaced, or two neighbouring ones
-change places. Such words have a string in common after leaving out at most one letter of each, so
-the strings that known words leave behind are kept, and those of an unknown word looked up. Source:
+An edit inserts, deletes or replaces one letter, or exchanges two neighbouring letters. Two words
+that are one edit apart have a string in common after deleting at most one letter of each. So the
+speller stores every known word and its deletions, and looks up those of an unknown word. Source:
 Garbe, "1000x Faster Spelling Correction algorithm" (2012), known as SymSpell.
 """
 
@@ -16,19 +16,20 @@ import numpy as np
 from encoder.scripts import is_spaceless
 
 MIN_UNKNOWN = 4
-"""Shorter words are no slips: too many others lie one edit from them."""
+"""Shorter words are not corrected: too many known words are one edit away."""
 MIN_KNOWN = 3
 MAX_LENGTH = 64
-"""Longer words are no words. Their hashes would take the square of their length."""
+"""Longer terms are ignored. Hashing their deletions takes quadratic time in their length."""
 
 
 class Speller:
-    """Finds the word of `words` that an unknown word was meant to be."""
+    """Corrects unknown words to the known words of `words`."""
 
     def __init__(self, words: Sequence[str], order: Sequence[float] | None = None) -> None:
-        """Prepare for `words`; of several that are as near, the one with the least `order` wins.
+        """Index the deletions of `words`.
 
-        Where that is the same, or `order` is None, the first in `words` does.
+        Of several words that are one edit away, :meth:`correct` returns the one with the least
+        `order`. If that is equal or `order` is None, it returns the first in `words`.
         """
         ranks = range(len(words)) if order is None else np.argsort(order, kind="stable").tolist()
         self._words = [words[place] for place in ranks if _is_word(words[place], MIN_KNOWN)]
@@ -36,22 +37,23 @@ class Speller:
         counts = np.array([len(word) + 1 for word in self._words], dtype=np.int64)
         for word in self._words:
             hashes.extend(_hashes(word))
-        # Equal hashes only make a candidate, which is checked.
+        # An equal hash only makes a word a candidate, which is then compared.
         keys = np.array(hashes, dtype=np.uint32)
         numbers = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        sorted_ = np.argsort(keys, kind="stable")
-        self._keys, self._numbers = keys[sorted_], numbers[sorted_]
+        ascending = np.argsort(keys, kind="stable")
+        self._keys, self._numbers = keys[ascending], numbers[ascending]
 
     def correct(self, word: str) -> str | None:
-        """Return the known word one edit from `word`, None if there is none or `word` is no word.
+        """Return the known word one edit from `word`, or None if there is none.
 
-        Words with digits, in scripts without spaces, short ones and overlong ones are left alone.
+        Words that are too short or too long, have digits, or are in a script without spaces are not
+        corrected.
         """
         if not _is_word(word, MIN_UNKNOWN):
             return None
-        sought = np.array(_hashes(word), dtype=np.uint32)
-        starts = np.searchsorted(self._keys, sought, side="left").tolist()
-        stops = np.searchsorted(self._keys, sought, side="right").tolist()
+        hashes = np.array(_hashes(word), dtype=np.uint32)
+        starts = np.searchsorted(self._keys, hashes, side="left").tolist()
+        stops = np.searchsorted(self._keys, hashes, side="right").tolist()
         candidates = {
             number
             for start, stop in zip(starts, stops, strict=True)
@@ -80,6 +82,6 @@ def _is_word(term: str, least: int) -> bool:
 
 
 def _hashes(word: str) -> list[int]:
-    """Return the hashes of `word` and of what is left of it without one of its letters."""
-    shortened = (word[:place] + word[place + 1 :] for place in range(len(word)))
-    return [crc32(one.encode()) for one in (word, *shortened)]
+    """Return the hashes of `word` and of every deletion of one of its letters."""
+    deletions = (word[:place] + word[place + 1 :] for place in range(len(word)))
+    return [crc32(string.encode()) for string in (word, *deletions)]

@@ -29,16 +29,16 @@ class VectorFeatures:
 
 
 def check_vectors(vectors: Floats, dimension: int) -> Floats:
-    """Return `vectors` as float32, a copy.
+    """Return a copy of `vectors` as float32.
 
     Raises:
-        InputError: unless they are of shape ``(N, dimension)`` and finite.
+        InputError: unless `vectors` has shape ``(N, dimension)`` and finite entries.
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or rows.shape[1] != dimension or rows.dtype.kind not in "fiu":
         expected = f"this encoder takes vectors of {dimension} numbers"
-        length = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of them"
-        raise InputError("vector", f"{length}; {expected}")
+        found = f"has {rows.shape[1]} numbers" if rows.ndim == 2 else "is not a list of numbers"
+        raise InputError("vector", f"{found}; {expected}")
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)
     if not np.isfinite(rows).all():

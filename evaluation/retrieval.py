@@ -81,7 +81,7 @@ def evaluate_encoder(
     """
     chosen = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
-    query_codes = encoder.encode_as_queries(queries.inputs)
+    query_codes = encoder.encode_uncorrected_queries(queries.inputs)
     codes = encoder.encode(database.inputs)
     return evaluate_codes(
         query_codes,

@@ -1,1 +1,1 @@
-"""What every other folder may use: the family of errors, and files that last through a crash."""
+"""What every other folder may use: errors, files that survive a crash, and long work in slices."""

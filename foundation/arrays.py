@@ -1,4 +1,4 @@
-"""Operations on arrays that numpy does not have, or does with the interpreter lock held."""
+"""Array operations that numpy lacks, or performs while it holds the interpreter lock."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def sorted_distinct(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Return the distinct ones of `values`, ``[N]``, ascending.
+    """Return the distinct elements of `values`, ``[N]``, in ascending order.
 
-    :func:`numpy.unique` hashes them and keeps the interpreter lock meanwhile, a tenth of a second
-    for a million, in which no other thread runs.
+    :func:`numpy.unique` hashes them and holds the interpreter lock meanwhile. For a million values
+    that takes a tenth of a second, in which no other thread runs.
     """
     ordered = np.sort(values)
     first = np.ones(len(ordered), dtype=np.bool_)
@@ -23,6 +23,6 @@ def sorted_distinct(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
 
 
 def unit_rows(rows: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
-    """Return ``float32[N, D]``: each of `rows` over its Euclidean length; rows of zeros stay."""
+    """Return `rows` scaled to unit Euclidean length, ``float32[N, D]``; a row of zeros stays."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)

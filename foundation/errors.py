@@ -1,4 +1,4 @@
-"""The family of errors that say in a sentence what is wrong; any other exception is a defect."""
+"""Errors that say in a sentence what is wrong. Any other exception is a defect."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 
 class HummingbitError(Exception):
-    """Something that a user or an operator can put right.
+    """An error that a user or an operator can correct.
 
-    `reason` says what is wrong. `field` names what it is wrong with, a field of the input or a
-    file, and is None where the reason says so itself. `position` is the place of the item in a
-    list of several.
+    `reason` says what is wrong. `field` names the field or file that is wrong; it is None where
+    the reason names it. `position` is the index of the item, where the input is a list of items.
     """
 
     def __init__(
@@ -22,12 +21,12 @@ class HummingbitError(Exception):
         self.position = position
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Worker processes send errors back, whatever their constructors take.
+        # Worker processes pickle errors; this restores one whatever its constructor takes.
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class InputError(HummingbitError, ValueError):
-    """A caller gave something that cannot be taken; `field` names the part of it."""
+    """The caller's input is invalid; `field` names the part that is."""
 
     field: str
 

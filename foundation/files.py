@@ -1,4 +1,4 @@
-"""Files that appear whole and last through a crash of the process or of the machine."""
+"""Files that appear whole and survive a crash of the process or of the machine."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pathlib import Path
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file, UTF-8 if it is text; its content is on disk once this returns.
+    """Write a file and sync it to disk. Text is encoded as UTF-8.
 
     Raises:
         OSError: if it cannot be written.
     """
     with path.open("wb") as file:
-        file.write(_raw(content))
+        file.write(_as_bytes(content))
         file.flush()
         os.fsync(file.fileno())
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Put a file in the place of what is at `path`: a crash leaves the one or the other, whole.
+    """Replace the file at `path`; after a crash it holds the old content or `content`, whole.
 
     Two writers must not replace the same file at once.
 
     Raises:
-        OSError: if it cannot be written; `path` is as it was then.
+        OSError: if the file cannot be written; `path` is then unchanged.
     """
     with replacing(path) as partial:
-        partial.write_bytes(_raw(content))
+        partial.write_bytes(_as_bytes(content))
 
 
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
-    """Return what a file holds; a link is not followed, and a pipe is not waited for.
+    """Return the content of a file, without following a link or waiting for a pipe.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if it cannot be read, or is a link.
         ValueError: if it is not a regular file, or larger than `max_bytes`.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
@@ -52,9 +52,9 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Lend a path to write to; what is there at the end of the block takes the place of `path`.
+    """Yield a path to write to; the file there replaces `path` at the end of the block.
 
-    If the block raises, what it wrote is deleted and `path` stays as it was.
+    If the block raises, the partial file is deleted and `path` is unchanged.
 
     Raises:
         OSError: if the file cannot be synced or renamed.
@@ -70,12 +70,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Put a folder of files in the place of what is at `folder`; it appears whole or not at all.
+    """Replace `folder` by one with the files of `contents`; it appears whole or not at all.
 
-    What was there is deleted last: an error leaves it where it was.
+    The previous folder is deleted last, so it is still there after an error.
 
     Raises:
-        OSError: if it cannot be written.
+        OSError: if the files cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as scratch:
@@ -97,7 +97,7 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk.
+    """Sync the names in a folder to disk.
 
     Raises:
         OSError: if that fails.
@@ -105,7 +105,7 @@ def sync_folder(folder: Path) -> None:
     _sync(folder)
 
 
-def _raw(content: str | bytes) -> bytes:
+def _as_bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 

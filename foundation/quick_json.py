@@ -1,9 +1,10 @@
-"""JSON parsed by orjson, wherever Python's own strict parser would return the same.
+"""JSON parsed by orjson, wherever Python's own strict parser would return the same value.
 
-Python's parser with hooks that refuse NaN and keys given twice takes seven times as long, and that
-was a fifth of the work of ingestion. orjson keeps the last of two values of a key and makes floats
-of integers beyond 64 bits, so what may hold either is left to Python's parser, and so is whatever
-orjson refuses: the message about it is then the same as ever.
+Python's parser, with hooks that refuse NaN and repeated keys, takes seven times as long, which was
+a fifth of the time of ingestion. orjson differs in two ways: it keeps the last value of a repeated
+key, and it turns integers beyond 64 bits into floats. Input that may contain either is left to
+Python's parser. So is input that orjson refuses, so that error messages do not depend on the
+parser.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ from typing import Any
 import orjson
 
 _KEY = re.compile(rb'"[ \t\r\n]*:')
-# Every digit is a zero, a point itself, and anything else a space.
+# Translates every digit to "0", keeps the decimal point, and translates the rest to spaces.
 _NUMBERS = bytes(48 if 48 <= byte < 58 else 46 if byte == 46 else 32 for byte in range(256))
-# The least integer beyond 64 bits has so many digits; the digits of a fraction follow its point.
+# The least integer beyond 64 bits has 19 digits. The space keeps the digits of fractions out.
 _LONG_INTEGER = b" " + b"0" * 19
 
 
 class Unsure(ValueError):  # noqa: N818 - nothing is wrong yet
-    """Python's parser has to say what this is."""
+    """orjson may read this input differently, so Python's parser must decide."""
 
 
 def parse_quickly(raw: bytes) -> Any:
     """Return the JSON value of `raw`.
 
     Raises:
-        Unsure: if it may be no JSON, give a key twice, or hold an integer of 19 digits or more.
+        Unsure: if `raw` may be invalid JSON, repeat a key, or hold an integer of 19 digits or more.
     """
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise Unsure from error
-    # Every key has a colon, and a colon after its quote. A text can hold more of them.
+    # A colon follows every key, behind its closing quote. Strings can contain further colons.
     keys = _count_keys(value)
     if raw.count(b":") != keys and len(_KEY.findall(raw)) != keys:
         raise Unsure
@@ -44,16 +45,20 @@ def parse_quickly(raw: bytes) -> Any:
 
 
 def _count_keys(value: object) -> int:
-    """Return how many keys the objects in `value` have; some in lists may be left out."""
+    """Return the number of keys of all objects in `value`.
+
+    A list whose first entry is neither a list nor an object is not searched. If there are objects
+    further on, the number is too small, and the caller leaves the input to Python's parser.
+    """
     if type(value) is dict:
         keys = len(value)
-        for one in value.values():
-            if type(one) in _NESTS:
-                keys += _count_keys(one)
+        for member in value.values():
+            if type(member) in _CONTAINERS:
+                keys += _count_keys(member)
         return keys
-    if type(value) is list and value and type(value[0]) in _NESTS:
+    if type(value) is list and value and type(value[0]) in _CONTAINERS:
         return sum(map(_count_keys, value))
     return 0
 
 
-_NESTS = frozenset({dict, list})
+_CONTAINERS = frozenset({dict, list})

@@ -1,9 +1,9 @@
-"""Long work in slices, so that others get their turn and work that nobody waits for ends.
+"""Long work in slices, so that other work gets its turn and abandoned work ends.
 
-Code that computes for long calls :func:`checkpoint` every few milliseconds. Where it runs for an
-expensive request, that lets others go on that wait for their turn, and raises :class:`Cancelled`
-once the request has timed out. Elsewhere it does nothing. Code that holds a lock which other such
-work may wait for runs :func:`unbroken`; code that waits for other such work gives up its turn with
+Code that computes for long calls :func:`checkpoint` every few milliseconds. In an expensive request
+the call lets waiting work take its turn, and raises :class:`Cancelled` once the request has timed
+out. Elsewhere it does nothing. Code that holds a lock for which other such work may wait runs in
+:func:`unbroken`. Code that waits for other such work gives up its turn with
 :func:`stepping_aside`.
 """
 
@@ -17,11 +17,11 @@ from contextvars import ContextVar
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing is wrong
-    """Nobody waits for this work any more."""
+    """Nobody is waiting for the result of this work."""
 
 
 class ComputeTurns:
-    """So many threads compute at a time; those that wait come in the order in which they came."""
+    """Limits how many threads compute at a time; waiting threads get turns in order of arrival."""
 
     def __init__(self, at_a_time: int) -> None:
         self._lock = threading.Lock()
@@ -34,12 +34,12 @@ class ComputeTurns:
             if self._free:
                 self._free -= 1
                 return
-            mine = threading.Event()
-            self._waiting.append(mine)
-        mine.wait()
+            turn = threading.Event()
+            self._waiting.append(turn)
+        turn.wait()
 
     def give(self) -> None:
-        """End a turn; whoever waits the longest has it then."""
+        """End a turn; the thread that has waited longest gets it."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().set()
@@ -47,8 +47,8 @@ class ComputeTurns:
                 self._free += 1
 
     @property
-    def wanted(self) -> bool:
-        """Whether anybody waits."""
+    def has_waiters(self) -> bool:
+        """Whether a thread is waiting for a turn."""
         return bool(self._waiting)
 
 
@@ -62,12 +62,12 @@ class Slices:
         self._unbroken = 0
 
     def checkpoint(self) -> None:
-        """Let others go on, and raise Cancelled if nobody waits for the work."""
+        """Let other work take its turn; raise Cancelled if this work is abandoned."""
         if self._unbroken:
             return
         if self._is_cancelled():
             raise Cancelled
-        if self._has_turn and self._turns.wanted:
+        if self._has_turn and self._turns.has_waiters:
             self.end()
         if not self._has_turn:
             self._turns.take()
@@ -76,14 +76,14 @@ class Slices:
                 raise Cancelled
 
     def end(self) -> None:
-        """Give up the turn, if it has one; a checkpoint takes another."""
+        """Give up the turn, if there is one; the next checkpoint takes another."""
         if self._has_turn:
             self._has_turn = False
             self._turns.give()
 
     @contextmanager
     def unbroken(self) -> Iterator[None]:
-        """Have no checkpoints within."""
+        """Ignore checkpoints inside the block."""
         self._unbroken += 1
         try:
             yield
@@ -96,7 +96,7 @@ _current: ContextVar[Slices | None] = ContextVar("slices", default=None)
 
 @contextmanager
 def in_slices(slices: Slices) -> Iterator[None]:
-    """Have the checkpoints of what is called within be those of `slices`."""
+    """Make the checkpoints inside the block those of `slices`."""
     token = _current.set(slices)
     try:
         yield
@@ -106,10 +106,10 @@ def in_slices(slices: Slices) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Let others go on, where this is work in slices.
+    """Let other work take its turn, if this is work in slices.
 
     Raises:
-        Cancelled: if nobody waits for the work any more.
+        Cancelled: if nobody is waiting for the result any more.
     """
     slices = _current.get()
     if slices is not None:
@@ -118,7 +118,7 @@ def checkpoint() -> None:
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Have no checkpoints within: for code that holds a lock."""
+    """Ignore checkpoints inside the block: for code that holds a lock."""
     slices = _current.get()
     if slices is None:
         yield
@@ -129,7 +129,7 @@ def unbroken() -> Iterator[None]:
 
 @contextmanager
 def stepping_aside() -> Iterator[None]:
-    """Let others compute while this waits for one of them."""
+    """Give up the turn, so that others can compute while this work waits for one of them."""
     slices = _current.get()
     if slices is not None:
         slices.end()

@@ -1,4 +1,4 @@
-"""The time, as everything that this application writes holds it."""
+"""The current time, in the form that everything this application writes uses."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def now(timespec: str = "milliseconds") -> str:
-    """Return the time in UTC as ISO 8601; `timespec` is the precision."""
+    """Return the current time in UTC as ISO 8601, with the precision `timespec`."""
     return datetime.now(UTC).isoformat(timespec=timespec)

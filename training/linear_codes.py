@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact import check_place
+from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features, Layer
 from encoder.features import Floats
 from training.data import TrainingData, TrainingDataError
@@ -32,7 +32,7 @@ def train_linear(
         TrainingDataError: if there are fewer documents or features than bits.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
-    check_place(out, overwrite=overwrite)
+    check_destination(out, overwrite=overwrite)
     parts = split(data, recipe)
     features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.artifact import check_place
+from encoder.artifact import check_destination
 from encoder.encoder import Features
 from encoder.features import TextFeatures
 from encoder.spd_features import SpdFeatures
@@ -77,7 +77,7 @@ def train_metric(
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
-    check_place(out, overwrite=overwrite)
+    check_destination(out, overwrite=overwrite)
     settings = run_settings(recipe, similarity_file)
     parts = split(data, recipe)
     if recipe.similarity == "pairs":

@@ -13,7 +13,7 @@ import numpy as np
 from encoder.analyzers import Analyzer
 from encoder.artifact import write_artifact
 from encoder.artifact_files.manifest import LABELLED_IDS, METRICS
-from encoder.classifier import CLASSIFIER, Classifier, write_classifier
+from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Features
 from encoder.features import Floats
@@ -122,7 +122,7 @@ def choose_features(
     inputs = data.take(training)
     if isinstance(inputs, np.ndarray):
         return VectorFeatures(dimension=inputs.shape[1])
-    terms = Analyzer.named(analyzer)
+    terms = Analyzer.from_name(analyzer)
     return fit_text_features(inputs, max_terms, weighting, terms, least_documents=least_documents)
 
 
@@ -184,7 +184,7 @@ def write_encoder(
         replace(encoder, metadata=metadata),
         data.take(parts.training[:_EXAMPLES]),
         extra_files={
-            **({} if classifier is None else {CLASSIFIER: write_classifier(classifier)}),
+            **({} if classifier is None else {CLASSIFIER: classifier_bytes(classifier)}),
             LABELLED_IDS: json.dumps(labelled_ids, ensure_ascii=False, indent=0) + "\n",
             METRICS: json.dumps({"validation": figures, "epochs": history or []}, indent=2) + "\n",
         },

@@ -83,7 +83,7 @@ def analyzer_setting() -> Any:
 def check_analyzer(name: str) -> None:
     """Raise RecipeError if no analyzer has this name."""
     try:
-        Analyzer.named(name)
+        Analyzer.from_name(name)
     except AnalyzerError as error:
         raise RecipeError(f"analyzer: {error}") from None
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from encoder.artifact import check_place
+from encoder.artifact import check_destination
 from encoder.encoder import Features, Inputs
 from encoder.features import TextFeatures
 from training.checkpoint import Checkpoint
@@ -77,7 +77,7 @@ def train(
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
-    check_place(out, overwrite=overwrite)
+    check_destination(out, overwrite=overwrite)
     place = choose_device(device)
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:

@@ -1,1 +1,1 @@
-"""What the files of an artifact hold: the manifest, the tensors, and how they are written."""
+"""The files of an artifact: the manifest, the tensors, and the contents as written."""

@@ -1,4 +1,4 @@
-"""The contents of the files of an encoder's folder, as they are written."""
+"""Writes an encoder: the contents of the files in its folder."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ GOLDEN_INPUTS = 8
 def artifact_contents(
     encoder: Encoder, examples: Inputs, extra_files: Mapping[str, str | bytes]
 ) -> dict[str, bytes]:
-    """Return the contents of every file of the folder of `encoder`, by name.
+    """Return the contents of every file in the folder of `encoder`, by name.
 
-    Golden inputs are drawn from `examples`: those whose bits are the surest.
+    The golden inputs are those of `examples` whose logits are farthest from their thresholds.
     """
     contents = {
         name: extra.encode() if isinstance(extra, str) else extra
@@ -51,7 +51,7 @@ def artifact_contents(
 
 
 def as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
-    """Return golden inputs, which are JSON, as the encoder takes them."""
+    """Return golden inputs parsed from JSON in the form that the encoder takes."""
     return inputs if encoder.kind == "text" else np.asarray(inputs, dtype=np.float32)
 
 
@@ -66,9 +66,9 @@ def _tensors(encoder: Encoder) -> dict[str, Floats]:
         for i, weight in enumerate(encoder.features.weights):
             tensors[f"spd.{i}.weight"] = weight
     if (code := encoder.class_code) is not None:
-        for name, one in (("documents", code.documents), ("queries", code.queries)):
-            tensors[f"class_code.{name}.weight"] = one.weight
-            tensors[f"class_code.{name}.bias"] = one.bias
+        for name, class_map in (("documents", code.documents), ("queries", code.queries)):
+            tensors[f"class_code.{name}.weight"] = class_map.weight
+            tensors[f"class_code.{name}.bias"] = class_map.bias
         tensors["class_code.codewords"] = code.codewords
         tensors["class_code.certainty"] = code.certainty
     return {
@@ -114,11 +114,11 @@ def _features_spec(features: Features) -> TextSpec | VectorSpec | SpdSpec:
 
 def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
     margins = np.abs(encoder.margins(examples)).min(axis=1)
-    surest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
+    farthest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
     inputs: Sequence[Any] = (
-        [examples[i] for i in surest]
+        [examples[i] for i in farthest]
         if encoder.kind == "text"
-        else np.asarray(examples, dtype=np.float32)[surest].astype(float).tolist()
+        else np.asarray(examples, dtype=np.float32)[farthest].astype(float).tolist()
     )
     codes = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
     return {"inputs": list(inputs), "codes": codes}

@@ -1,4 +1,4 @@
-"""The parts of an encoder as they are read from its files, each checked."""
+"""Reads the parts of an encoder from its files and checks each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ class ArtifactError(HummingbitError, ValueError):
 def read_features(
     manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
 ) -> Features:
-    """Return the features that a manifest describes; raises ArtifactError."""
+    """Return the features that a manifest describes.
+
+    Raises:
+        ArtifactError: if a file or tensor of them is missing or malformed.
+    """
     spec = manifest.features
     if isinstance(spec, VectorSpec):
         return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
@@ -37,22 +41,27 @@ def read_features(
     except UnicodeDecodeError as error:
         raise ArtifactError(f"{folder / VOCABULARY}: {error}") from error
     if len(vocabulary) != manifest.layers[0].inputs or len(set(vocabulary)) != len(vocabulary):
-        expected = f"must hold {manifest.layers[0].inputs} distinct terms"
-        raise ArtifactError(f"{folder / VOCABULARY}: has {len(set(vocabulary))}; {expected}")
+        expected = f"it must have {manifest.layers[0].inputs}, each once"
+        found = f"has {len(vocabulary)} terms, {len(set(vocabulary))} of them distinct"
+        raise ArtifactError(f"{folder / VOCABULARY}: {found}; {expected}")
     return TextFeatures(
         vocabulary=vocabulary,
         weighting=spec.weighting,
         max_words=spec.max_words,
         idf=read_tensor(tensors, folder, "idf", (len(vocabulary),)) if spec.idf else None,
         l2_normalize=spec.l2_normalize,
-        analyzer=Analyzer.named(spec.analyzer),
+        analyzer=Analyzer.from_name(spec.analyzer),
     )
 
 
 def read_class_code(
     manifest: Manifest, tensors: Mapping[str, Floats], folder: Path
 ) -> ClassCode | None:
-    """Return the class code that a manifest describes, if it does; raises ArtifactError."""
+    """Return the class code that a manifest describes, or None if it has none.
+
+    Raises:
+        ArtifactError: if a tensor of it is missing or malformed.
+    """
     spec = manifest.class_code
     if spec is None:
         return None
@@ -76,7 +85,11 @@ def read_class_code(
 def read_tensor(
     tensors: Mapping[str, Floats], folder: Path, name: str, shape: tuple[int, ...]
 ) -> Floats:
-    """Return a float32 tensor of this shape and of finite numbers; raises ArtifactError."""
+    """Return the tensor `name`, float32 of shape `shape`.
+
+    Raises:
+        ArtifactError: if it is missing, has another shape or type, or holds NaN or infinity.
+    """
     tensor = tensors.get(name)
     if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
         found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"

@@ -1,4 +1,4 @@
-"""``encoder.json``: what an encoder artifact says of itself, and when that makes sense."""
+"""``encoder.json``, the manifest of an encoder artifact, and the checks on it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class _Strict(BaseModel):
 
 
 class TextSpec(_Strict):
-    """The settings of :class:`TextFeatures`; its vocabulary and idf lie in files.
+    """The settings of :class:`TextFeatures`; the vocabulary and idf are in files of their own.
 
-    The fields of analyzers are left out where they say nothing, as in the first artifacts.
+    `analyzer` and `stemmer_version` are left out where they have their defaults, as in the first
+    artifacts.
     """
 
     kind: Literal["text"] = "text"
@@ -46,12 +47,12 @@ class TextSpec(_Strict):
     l2_normalize: bool
     analyzer: str = WORDS.name
     stemmer_version: str | None = Field(default=None, max_length=100)
-    """The version of the stemmer that the vocabulary was made with."""
+    """The version of PyStemmer that stemmed the vocabulary."""
 
     @field_validator("analyzer")
     @classmethod
     def _check_analyzer(cls, name: str) -> str:
-        return Analyzer.named(name).name
+        return Analyzer.from_name(name).name
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -71,7 +72,10 @@ class VectorSpec(_Strict):
 
 
 class SpdSpec(_Strict):
-    """The settings of :class:`SpdFeatures`: n and the m of every weight, and the floor."""
+    """The settings of :class:`SpdFeatures`.
+
+    `orders` are the number of rows of the input matrix, then that after each weight.
+    """
 
     kind: Literal["spd"] = "spd"
     orders: tuple[Annotated[int, Field(ge=1, le=512)], ...] = Field(
@@ -81,7 +85,7 @@ class SpdSpec(_Strict):
 
 
 class LayerSpec(_Strict):
-    """The shape of a :class:`Layer`; its weight and bias lie in ``weights.safetensors``."""
+    """The shape of a :class:`Layer`; its weight and bias are in ``weights.safetensors``."""
 
     inputs: int = Field(ge=1)
     outputs: int = Field(ge=1)
@@ -89,7 +93,7 @@ class LayerSpec(_Strict):
 
 
 class ClassCodeSpec(_Strict):
-    """The sizes of a :class:`ClassCode`; its maps and codewords lie in ``weights.safetensors``."""
+    """The sizes of a :class:`ClassCode`; its maps and codewords are in ``weights.safetensors``."""
 
     classes: int = Field(ge=2, le=1_000_000)
     codeword_bits: int = Field(ge=1, le=1024)
@@ -97,14 +101,14 @@ class ClassCodeSpec(_Strict):
 
 
 class Manifest(_Strict):
-    """``encoder.json``."""
+    """The content of ``encoder.json``."""
 
     format_version: Literal[1] = 1
     n_bits: int
     features: TextSpec | VectorSpec | SpdSpec = Field(discriminator="kind")
     layers: tuple[LayerSpec, ...] = Field(min_length=1, max_length=64, strict=False)
     class_code: ClassCodeSpec | None = None
-    """Left out where there is none, as in the first artifacts."""
+    """Left out of the file if None, as in the first artifacts."""
     metadata: dict[str, Any]
     files: dict[str, str]
 
@@ -120,14 +124,14 @@ class Manifest(_Strict):
         check_n_bits(self.n_bits)
         for before, after in zip(self.layers, self.layers[1:], strict=False):
             if before.outputs != after.inputs:
-                found = f"{after.inputs} inputs after {before.outputs} outputs"
-                raise ValueError(f"layers do not fit each other: {found}")
+                found = f"a layer of {before.outputs} outputs precedes one of {after.inputs} inputs"
+                raise ValueError(f"layers do not fit together: {found}")
         class_bits = 0
         if self.class_code is not None:
             class_bits = self.class_code.codeword_bits + self.class_code.certainty_bits
         if self.layers[-1].outputs + class_bits != self.n_bits:
-            beside = f" beside {class_bits} class bits" if class_bits else ""
-            raise ValueError(f"the last layer has {self.layers[-1].outputs} outputs{beside}")
+            found = f"the last layer has {self.layers[-1].outputs} outputs"
+            raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
         if isinstance(self.features, VectorSpec):
             self._check_first_layer(self.features.dimension)
         elif isinstance(self.features, SpdSpec):
@@ -142,22 +146,23 @@ class Manifest(_Strict):
     def _check_first_layer(self, inputs: int) -> None:
         if self.layers[0].inputs != inputs:
             found = f"the first layer has {self.layers[0].inputs} inputs"
-            raise ValueError(f"{found}; the features are {inputs} numbers")
+            raise ValueError(f"{found}; it must have {inputs}, one for each feature")
 
 
 def first_error(error: ValidationError) -> str:
-    """Say what is wrong with a manifest, in one line."""
+    """Return the first error of a manifest, in one line."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
-def other_stemmer(manifest: Manifest) -> str:
-    """Say so if this machine stems with another version than `manifest` was written with."""
+def stemmer_mismatch(manifest: Manifest) -> str:
+    """Return a hint if this machine has another PyStemmer than the vocabulary; empty if not."""
     spec = manifest.features
     if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
         return ""
-    ours = Analyzer.named(spec.analyzer).stemmer_version
+    ours = Analyzer.from_name(spec.analyzer).stemmer_version
     if ours == spec.stemmer_version:
         return ""
-    return f"; its words were stemmed by PyStemmer {spec.stemmer_version}, and this one is {ours}"
+    theirs = spec.stemmer_version
+    return f"; PyStemmer {theirs} stemmed its vocabulary, and this machine has PyStemmer {ours}"

@@ -121,7 +121,7 @@ def _measured(
 
 def _hashings(method: str, encoder: Encoder) -> Mapping[str, Hashing]:
     """Return the codes of an encoder and, where it has a class code, those of the class alone."""
-    found = {method: Hashing(encoder.encode, encoder.encode_as_queries)}
+    found = {method: Hashing(encoder.encode, encoder.encode_uncorrected_queries)}
     code = encoder.class_code
     if code is not None:
         maps = (

@@ -14,7 +14,7 @@ from typing import Any
 
 from corpus.document import Document
 from corpus.readers import BadLine, Layout, read_documents
-from encoder.artifact import check_place
+from encoder.artifact import check_destination
 from foundation.errors import HummingbitError
 from index.folder.names import NAME, RULE
 
@@ -155,7 +155,7 @@ def check_out(args: argparse.Namespace) -> None:
     out: Path = args.out
     if out.parent.name == "encoders" and not NAME.fullmatch(out.name):
         raise OptionError(f"--out {out}: an encoder's name must be {RULE}")
-    check_place(out, overwrite=args.overwrite)
+    check_destination(out, overwrite=args.overwrite)
     check_folder_above(out, f"--out {out}")
 
 

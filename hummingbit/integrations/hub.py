@@ -20,8 +20,8 @@ from encoder.artifact import (
     ArtifactError,
     install_artifact,
     load_encoder,
-    read_figures,
     read_listed_names,
+    read_metrics,
 )
 from encoder.artifact_files.manifest import MANIFEST, METRICS
 from encoder.encoder import Encoder
@@ -105,7 +105,7 @@ def model_card(folder: Path, name: str, *, license_name: str | None, language: s
     """
     hub = _library()
     encoder = load_encoder(folder)
-    figures = read_figures(folder, encoder).get("validation") or {}
+    figures = read_metrics(folder, encoder).get("validation") or {}
     try:
         results, page = _results(hub, figures), _page(encoder, name, figures)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

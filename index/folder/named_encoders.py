@@ -10,9 +10,9 @@ from encoder.artifact import (
     install_artifact,
     load_encoder,
     read_classifier,
-    read_figures,
     read_fingerprint,
     read_labelled_ids,
+    read_metrics,
 )
 from encoder.classifier import Classifier
 from encoder.encoder import Encoder
@@ -103,7 +103,7 @@ class EncoderFolder:
             UnknownEncoder: if there is none of that name.
             ArtifactError: if it is not intact, or has changed since it was loaded.
         """
-        return read_figures(self.folder(name), self.load(name))
+        return read_metrics(self.folder(name), self.load(name))
 
     def _folders(self) -> dict[str, Path]:
         if not self.path.is_dir():

@@ -120,12 +120,12 @@ def test_bits_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "e"
     write_artifact(folder, class_encoder(), random_texts(50))
     rehash(folder, lambda manifest: manifest["class_code"].update(certainty_bits=5))
-    with pytest.raises(ArtifactError, match="16 outputs beside 17 class bits"):
+    with pytest.raises(ArtifactError, match="16 outputs; it must have 15"):
         load_encoder(folder)
 
 
 def test_onnx_has_no_class_code() -> None:
-    with pytest.raises(OnnxError, match="queries have a head of their own"):
+    with pytest.raises(OnnxError, match="it encodes queries in another way"):
         onnx_model(class_encoder())
 
 

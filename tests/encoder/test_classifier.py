@@ -8,7 +8,7 @@ from safetensors.numpy import save
 from scipy import sparse
 
 from encoder.artifact import ArtifactError, load_encoder, read_classifier, write_artifact
-from encoder.classifier import CLASSIFIER, Classifier, parse_classifier, write_classifier
+from encoder.classifier import CLASSIFIER, Classifier, classifier_bytes, parse_classifier
 from tests.support.encoders import WORDS, random_texts, text_encoder
 
 
@@ -33,7 +33,7 @@ def test_the_class_with_the_highest_sum_of_standardised_scores_is_predicted() ->
 
 def test_a_classifier_survives_its_artifact(tmp_path: Path) -> None:
     ours = classifier()
-    extra = {CLASSIFIER: write_classifier(ours)}
+    extra = {CLASSIFIER: classifier_bytes(ours)}
     encoder = write_artifact(tmp_path / "e", text_encoder(), random_texts(40), extra_files=extra)
     read = read_classifier(tmp_path / "e", encoder)
     assert read is not None
@@ -48,7 +48,7 @@ def test_an_encoder_without_a_classifier_has_none(tmp_path: Path) -> None:
 
 
 def test_a_classifier_of_other_features_is_refused(tmp_path: Path) -> None:
-    extra = {CLASSIFIER: write_classifier(classifier(features=7))}
+    extra = {CLASSIFIER: classifier_bytes(classifier(features=7))}
     write_artifact(tmp_path / "e", text_encoder(), random_texts(40), extra_files=extra)
     with pytest.raises(ArtifactError, match=r"classifier.safetensors: is for 7 features; "):
         read_classifier(tmp_path / "e", load_encoder(tmp_path / "e"))
@@ -57,7 +57,7 @@ def test_a_classifier_of_other_features_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tensors", "reason"),
     [
-        ({}, "holds nothing"),
+        ({}, "holds no tensors"),
         ({"0.weight": np.ones((2, 3), np.float32), "weights": np.ones(3, np.float32)}, "holds 0.w"),
         (
             {"0.weight": np.ones((2, 3), np.float32), "0.bias": np.ones(2, np.float32)},

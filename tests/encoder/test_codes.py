@@ -99,10 +99,18 @@ def test_zero_is_not_positive() -> None:
 @pytest.mark.parametrize(
     ("vectors", "packing", "reason"),
     [
-        ([[1, 256]], "ubinary", "holds 256 at position 1; ubinary is whole numbers from 0 to 255"),
+        (
+            [[1, 256]],
+            "ubinary",
+            "holds 256 at position 1; ubinary must be whole numbers from 0 to 255",
+        ),
         ([[-1]], "ubinary", "holds -1 at position 0"),
         ([[1.5]], "ubinary", "holds 1.5 at position 0"),
-        ([[128]], "binary", "holds 128 at position 0; binary is whole numbers from -128 to 127"),
+        (
+            [[128]],
+            "binary",
+            "holds 128 at position 0; binary must be whole numbers from -128 to 127",
+        ),
         ([[float("nan")] * 8], "sign", "NaN"),
         ([["a"]], "sign", "is not a list of numbers"),
         ([[0.5] * 9], "sign", "n_bits is 9"),

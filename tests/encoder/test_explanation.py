@@ -15,7 +15,7 @@ def test_a_term_does_what_leaving_it_out_undoes(text: str) -> None:
     features = encoder.features
     assert isinstance(features, TextFeatures)
     words = text.split()
-    found = explain_text(encoder, text, most=100)
+    found = explain_text(encoder, text, limit=100)
     assert sorted(one.term for one in found) == sorted(set(words))
     assert [one.influence for one in found] == sorted(
         (one.influence for one in found), reverse=True
@@ -29,7 +29,7 @@ def test_a_term_does_what_leaving_it_out_undoes(text: str) -> None:
         assert one.flipped_bits == np.flatnonzero(whole_bits != rest_bits).tolist()
         column = list(features.vocabulary).index(one.term)
         assert one.weight == pytest.approx(features.transform([text]).toarray()[0, column])
-    assert explain_text(encoder, text, most=1) == found[:1]
+    assert explain_text(encoder, text, limit=1) == found[:1]
 
 
 def test_a_text_without_known_terms_has_nothing_to_explain() -> None:

@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from encoder import analyzers
 from encoder import features as features_module
-from encoder.analyzers import PIECE, Analyzer
+from encoder.analyzers import PIECE_LENGTH, Analyzer
 from encoder.features import TermWeighting, TextFeatures
 from encoder.vector_features import VectorFeatures
 from foundation.errors import InputError
@@ -46,7 +46,7 @@ mixed = st.text(st.sampled_from("aA1_ -.\x01\n\tß京"), max_size=8) | st.sample
 )
 @given(st.lists(mixed, max_size=8), st.integers(1, 60))
 def test_texts_are_counted_together_as_one_by_one(name: str, batch: list[str], size: int) -> None:
-    analyzer = Analyzer.named(name)
+    analyzer = Analyzer.from_name(name)
     known = sorted({term for text in [*batch[::2], *WORDS] for term in analyzer.terms(text)})
     features = TextFeatures(vocabulary=[*known, "a", "1"], analyzer=analyzer)
     expected = np.zeros((len(batch), features.dimension))
@@ -55,7 +55,7 @@ def test_texts_are_counted_together_as_one_by_one(name: str, batch: list[str], s
             if term in features.vocabulary:
                 expected[row, features._columns[term]] += 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyzers, "JOINED", size)
+        patch.setattr(analyzers, "MAX_JOINED_LENGTH", size)
         assert np.array_equal(features.count_terms(batch).toarray(), expected)
 
 
@@ -133,7 +133,7 @@ def test_the_most_frequent_of_the_words_one_edit_away_is_taken() -> None:
 
 
 def test_the_first_unknown_words_of_a_query_are_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features_module, "MAX_CORRECTED", 2)
+    monkeypatch.setattr(features_module, "MAX_CORRECTIONS", 2)
     features = TextFeatures(["account", "balance"], weighting="count")
     rows, (known,) = features.transform_queries(["acount nothing acount blance balance"])
     assert known == (2, (("acount", "account"),))
@@ -149,7 +149,7 @@ def test_a_long_text_has_the_features_that_it_would_have_as_a_whole(
         rows, known = features.transform(batch), features.transform_queries(batch)
         with pytest.MonkeyPatch.context() as patch:
             for module in (analyzers, features_module):
-                patch.setattr(module, "PIECE", size)
+                patch.setattr(module, "PIECE_LENGTH", size)
             assert np.array_equal(features.transform(batch).toarray(), rows.toarray())
             query_rows, query_terms = features.transform_queries(batch)
         assert np.array_equal(query_rows.toarray(), known[0].toarray())
@@ -187,7 +187,7 @@ def test_a_query_read_alone_has_the_features_of_a_batch_bit_for_bit(
     with_idf: bool,
     l2_normalize: bool,
 ) -> None:
-    plain = TextFeatures(WORDS, max_words=max_words, analyzer=Analyzer.named(analyzer))
+    plain = TextFeatures(WORDS, max_words=max_words, analyzer=Analyzer.from_name(analyzer))
     vocabulary = sorted({*WORDS, *plain.terms(" ".join([*WORDS, *batch[::2]]))})
     idf = np.random.default_rng(0).random(len(vocabulary), dtype=np.float32) + 1
     features = replace(
@@ -236,5 +236,5 @@ def test_runs_of_words_across_the_lists_of_a_long_text_are_counted() -> None:
     words = [f"w{number}" for number in range(3_000)]
     features = TextFeatures([f"{one} {next_}" for one, next_ in pairwise(words)], max_words=2)
     counts = features.count_terms([" ".join(words)])
-    assert len(" ".join(words)) > PIECE
+    assert len(" ".join(words)) > PIECE_LENGTH
     assert counts.toarray().tolist() == [[1.0] * 2_999]

@@ -313,7 +313,7 @@ def test_a_misspelt_command_gets_the_nearest(capsys: pytest.CaptureFixture[str])
     [
         ("encoders/Bank", "--out {0}: an encoder's name must be 1 to 64 of a-z, 0-9, ., _ and -"),
         ("file/bank", "--out {0}: {1}/file is a file; name a folder that can be made"),
-        ("there", "{0} already exists; choose another place, or overwrite it"),
+        ("there", "{0} already exists; choose another folder, or overwrite it"),
     ],
 )
 def test_a_place_that_cannot_take_an_encoder_is_refused_before_any_work(

@@ -80,7 +80,7 @@ def test_no_text_and_texts_without_known_words() -> None:
 
 def test_the_file_says_what_its_inputs_mean() -> None:
     features = TextFeatures(
-        vocabulary=["jam bread", "jam"], max_words=2, analyzer=Analyzer.named("unicode")
+        vocabulary=["jam bread", "jam"], max_words=2, analyzer=Analyzer.from_name("unicode")
     )
     rng = np.random.default_rng(0)
     layers = random_layers(rng, 2, 8)
@@ -114,7 +114,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_is_not_exported() -> None:
-    with pytest.raises(OnnxError, match="encoders of matrices are not exported"):
+    with pytest.raises(OnnxError, match="an encoder of matrices cannot be exported"):
         onnx_model(spd_encoder())
     zero = replace(text_encoder(), thresholds=np.zeros(32, dtype=np.float32))
     assert_equal_bits(zero, ["apple"])

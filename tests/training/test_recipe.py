@@ -41,7 +41,7 @@ def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
 def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
     method = {"method": "itq"} if recipe is LinearRecipe else {}
     assert recipe(**method, analyzer="unicode+german+3-4grams").analyzer.endswith("grams")
-    with pytest.raises(RecipeError, match=r"analyzer: .* has no stemmer of"):
+    with pytest.raises(RecipeError, match=r"analyzer: .* has no stemmer for"):
         recipe(**method, analyzer="unicode+klingon")
 
 

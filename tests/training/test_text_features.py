@@ -19,13 +19,13 @@ def test_terms_come_by_count_and_then_alphabet() -> None:
     texts = ["bb aa cc", "aa bb", "bb", "only once", "cc"]
     assert frequent_terms(texts, 10) == ["bb", "aa", "cc"]
     assert frequent_terms(texts, 2) == ["bb", "aa"]
-    assert frequent_terms(texts, 10, Analyzer.named("words")) == ["bb", "aa", "cc"]
+    assert frequent_terms(texts, 10, Analyzer.from_name("words")) == ["bb", "aa", "cc"]
 
 
 def test_terms_are_those_of_the_analyzer() -> None:
     texts = ["学生 searching", "大学生 searches"]
     assert frequent_terms(texts, 10) == ["学生"]
-    assert frequent_terms(texts, 10, Analyzer.named("unicode+english")) == ["search", "学生"]
+    assert frequent_terms(texts, 10, Analyzer.from_name("unicode+english")) == ["search", "学生"]
 
 
 def test_a_term_of_one_text_is_left_out_however_often_it_occurs() -> None:

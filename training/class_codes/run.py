@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from encoder.artifact import check_place
+from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features
 from training.class_codes.choosing import Choice, Progress, choose
 from training.class_codes.class_maps import ClassMaps
@@ -42,7 +42,7 @@ def train_class_codes(
             the labelled ones among them, are too few.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
-    check_place(out, overwrite=overwrite)
+    check_destination(out, overwrite=overwrite)
     if data.is_multi_label or data.are_matrices:
         found = "documents have several labels" if data.is_multi_label else "documents are matrices"
         raise TrainingDataError(f"label: {found}; class-codes takes texts or vectors of one label")

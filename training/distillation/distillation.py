@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from encoder.artifact import check_place
+from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features, Inputs
 from encoder.features import Floats, TextFeatures
 from training.checkpoint import Checkpoint
@@ -69,7 +69,7 @@ def distill(
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
-    check_place(out, overwrite=overwrite)
+    check_destination(out, overwrite=overwrite)
     check_directions(teacher, data)
     parts = split_documents(data, recipe)
     features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_figures
+from encoder.artifact import ArtifactError, install_artifact, load_encoder, read_metrics
 from hummingbit.commands.data_folder_options import add_url, service_at
 from hummingbit.commands.encoders.encoder_export import (
     DESCRIBED,
@@ -78,7 +78,7 @@ def run_show(args: argparse.Namespace) -> int:
     folder = encoder_folder(args.data_dir, args.name)
     encoder = load_encoder(folder)
     about = {name: getattr(encoder, name) for name in SHOWN[1:-1]}
-    figures = read_figures(folder, encoder)
+    figures = read_metrics(folder, encoder)
     print_json({"name": args.name, **about, "figures": figures})
     return 0
 

@@ -75,5 +75,7 @@ def test_small_matrices_keep_their_size() -> None:
 def test_vectors_that_hold_no_matrix_are_an_error() -> None:
     with pytest.raises(InputError, match=r"^vector: has 5 numbers"):
         matrices_of(np.ones((2, 5), dtype=np.float32))
-    with pytest.raises(InputError, match=r"least eigenvalue is -1; every one must be above 0"):
+    with pytest.raises(
+        InputError, match=r"least eigenvalue is -1; every eigenvalue must be above 0"
+    ):
         matrices_of(np.array([[1, 2, 1]], dtype=np.float32))
