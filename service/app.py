@@ -25,7 +25,7 @@ from service.http.admission import Admission, Keyring, Turns
 from service.http.bodies.body import HeldBytes
 from service.http.gateway import Gateway, Service
 from service.http.monitoring import Metrics
-from service.http.tracing import Trace, exporting_provider
+from service.http.tracing import Trace, otlp_provider
 from service.jobs.kinds import explain, kinds_of_jobs
 from service.jobs.quota import Quota
 from service.jobs.runner import Jobs
@@ -195,7 +195,7 @@ def _gateway(app: Service, settings: Settings) -> ASGIApp:
         )
     way = Gateway(way, app.state.metrics, settings)
     if settings.traces_endpoint is not None:
-        way = Trace(way, exporting_provider(settings.traces_endpoint))
+        way = Trace(way, otlp_provider(settings.traces_endpoint))
     return way
 
 

@@ -13,7 +13,7 @@ import orjson
 from index.data_folder import DataFolder
 from service.settings import Settings
 
-request_name: ContextVar[str] = ContextVar("request_name", default="")
+request_id: ContextVar[str] = ContextVar("request_id", default="")
 """The request that this task or thread works on, as ``X-Request-ID`` names it."""
 
 FIELDS = "fields"
@@ -31,7 +31,7 @@ class JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if name := request_name.get():
+        if name := request_id.get():
             entry["request_id"] = name
         entry |= getattr(record, FIELDS, {})
         if record.exc_info:

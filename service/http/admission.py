@@ -1,11 +1,11 @@
-"""Who comes in: which hosts are served, to pages of which origins, to whom, and how many at a time.
+"""Admits requests by host, origin and key, and limits how many run at a time.
 
-A service without keys takes whatever reaches it, and a browser on the same machine can be made to
-reach it: a page of any site may send requests to 127.0.0.1, and with a name that resolves to
-127.0.0.1 (DNS rebinding) it may read the answers. So the host must be one of the service's own, and
-what changes something must come from no other origin.
+A service without keys accepts every request that reaches it, and any web page can make a browser on
+the same machine send requests to 127.0.0.1. If the page's own name resolves to 127.0.0.1 (DNS
+rebinding), it can even read the responses. So the host must be one of the service's own, and a
+request that changes something must not come from another origin.
 
-Nothing here reads a body: a request without a key, or one too many, costs next to nothing.
+Nothing here reads a body, so a request without a key, or one too many, costs next to nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.http.keys import KeysError, hash_of, read_keys
+from service.http.keys import KeysError, hash_key, read_keys
 from service.http.min_generation import MIN_GENERATION, invalid_generation, min_generation
 from service.http.monitoring import Metrics
 from service.http.problems import ProblemError
@@ -33,12 +33,12 @@ from service.settings import Settings
 
 _log = logging.getLogger("hummingbit.service")
 
-# What must answer whoever asks, and what must answer however much there is to do.
-WITHOUT_KEY = {"/livez"}
-# A browser asks for the console's page before anybody could give it a key. Its files are the same
-# for everybody and tell nothing.
-PAGE_WITHOUT_KEY = "/console"
-WITHOUT_WAITING = {"/livez", "/readyz", "/metrics"}
+# These respond without a key.
+KEYLESS_PATHS = {"/livez"}
+# A browser loads the console before its user can enter a key. Its files hold no data.
+CONSOLE_PATH = "/console"
+# These respond however busy the service is.
+UNQUEUED_PATHS = {"/livez", "/readyz", "/metrics"}
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 KEY_HEADERS = {b"authorization", b"x-api-key"}
 OWN_SITES = {b"same-origin", b"none"}
@@ -46,11 +46,11 @@ LARGE_BODY = 1 << 20
 
 
 class Admission:
-    """Passes on the requests of those who may come in; says in the scope who came.
+    """Passes admitted requests on, and refuses the others.
 
-    Requests for other hosts get 421, those from pages of other origins 403, those without a key,
-    where there are keys, 401. ``scope["state"]["role"]`` is the role of the key; the route looks
-    whether it suffices.
+    A request for another host gets 421, one from a page of another origin 403, and one without a
+    valid key 401, if the service has keys. ``scope["state"]["role"]`` becomes the role of the key;
+    the route checks whether it is high enough.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Admission:
         own_host: str,
         origins: Collection[str],
     ) -> None:
-        """Take requests for any of `hosts`, any at all with ``*``.
+        """Serve the `hosts`, or any host if ``*`` is among them.
 
-        Without one, take any where there are keys, or else those for this machine and `own_host`.
-        `origins` may send what they like.
+        If `hosts` is empty, a service with keys serves any host, and one without keys serves
+        `own_host` and the loopback names of this machine. Pages of `origins` may send any request.
         """
         self._app = app
         self._keyring = keyring
@@ -73,13 +73,13 @@ class Admission:
         self._origins = {origin.encode("latin-1") for origin in origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it before more than 64 KiB of its body are read."""
+        """Pass a request on, or refuse it without reading more than 64 KiB of its body."""
         headers: Headers = scope["state"]["headers"]
         path = scope["path"]
-        key = given_key(headers) if headers.keys() & KEY_HEADERS else None
+        key = request_key(headers) if headers.keys() & KEY_HEADERS else None
         role = scope["state"]["role"] = self._keyring.role_of(key)
-        problem = None if path in WITHOUT_KEY else self._problem(scope["method"], headers)
-        if problem is None and role is Role.NOBODY and not _needs_no_key(path):
+        problem = None if path in KEYLESS_PATHS else self._refusal_of(scope["method"], headers)
+        if problem is None and role is Role.NOBODY and not _is_keyless(path):
             problem = unauthorized(key)
         if problem is None and MIN_GENERATION in headers and min_generation(headers) is None:
             problem = invalid_generation(headers)
@@ -88,23 +88,23 @@ class Admission:
         else:
             await refuse(scope, receive, send, problem)
 
-    def _problem(self, method: str, headers: Headers) -> ProblemError | None:
+    def _refusal_of(self, method: str, headers: Headers) -> ProblemError | None:
         host = headers.get(b"host", b"").decode("latin-1")
-        if not self._is_taken(host):
+        if not self._serves_host(host):
             return unknown_host(host)
         if method in SAFE_METHODS:
             return None
         origin = headers.get(b"origin")
         if origin in self._origins:
             return None
-        # Browsers say where a request comes from; other clients say nothing.
+        # Browsers send this header; other clients do not.
         if headers.get(b"sec-fetch-site", b"none") not in OWN_SITES:
             return cross_origin("a page of another site")
-        if origin is not None and not _is_of(origin.decode("latin-1"), host):
+        if origin is not None and not _is_from_host(origin.decode("latin-1"), host):
             return cross_origin(f"a page of {origin.decode('latin-1')[:80]!a}")
         return None
 
-    def _is_taken(self, host: str) -> bool:
+    def _serves_host(self, host: str) -> bool:
         if "*" in self._hosts or (not self._hosts and self._keyring.is_required):
             return True
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
@@ -114,8 +114,11 @@ class Admission:
         return name == self._own_host or is_loopback(name)
 
 
-def given_key(headers: Headers) -> str | None:
-    """Return the key of a request: a bearer's, a password of any user, or ``X-API-Key``."""
+def request_key(headers: Headers) -> str | None:
+    """Return the key of a request: a bearer token, any user's password, or ``X-API-Key``.
+
+    Credentials that cannot be decoded count as an empty key. Without any, return None.
+    """
     authorization = headers.get(b"authorization", b"").decode("latin-1")
     scheme, _, credentials = authorization.strip().partition(" ")
     if scheme.lower() == "bearer":
@@ -130,13 +133,11 @@ def given_key(headers: Headers) -> str | None:
     return None if key is None else key.decode("latin-1")
 
 
-def _needs_no_key(path: str) -> bool:
-    return (
-        path in WITHOUT_KEY or path == PAGE_WITHOUT_KEY or path.startswith(f"{PAGE_WITHOUT_KEY}/")
-    )
+def _is_keyless(path: str) -> bool:
+    return path in KEYLESS_PATHS or path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")
 
 
-def _is_of(origin: str, host: str) -> bool:
+def _is_from_host(origin: str, host: str) -> bool:
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
@@ -144,7 +145,7 @@ def _is_of(origin: str, host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a host, a name or an address without its port."""
+    """Tell whether only this machine can reach a host, given as a name or address without port."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -152,7 +153,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Keyring:
-    """The keys of a service: those of the settings, and those of the file as it is now."""
+    """The keys of a service: those of the settings, and those now in the keys file."""
 
     def __init__(self, settings: Settings) -> None:
         """Read the keys.
@@ -161,8 +162,8 @@ class Keyring:
             KeysError: if the keys file cannot be read.
         """
         self._path = settings.keys_path
-        self._fixed = [
-            (bytes.fromhex(hash_of(key.get_secret_value())), role, f"{role.label} key")
+        self._configured = [
+            (bytes.fromhex(hash_key(key.get_secret_value())), role, f"{role.label} key")
             for key, role in (
                 (settings.read_key, Role.READ),
                 (settings.write_key, Role.WRITE),
@@ -170,89 +171,92 @@ class Keyring:
             )
             if key is not None
         ]
-        self._place = os.fspath(self._path)
-        self._seen = self._state_of_file()
-        self._of_file = self._read()
-        self.is_required = bool(self._fixed or self._of_file)
-        """Whether a key is asked for, as of the last :meth:`role_of`.
+        self._path_text = os.fspath(self._path)
+        self._file_state = self._read_file_state()
+        self._from_file = self._read()
+        self.is_required = bool(self._configured or self._from_file)
+        """Whether requests need a key, as of the last :meth:`role_of`.
 
-        Once there has been one, revoking the last opens nothing.
+        Once there was a key, this stays true: revoking the last one does not open the service.
         """
 
     def role_of(self, key: str | None) -> Role:
-        """Return what the holder of `key` may do, NOBODY if it is unknown; all, without keys.
+        """Return the role of `key`: NOBODY if it is unknown, ADMIN if the service has no keys.
 
-        Every hash is compared, each in constant time, so the time tells nothing of the keys.
+        Every hash is compared, each in constant time, so the time reveals nothing about the keys.
         """
-        state = self._state_of_file()
-        if state != self._seen:
+        state = self._read_file_state()
+        if state != self._file_state:
             self._refresh(state)
         if not self.is_required:
             return Role.ADMIN
         if key is None:
             return Role.NOBODY
-        given = hashlib.sha256(key.encode("utf-8", "replace")).digest()
-        found = Role.NOBODY
-        for known, role, _ in (*self._fixed, *self._of_file):
-            if hmac.compare_digest(given, known):
-                found = max(found, role)
-        return found
+        digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+        highest = Role.NOBODY
+        for stored, role, _ in (*self._configured, *self._from_file):
+            if hmac.compare_digest(digest, stored):
+                highest = max(highest, role)
+        return highest
 
     def name_of(self, key: str | None) -> str | None:
-        """Return the name that `key` has in the keys file, or what it may do; None if unknown."""
-        given = hashlib.sha256((key or "").encode("utf-8", "replace")).digest()
-        for known, _, name in (*self._of_file, *self._fixed):
-            if hmac.compare_digest(given, known):
+        """Return the name of `key`, ``read key`` and the like for one of the settings, or None."""
+        digest = hashlib.sha256((key or "").encode("utf-8", "replace")).digest()
+        for stored, _, name in (*self._from_file, *self._configured):
+            if hmac.compare_digest(digest, stored):
                 return name
         return None
 
     def _refresh(self, state: tuple[int, int, int] | None) -> None:
-        """Read the file again, which is another one by now; one that is damaged opens nothing."""
-        self._seen = state
+        """Read the changed file again; while it is damaged, none of its keys is accepted."""
+        self._file_state = state
         try:
-            self._of_file = self._read()
+            self._from_file = self._read()
         except KeysError as error:
             _log.error("%s; its keys are not accepted until it can be read", error)
-            self._of_file = []
+            self._from_file = []
             self.is_required = True
-        self.is_required = self.is_required or bool(self._of_file)
+        self.is_required = self.is_required or bool(self._from_file)
 
     def _read(self) -> list[tuple[bytes, Role, str]]:
         return [
-            (bytes.fromhex(one.sha256), Role[one.role.upper()], one.name)
-            for one in read_keys(self._path)
+            (bytes.fromhex(stored.sha256), Role[stored.role.upper()], stored.name)
+            for stored in read_keys(self._path)
         ]
 
-    def _state_of_file(self) -> tuple[int, int, int] | None:
+    def _read_file_state(self) -> tuple[int, int, int] | None:
         try:
-            status = os.stat(self._place)
+            status = os.stat(self._path_text)
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_mode
 
 
 class Turns:
-    """Lets so many requests be worked on at a time and so many wait; the next is answered 429.
+    """Limits how many requests run at a time and how many wait; one more gets 429.
 
-    Of those with a large body, which takes a multiple of its size in memory, fewer are worked on.
+    A large body takes a multiple of its size in memory, so fewer of such requests run at a time.
     """
 
     def __init__(self, running: int, waiting: int, large: int, metrics: Metrics) -> None:
+        """Let `running` requests run, at most `large` of them with a large body."""
         self._turns = asyncio.Semaphore(running)
         self._large = asyncio.Semaphore(large)
-        self._most = waiting
+        self._max_waiting = waiting
         self._metrics = metrics
 
     async def take(self, size: int = 0) -> Turn:
-        """Wait for a turn; `size` is that of the request's body. The caller gives it back.
+        """Wait for a turn, which the caller gives back.
+
+        `size` is the size of the request's body in bytes.
 
         Raises:
-            ProblemError: 429 if too many wait already.
+            ProblemError: 429 if too many requests wait already.
         """
         metrics = self._metrics
         is_large = size > LARGE_BODY
         must_wait = self._turns.locked() or (is_large and self._large.locked())
-        if must_wait and metrics.waiting >= self._most:
+        if must_wait and metrics.waiting >= self._max_waiting:
             metrics.refused.inc()
             message = f"{metrics.waiting} requests are already waiting; try again later"
             raise ProblemError(429, "too_many_requests", message)
@@ -272,10 +276,10 @@ class Turns:
 
 
 class Turn:
-    """A turn that was taken.
+    """A turn that a request holds.
 
-    :meth:`pass_on` gives it back early: an expensive request waits elsewhere, and holds up no cheap
-    one meanwhile. What there may be of large bodies stays taken until :meth:`give_back`.
+    An expensive request calls :meth:`pass_on` to give its turn back early: it waits elsewhere, and
+    does not hold up cheap ones. A large body counts until :meth:`give_back`.
     """
 
     def __init__(self, turns: asyncio.Semaphore, large: asyncio.Semaphore | None) -> None:
@@ -283,13 +287,13 @@ class Turn:
         self._large = large
 
     def pass_on(self) -> None:
-        """Let another request have the turn."""
+        """Let the next request have the turn."""
         if self._turns is not None:
             self._turns.release()
             self._turns = None
 
     def give_back(self) -> None:
-        """End the turn; called once."""
+        """End the turn. Call it once."""
         self.pass_on()
         if self._large is not None:
             self._large.release()

@@ -1,4 +1,4 @@
-"""Connections: how many there may be, who reads too slowly, and how the last ones are taken in."""
+"""Limits connections, closes those of slow readers, and accepts the last ones on shutdown."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import uvicorn
 
 _log = logging.getLogger("hummingbit.service")
 
-# What a client must take of an answer within the time that it has.
-LEAST_TAKEN = 64 << 10
+# What a client must read of a response within each interval.
+MIN_READ_BYTES = 64 << 10
 
 
 @dataclass
 class Connections:
-    """The open connections of a service, and how many there may be."""
+    """The open connections of a service, and their limits."""
 
-    most: int
-    most_per_address: int
+    max_open: int
+    max_per_address: int
     idle_seconds: float
     write_seconds: float
     refused: int = 0
@@ -31,43 +31,46 @@ class Connections:
 
     @property
     def open(self) -> int:
-        """How many connections there are."""
+        """The number of open connections."""
         return self.by_address.total()
 
-    def refusal(self, address: str) -> str | None:
-        """Count a connection; return why it is one too many, or None."""
+    def admit(self, address: str) -> str | None:
+        """Count a connection; return the reason to refuse it, or None if it is within the limits.
+
+        A refused connection counts, too, until :meth:`close`.
+        """
         self.by_address[address] += 1
-        if self.open > self.most:
-            return f"the limit of {self.most:,} connections is reached"
-        if self.by_address[address] > self.most_per_address:
-            most = f"{self.most_per_address:,} connections from one address"
-            return f"the limit of {most} is reached"
+        if self.open > self.max_open:
+            return f"the limit of {self.max_open:,} connections is reached"
+        if self.by_address[address] > self.max_per_address:
+            limit = f"{self.max_per_address:,} connections from one address"
+            return f"the limit of {limit} is reached"
         return None
 
     def close(self, address: str) -> None:
-        """Forget a connection."""
+        """Stop counting a connection."""
         self.by_address[address] -= 1
         if not self.by_address[address]:
             del self.by_address[address]
 
 
 class WriteWatch:
-    """Hangs up on a client that takes next to nothing of an answer, and gives others time again."""
+    """Closes the connection of a client that hardly reads its response."""
 
     def __init__(self, seconds: float) -> None:
-        """Give a client so long for :data:`LEAST_TAKEN` bytes."""
+        """Require a client to read :data:`MIN_READ_BYTES` bytes every `seconds`."""
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, transport: asyncio.Transport) -> None:
-        """Begin to watch, unless it does."""
+        """Begin to watch, unless it does already."""
         if self._timer is None:
             unsent = transport.get_write_buffer_size()
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._seconds, self._check, transport, unsent)
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -77,26 +80,26 @@ class WriteWatch:
         left = transport.get_write_buffer_size()
         if not left:
             return
-        if unsent - left < LEAST_TAKEN:
-            _log.warning("a client read its response too slowly; its connection is closed")
+        if unsent - left < MIN_READ_BYTES:
+            _log.warning("closed the connection of a client that read its response too slowly")
             transport.abort()
         else:
             self.start(transport)
 
 
 async def accept_waiting(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
-    """Take in the connections that wait at `listeners`, and close the port to all others.
+    """Accept the connections that wait at `listeners`, and close the port to all others.
 
-    The system resets connections that it accepted and the server did not when a listening socket
-    closes; so a copy of the socket stays open until none waits.
+    When a listening socket closes, the system resets connections that the server has not accepted.
+    So a copy of the socket stays open until none waits.
     """
     loop = asyncio.get_running_loop()
     copies = [listener.dup() for listener in listeners]
     for copy in copies:
         copy.setblocking(False)
         copy.listen(0)
-    for listening in server.servers:
-        listening.close()
+    for listener_server in server.servers:
+        listener_server.close()
     for copy in copies:
         with copy, suppress(BlockingIOError):
             while True:
@@ -105,7 +108,7 @@ async def accept_waiting(server: uvicorn.Server, listeners: Sequence[socket.sock
 
 
 def _new_protocol(server: uvicorn.Server) -> asyncio.BaseProtocol:
-    """Make a connection's protocol as uvicorn's server does."""
+    """Create a connection's protocol as uvicorn's server does."""
     protocol: asyncio.BaseProtocol = server.config.http_protocol_class(  # type: ignore[call-arg]
         config=server.config,
         server_state=server.server_state,

@@ -46,35 +46,35 @@ PROBLEMS: Mapping[type[HummingbitError], tuple[int, str]] = {
     StoreError: (503, "storage_failed"),
     DataFolderError: (503, "storage_failed"),
 }
-"""By kind; a kind that is not listed is the one that it is derived from."""
+"""Status and code by class; a class that is not listed inherits those of its base class."""
 
-# What clients read in place of messages that tell where on the machine something lies.
+# Clients read these in place of messages that hold paths of this machine.
 _PUBLIC: Mapping[type[HummingbitError], str] = {
     CollectionUnavailable: "the collection exists but cannot be opened; GET /readyz says why",
     ArtifactError: "the encoder exists but is damaged; GET /readyz says why",
     StoreFull: "the disk is full; nothing was written",
-    StoreReplaced: "files of the data folder were deleted or replaced under the running service, so"
-    " nothing is written to them; put them back and restart the service, GET /readyz names them",
-    WritesLost: "the collection lost writes that were acknowledged, so nothing more is written to"
-    " it; GET /readyz says how many",
+    StoreReplaced: "files of the data folder were deleted or replaced while the service ran, so it"
+    " no longer writes to them; put them back and restart it; GET /readyz names them",
+    WritesLost: "the collection lost acknowledged writes, so the service no longer writes to it;"
+    " GET /readyz says how many",
 }
-_UNREADABLE = "the collection could not be read or written; the service's log says why"
+_UNREADABLE = "the collection cannot be read or written; the service's log says why"
 
 
 def status_and_code(error: HummingbitError) -> tuple[int, str] | None:
-    """Return what :data:`PROBLEMS` says of an error; None if it does not know the kind."""
+    """Return the entry of an error in :data:`PROBLEMS`, or None if it has none."""
     return next((PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS), None)
 
 
 def problem_of(error: HummingbitError) -> ProblemError | None:
-    """Return the problem that an error is; None if it is not one of a request.
+    """Return the problem of an error, or None if :data:`PROBLEMS` does not list it.
 
-    Messages that clients should not read are logged instead.
+    A message that clients must not read is logged instead.
     """
-    found = status_and_code(error)
-    if found is None:
+    entry = status_and_code(error)
+    if entry is None:
         return None
-    status, code = found
+    status, code = entry
     if isinstance(error, MetricError):
         return invalid_field(str(error), "metrics")
     if isinstance(error, InputError) and error.field != "name":
@@ -91,12 +91,10 @@ def problem_of(error: HummingbitError) -> ProblemError | None:
 def _public_message(error: HummingbitError) -> str:
     for kind in type(error).__mro__:
         if kind in _PUBLIC:
-            storage = isinstance(error, StoreError)
-            _log.log(
-                logging.ERROR if storage else logging.WARNING,
-                "storage failed: %s" if storage else "%s",
-                error,
-            )
+            if isinstance(error, StoreError):
+                _log.error("storage failed: %s", error)
+            else:
+                _log.warning("%s", error)
             return _PUBLIC[kind]
     _log.error("storage failed", exc_info=error)
     return _UNREADABLE

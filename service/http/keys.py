@@ -1,9 +1,8 @@
-"""The keys file: who holds a key may read, write or do anything.
+"""The keys file, which holds the name, the role and the hash of each key.
 
-A key is 32 bytes from the system's source of randomness, so its plain SHA-256 cannot be turned back
-by guessing; the slow hashes with salt that passwords need would only make every request slow. The
-file holds hashes only, and who can read it can do nothing with them. Keys that the environment
-brings are hashed at the start and held to the same length.
+A key is 32 bytes from the system's source of randomness, so nobody can find it from its SHA-256 by
+guessing. The slow, salted hashes that passwords need would only slow down every request. The hashes
+are of no use to whoever reads the file. Keys from settings are hashed at the start.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ KeyRole = Literal["read", "write", "admin"]
 
 
 class KeysError(HummingbitError, ValueError):
-    """The keys file cannot be read or written, or a key cannot be made or revoked."""
+    """The keys file cannot be read or written, or a key cannot be created or revoked."""
 
 
 class StoredKey(BaseModel):
-    """What is kept of a key: its name and its hash, not the key."""
+    """What the file holds of a key: its name, role and hash, but not the key itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,13 +50,13 @@ class _KeysFile(BaseModel):
 
 
 def read_keys(path: Path) -> list[StoredKey]:
-    """Read a keys file; one that is not there holds none.
+    """Read a keys file; a missing one holds no keys.
 
     Raises:
-        KeysError: if it cannot be read, or others than its owner could have written it.
+        KeysError: if it cannot be read, or users other than its owner may write to it.
     """
     try:
-        # What is no file, such as a FIFO, must not keep anybody waiting.
+        # Opening a FIFO must not block.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
@@ -68,8 +67,8 @@ def read_keys(path: Path) -> list[StoredKey]:
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror or error}") from None
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        message = "users other than its owner can write it, and so create keys; run chmod 600 on it"
-        raise KeysError(f"{path}: {message}")
+        message = "users other than its owner can write to it, and so create keys"
+        raise KeysError(f"{path}: {message}; run chmod 600 on it")
     try:
         return _KeysFile.model_validate_json(raw).keys
     except ValidationError as error:
@@ -79,18 +78,18 @@ def read_keys(path: Path) -> list[StoredKey]:
 
 
 def create_key(path: Path, name: str, role: KeyRole) -> str:
-    """Make a key, add its hash to the file and return it: it cannot be had a second time.
+    """Create a key, add its hash to the file, and return the key, which is stored nowhere.
 
     Raises:
         KeysError: if there is a key of that name, or the file cannot be read or written.
     """
     keys = read_keys(path)
-    if any(one.name == name for one in keys):
+    if any(stored.name == name for stored in keys):
         raise KeysError(f"{path}: there is a key named {name!a}; revoke it, or choose another name")
     key = f"{PREFIX}_{role}_{secrets.token_urlsafe(32)}"
     created = now("seconds")
     try:
-        stored = StoredKey(name=name, role=role, sha256=hash_of(key), created=created)
+        stored = StoredKey(name=name, role=role, sha256=hash_key(key), created=created)
     except ValidationError:
         rule = "1 to 64 letters, digits, dots, dashes and underscores"
         raise KeysError(f"name is {name[:80]!a}; it must be {rule}") from None
@@ -99,26 +98,26 @@ def create_key(path: Path, name: str, role: KeyRole) -> str:
 
 
 def revoke_key(path: Path, name: str) -> None:
-    """Take a key from the file; a service that is running stops taking it at once.
+    """Remove a key from the file; running services stop accepting it at once.
 
     Raises:
-        KeysError: if there is none of that name, or the file cannot be read or written.
+        KeysError: if there is no key of that name, or the file cannot be read or written.
     """
     keys = read_keys(path)
-    others = [one for one in keys if one.name != name]
+    others = [stored for stored in keys if stored.name != name]
     if len(others) == len(keys):
-        known = ", ".join(one.name for one in keys) or "none"
-        raise KeysError(f"{path}: there is no key named {name!a}; there are: {known}")
+        names = ", ".join(stored.name for stored in keys) or "none"
+        raise KeysError(f"{path}: there is no key named {name!a}; there are: {names}")
     _write(path, others)
 
 
-def hash_of(key: str) -> str:
-    """Return what is kept of a key, in hexadecimal."""
+def hash_key(key: str) -> str:
+    """Return the SHA-256 of a key in hexadecimal."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def _write(path: Path, keys: Sequence[StoredKey]) -> None:
-    """Replace the file whole; it is readable by its owner only from its first moment."""
+    """Replace the whole file; from the first byte on, only its owner can read it."""
     text = _KeysFile(keys=list(keys)).model_dump_json(indent=2) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ def _write(path: Path, keys: Sequence[StoredKey]) -> None:
         except BaseException:
             Path(scratch).unlink(missing_ok=True)
             raise
-        # Without this a power cut could bring a revoked key back.
+        # Without this, a power cut could bring a revoked key back.
         sync_folder(path.parent)
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror or error}") from None

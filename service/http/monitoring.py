@@ -1,4 +1,4 @@
-"""Prometheus metrics and the access log: requests by route and status, stages, sizes."""
+"""Prometheus metrics and the access log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Metrics:
         PlatformCollector(registry=self._registry)
         requests = Histogram(
             "hummingbit_request_seconds",
-            "Time from a request's headers to the end of its answer, by the template of its route.",
+            "Time from a request's headers to the end of its response, by route template.",
             ("method", "route", "status"),
             buckets=BUCKETS,
             registry=self._registry,
@@ -52,17 +52,17 @@ class Metrics:
         self.requests = RequestTimes(requests)
         stages = Histogram(
             "hummingbit_stage_seconds",
-            "Time in a stage of answering: encoding, searching codes, reading documents.",
+            "Time in a stage of a request: encoding, searching codes, reading documents.",
             ("stage",),
             buckets=BUCKETS,
             registry=self._registry,
         )
         self.stages = {stage: stages.labels(stage) for stage in STAGES}
-        """What observes the seconds of each of :data:`STAGES`."""
+        """The histogram of each of :data:`STAGES`, in seconds."""
         self._longest_delay = 0.0
         Gauge(
             "hummingbit_longest_event_loop_delay_seconds",
-            "The longest time since the start that the event loop stood still.",
+            "The longest time since the start that the event loop was blocked.",
             registry=self._registry,
         ).set_function(lambda: self._longest_delay)
         self.waiting = 0
@@ -71,29 +71,29 @@ class Metrics:
         ).set_function(lambda: self.waiting)
         self.refused = Counter(
             "hummingbit_refused_requests",
-            "Requests that were answered 429, the queue being full.",
+            "Requests refused with 429 because the queue was full.",
             registry=self._registry,
         )
 
     def watch(self, folder: DataFolder) -> None:
-        """Report the sizes of the collections of `folder`, as they are at every scrape."""
+        """Report the sizes of the collections of `folder` at every scrape."""
         self._registry.register(_Sizes(folder))
 
     def watch_connections(self, connections: Connections) -> None:
-        """Report how many connections there are and how many were refused."""
+        """Report how many connections are open and how many were refused."""
         Gauge(
             "hummingbit_open_connections", "Open connections.", registry=self._registry
         ).set_function(lambda: connections.open)
         Gauge(
             "hummingbit_refused_connections",
-            "Connections that were answered 503, there being too many.",
+            "Connections refused with 503 because there were too many.",
             registry=self._registry,
         ).set_function(lambda: connections.refused)
 
     async def watch_loop(self) -> None:
-        """Note how much later than it asks to this wakes up: so long the event loop stood still.
+        """Measure how long the event loop is blocked: how much later than due this wakes up.
 
-        Only as much counts as the process computed meanwhile; the rest went to other processes.
+        Only the time that this process computed counts; the rest went to other processes.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -108,7 +108,7 @@ class Metrics:
 
 
 class RequestTimes(dict[tuple[str, str, int], Histogram]):
-    """What observes the seconds of requests, by method, template of the route, and status."""
+    """The histograms of request times in seconds, by method, route template and status."""
 
     def __init__(self, requests: Histogram) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class RequestTimes(dict[tuple[str, str, int], Histogram]):
     def __missing__(self, labels: tuple[str, str, int]) -> Histogram:
         method, route, status = labels
         if method not in METHODS:
-            # A client can make up as many as it likes.
+            # A client could invent any number of methods, and each would be another time series.
             return self["OTHER", route, status]
         histogram = self[labels] = self._requests.labels(*labels)
         return histogram
@@ -128,7 +128,7 @@ class _Sizes(Collector):
         self._folder = folder
 
     def describe(self) -> list[Metric]:
-        """Return nothing: registering must not ask the folder."""
+        """Return nothing, so that registering does not read the folder."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -160,15 +160,15 @@ MAX_LOGGED_PATH = 1000
 
 
 def route_of(scope: Scope) -> str:
-    """Return the template of the route that a request found; there are only so many."""
+    """Return the template of a request's route, or :data:`UNMATCHED`."""
     path: str = getattr(scope.get("route"), "path", UNMATCHED)
     return path
 
 
 def log_access(scope: Scope, status: int, seconds: float) -> None:
-    """Log a request that was answered."""
+    """Log a completed request."""
     client = scope.get("client")
-    # As it was sent, percent-encoded: no line of a log ends inside it.
+    # Percent-encoded as it was sent, so it cannot break a line of the log.
     path = scope["raw_path"].decode("latin-1")[:MAX_LOGGED_PATH]
     fields = {
         "method": scope["method"],

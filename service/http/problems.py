@@ -70,12 +70,12 @@ TITLES = {
     "http_error": "The request was refused",
     "internal_error": "Internal error",
 }
-"""Every code there is, and its title."""
+"""The title of each code."""
 
-# What a path may hold as it is; RFC 3986, section 3.3.
+# What a path may contain unquoted; RFC 3986, section 3.3.
 PATH_CHARACTERS = "/:@!$&'()*+,;="
 
-# Whoever is asked to come back later is told how much later, in seconds.
+# Seconds after which to try again, by status.
 RETRY_AFTER = {429: "1", 503: "5"}
 
 FieldError = Mapping[str, str]
@@ -83,7 +83,7 @@ FieldError = Mapping[str, str]
 
 
 class ProblemError(HTTPException):
-    """A request ends with this problem."""
+    """The response is a problem with this status, code and detail."""
 
     def __init__(
         self,
@@ -98,19 +98,19 @@ class ProblemError(HTTPException):
         self.errors = errors
 
 
-def unsupported_media_type(content_type: str, wanted: str) -> ProblemError:
-    """Return the problem, 415, of a body whose header Content-Type is not what is `wanted`."""
-    given = f"the content type is {content_type[:80]!a}" if content_type else "there is none"
-    return ProblemError(415, "unsupported_media_type", f"{given}; {wanted}")
+def unsupported_media_type(content_type: str, remedy: str) -> ProblemError:
+    """Return the problem, 415, of a body with the wrong Content-Type; `remedy` says what to do."""
+    value = ascii(content_type[:80]) if content_type else "missing"
+    return ProblemError(415, "unsupported_media_type", f"Content-Type is {value}; {remedy}")
 
 
 def invalid_field(message: str, *place: str | int) -> ProblemError:
-    """Return the problem of one part of the body, which `place` leads to from the outside."""
+    """Return the problem, 422, of the part of the body at `place`: field names and positions."""
     return invalid_fields([{"pointer": pointer(*place), "message": message}])
 
 
 def invalid_fields(errors: Sequence[FieldError]) -> ProblemError:
-    """Return the problem of parts of the body that are not as they must be; at least one."""
+    """Return the problem, 422, of one or more invalid parts of the body."""
     first = errors[0]
     where = first["pointer"] or "the body"
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -124,7 +124,7 @@ def pointer(*place: str | int) -> str:
 
 
 def problem_document(problem: ProblemError, path: str = "/") -> dict[str, Any]:
-    """Return the members of a problem that was met at `path`; RFC 9457."""
+    """Return the members of a problem of a request to `path`; RFC 9457."""
     return {
         "type": f"{TYPE_PREFIX}{problem.code}",
         "title": TITLES[problem.code],
@@ -138,14 +138,14 @@ def problem_document(problem: ProblemError, path: str = "/") -> dict[str, Any]:
 def problem_response(
     request: Request, problem: ProblemError, extra: Mapping[str, Any] | None = None
 ) -> Response:
-    """Return the response to `request` that is `problem`, with the members of `extra` besides."""
+    """Return `problem` as the response to `request`, with `extra` members."""
     body = problem_document(problem, request.scope["path"])
     if request_id := request.scope.get("state", {}).get("request_id"):
         body["request_id"] = request_id
     if problem.errors:
         body["errors"] = list(problem.errors)
     text = json.dumps({**body, **(extra or {})}, ensure_ascii=False)
-    # What a client sent may be quoted in a message, a lone surrogate in it.
+    # A message may quote what a client sent, including a lone surrogate.
     raw = text.encode("utf-8", "replace")
     headers = dict(problem.headers or {})
     if problem.status_code in RETRY_AFTER:
@@ -154,7 +154,7 @@ def problem_response(
 
 
 def problem_message(status: int, code: str, detail: str) -> bytes:
-    """Return the whole HTTP response of a problem that no application had a part in."""
+    """Return a problem as a whole HTTP response, for a connection that no application serves."""
     body = json.dumps(problem_document(ProblemError(status, code, detail)))
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",

@@ -1,7 +1,7 @@
-"""Requests that are refused before or while their body is read.
+"""Refuses requests before or while their body is read.
 
-A client that is still sending when the connection closes would never see the answer. So what it
-sends is read on and thrown away, within bounds, before the answer is sent.
+A client that is still sending when the connection closes would never see the response. So the rest
+of its body is read and discarded, within bounds, before the response is sent.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from starlette.types import Receive, Scope, Send
 from service.http.problems import ProblemError, problem_response
 
 Headers = Mapping[bytes, bytes]
-"""The headers of a request, names in lower case; of one that comes twice, the first."""
+"""The headers of a request, names in lower case; of a header that is sent twice, the first."""
 
 DISCARDED_BYTES = 64 << 20
 DISCARDING_SECONDS = 10.0
-# A body this small is read and thrown away, so that the connection can be used again.
-UNREAD_BYTES = 64 << 10
-UNREAD_SECONDS = 1.0
+# A body this small is read and discarded, so that the connection can be used again.
+SMALL_BODY_BYTES = 64 << 10
+SMALL_BODY_SECONDS = 1.0
 
 CHALLENGE = 'Bearer realm="hummingbit", Basic realm="hummingbit", charset="UTF-8"'
 
 
 def unauthorized(key: str | None) -> ProblemError:
-    """Return the problem of a request with a key that is none, or without one."""
+    """Return the problem, 401, of a request whose `key` is unknown, or None."""
     message = "the key is unknown or was revoked"
     if key is None:
         message = "a key is required: send Authorization: Bearer KEY, or X-API-Key: KEY"
@@ -36,38 +36,38 @@ def unauthorized(key: str | None) -> ProblemError:
 
 
 def unknown_host(host: str) -> ProblemError:
-    """Return the problem of a request for a host that is not this service's."""
-    message = f"this service does not serve the host {host[:80]!a}; set allowed_hosts"
+    """Return the problem, 421, of a request for a host that is not this service's."""
+    message = f"this service does not serve the host {host[:80]!a}; set allowed_hosts to allow it"
     return ProblemError(421, "unknown_host", message)
 
 
 def cross_origin(page: str) -> ProblemError:
-    """Return the problem of a request that a page of another origin sends."""
+    """Return the problem, 403, of a request from a `page` of another origin."""
     message = f"the request comes from {page}; set cors_origin to allow it"
     return ProblemError(403, "cross_origin", message)
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:
-    """Answer with `problem`, without reading more than 64 KiB of the body."""
-    if not await _is_read(scope["state"]["headers"], receive):
-        # What is left of the body is never read: the connection ends with the answer.
+    """Respond with `problem`, without reading more than 64 KiB of the body."""
+    if not await _drain_small_body(scope["state"]["headers"], receive):
+        # The rest of the body is never read, so the connection ends with the response.
         problem.headers = {**(problem.headers or {}), "Connection": "close"}
     await problem_response(Request(scope), problem)(scope, receive, send)
 
 
 async def refuse_body(limit: int, receive: Receive, *, more: bool) -> None:
-    """Raise a ProblemError, 413, once the rest of the body was thrown away if there is `more`."""
+    """Raise a ProblemError, 413; if there is `more` of the body, discard it first."""
     if more:
         await discard_body(receive, DISCARDED_BYTES, DISCARDING_SECONDS)
     raise ProblemError(413, "body_too_large", f"the body has more than {limit:,} bytes, the limit")
 
 
-async def answer_late(
-    scope: Scope, receive: Receive, send: Send, seconds: float, *, body_is_in: bool
+async def refuse_late(
+    scope: Scope, receive: Receive, send: Send, seconds: float, *, body_is_complete: bool
 ) -> None:
-    """Answer for a request that takes too long: 408 if its body is not in yet, or else 503."""
+    """Respond to a request that takes too long: 408 if its body is incomplete, otherwise 503."""
     limit = f"within {seconds:g} s"
-    if body_is_in or not _has_body(scope["state"]["headers"]):
+    if body_is_complete or not _has_body(scope["state"]["headers"]):
         message = f"there was no response {limit}; a write may still complete"
         problem = ProblemError(503, "timed_out", message)
     else:
@@ -76,11 +76,11 @@ async def answer_late(
     await problem_response(Request(scope), problem)(scope, receive, send)
 
 
-async def discard_body(receive: Receive, most: int, seconds: float) -> bool:
-    """Read and throw away the rest of a body, within bounds; tell whether it came to its end."""
+async def discard_body(receive: Receive, max_bytes: int, seconds: float) -> bool:
+    """Read and discard the rest of a body, within bounds; tell whether it ended."""
     discarded = 0
     with anyio.move_on_after(seconds):
-        while discarded < most:
+        while discarded < max_bytes:
             message = await receive()
             discarded += len(message.get("body", b""))
             if not message.get("more_body", False):
@@ -88,15 +88,15 @@ async def discard_body(receive: Receive, most: int, seconds: float) -> bool:
     return False
 
 
-async def _is_read(headers: Headers, receive: Receive) -> bool:
-    """Tell whether there is no body, or a small one, which is then read."""
+async def _drain_small_body(headers: Headers, receive: Receive) -> bool:
+    """Read and discard a small body; tell whether nothing of the body is left."""
     if not _has_body(headers):
         return True
     declared = int(headers.get(b"content-length", b"0"))
-    if b"transfer-encoding" in headers or b"expect" in headers or declared > UNREAD_BYTES:
+    if b"transfer-encoding" in headers or b"expect" in headers or declared > SMALL_BODY_BYTES:
         return False
-    with suppress(ProblemError):  # it may be more than this service takes at this address
-        return await discard_body(receive, declared, UNREAD_SECONDS)
+    with suppress(ProblemError):  # the limit of bodies at this address may be smaller
+        return await discard_body(receive, declared, SMALL_BODY_SECONDS)
     return False
 
 

@@ -1,7 +1,7 @@
-"""Who may do what: three roles, each of which may do what the one before it may.
+"""Three roles, read, write and admin; each includes the one before it.
 
-A route says which role it needs where it is declared: ``openapi_extra=READ``. One that says
-nothing needs ``admin``.
+A route declares the role that it requires: ``openapi_extra=READ``. One that declares none requires
+``admin``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROLE_FIELD = "x-role"
 
 
 class Role(IntEnum):
-    """The higher may do more; nobody is who has shown no key, where there are keys."""
+    """A higher role may do more. NOBODY has sent no valid key to a service that has keys."""
 
     NOBODY = 0
     READ = 1
@@ -27,20 +27,20 @@ class Role(IntEnum):
         return self.name.lower()
 
 
-def _needs(role: Role) -> dict[str, Any]:
+def _requirement(role: Role) -> dict[str, Any]:
     security: list[dict[str, list[str]]] = [{}] if role is Role.NOBODY else SCHEMES
     return {ROLE_FIELD: role.label, "security": security}
 
 
-# Any one of them, with the same key.
+# Any one of them carries the key.
 SCHEMES: list[dict[str, list[str]]] = [{"bearer": []}, {"header": []}, {"basic": []}]
-EVERYBODY = _needs(Role.NOBODY)
-READ = _needs(Role.READ)
-WRITE = _needs(Role.WRITE)
-ADMIN = _needs(Role.ADMIN)
+EVERYBODY = _requirement(Role.NOBODY)
+READ = _requirement(Role.READ)
+WRITE = _requirement(Role.WRITE)
+ADMIN = _requirement(Role.ADMIN)
 
 
-def needed_role(operation: Mapping[str, Any] | None) -> Role:
-    """Return the role that a route needs, from what it adds to the description."""
+def required_role(operation: Mapping[str, Any] | None) -> Role:
+    """Return the role that a route requires, from its ``openapi_extra``."""
     label = (operation or {}).get(ROLE_FIELD, Role.ADMIN.label)
     return Role[str(label).upper()]

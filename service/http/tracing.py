@@ -1,4 +1,4 @@
-"""OpenTelemetry traces, where the extra ``otel`` is installed: a span for every request."""
+"""OpenTelemetry traces, with the extra ``otel``: a span for every request."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 
-def exporting_provider(endpoint: str) -> TracerProvider:
-    """Return what makes spans and sends them to `endpoint` in batches, by OTLP over HTTP.
+def otlp_provider(endpoint: str) -> TracerProvider:
+    """Return a provider that sends spans to `endpoint` in batches, by OTLP over HTTP.
 
     Raises:
         SettingsError: if the extra ``otel`` is not installed.
@@ -29,11 +29,11 @@ def exporting_provider(endpoint: str) -> TracerProvider:
     except ModuleNotFoundError:
         message = "traces_endpoint needs OpenTelemetry: pip install 'hummingbit[otel]'"
         raise SettingsError(message) from None
-    return provider_of(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
+    return tracer_provider(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
 
 
-def provider_of(processor: SpanProcessor) -> TracerProvider:
-    """Return what makes spans and hands them to `processor`; it is no global state."""
+def tracer_provider(processor: SpanProcessor) -> TracerProvider:
+    """Return a provider that hands spans to `processor`; it sets no global state."""
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415 - an extra
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
 
@@ -43,9 +43,9 @@ def provider_of(processor: SpanProcessor) -> TracerProvider:
 
 
 class Trace:
-    """Wraps every request in a span named after its route, below the caller's ``traceparent``.
+    """Wraps every request in a span named after its route, a child of the caller's span.
 
-    Names and attributes are those of the semantic conventions for HTTP servers.
+    Names and attributes follow the semantic conventions for HTTP servers.
     """
 
     def __init__(self, app: ASGIApp, provider: TracerProvider) -> None:
@@ -66,7 +66,7 @@ class Trace:
             scope["method"], context=caller, kind=self._server
         ) as span:
 
-            async def send_seen(message: Message) -> None:
+            async def send_with_status(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     span.set_attribute("http.response.status_code", message["status"])
                 await send(message)
@@ -74,7 +74,7 @@ class Trace:
             span.set_attribute("http.request.method", scope["method"])
             span.set_attribute("url.path", scope["path"].encode("utf-8", "replace").decode())
             try:
-                await self._app(scope, receive, send_seen)
+                await self._app(scope, receive, send_with_status)
             finally:
                 span.set_attribute("hummingbit.request_id", scope["state"]["request_id"])
                 route = route_of(scope)

@@ -1,13 +1,13 @@
 """HTTP/1.1 over a socket: uvicorn's protocol, with limits.
 
-This module and :mod:`service.http.connections` reach into uvicorn; no other does. uvicorn parses a
-request as fast as it comes and reads on; here a client can make the service hold only so much:
+Only this module and :mod:`service.http.connections` depend on uvicorn's internals. uvicorn parses
+whatever arrives. Here a client is limited to
 
-- a request line of 8 KiB and headers of 32 KiB, as in nginx: 414 and 431;
-- a piece of a body, until the application asks for more;
-- one request at a time: what a client sends behind it stays in the socket until it is answered;
-- a number of connections, in all and from one address: 503;
-- a time without a whole request head, and one in which it takes nothing of an answer.
+- a request line of 8 KiB and headers of 32 KiB, as in nginx (414 and 431);
+- one chunk of a body, until the application asks for the next;
+- one request at a time: what follows it stays in the socket until it is answered;
+- a number of connections, in all and from one address (503);
+- a time to send the head of a request (408), and a time to read some of a response.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ READ_BYTES = 32 << 10
 MAX_REQUEST_LINE = 8 << 10
 MAX_HEADERS = 32 << 10
 HEAD_END = b"\r\n\r\n"
-# After a refusal, what a client still sends is thrown away for so long: if the connection closed at
-# once, the client's system would throw the answer away.
+# After a refusal, what a client still sends is discarded for this long. If the connection closed at
+# once, the client's system would discard the response.
 LINGER_SECONDS = 2.0
-# A connection without a request has so long to send one after the service was told to stop.
+# The time that an idle connection has to send a request after the service was told to stop.
 LAST_REQUEST_SECONDS = 0.5
 
 
 class Connection(asyncio.BufferedProtocol):
     """Reads at most :data:`READ_BYTES` at a time and hands them to :class:`HTTP`.
 
-    It is not derived from that: event loops lend a buffer to protocols of this kind only.
+    It is not a subclass of HTTP, because event loops lend a buffer to a BufferedProtocol only.
     """
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
-        """Make a connection's protocol; `settings` are what uvicorn gives its own."""
+        """Create the protocol of a connection; `settings` are those of uvicorn's protocols."""
         self._http = HTTP(connections, **settings)
         self._buffer = memoryview(bytearray(READ_BYTES))
         self.connection_made = self._http.connection_made  # type: ignore[method-assign]
@@ -46,21 +46,21 @@ class Connection(asyncio.BufferedProtocol):
         self.pause_writing = self._http.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._http.resume_writing  # type: ignore[method-assign]
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's wish
-        """Lend the loop the buffer to read into."""
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Return the buffer that the loop reads into."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read."""
+        """Parse what the loop has read."""
         self._http.data_received(bytes(self._buffer[:nbytes]))
 
 
 class HTTP(HttpToolsProtocol):
     """Feeds uvicorn's parser one request at a time.
 
-    A head is fed up to its empty line and a body up to its declared length, so the parser never
-    sees what follows a request before that is answered. Of a chunked body only the parser knows the
-    end; a client that sends another request on its heels is hung up on after the answer.
+    It feeds a head up to its empty line and a body up to its declared length, so the parser never
+    sees what follows a request before that is answered. Only the parser knows where a chunked body
+    ends. If another request follows right behind it, the connection closes after the response.
     """
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
@@ -70,9 +70,9 @@ class HTTP(HttpToolsProtocol):
         self._unparsed = b""
         self._in_head = True
         self._head_bytes = 0
-        self._head_tail = b""  # the end of what was fed of a head: its empty line may be cut
-        self._body_left: int | None = 0  # None: until the last chunk
-        self._overhead = 0  # bytes of a chunked body since there was content
+        self._head_tail = b""  # the last bytes fed, because a piece may end within the empty line
+        self._body_left: int | None = 0  # bytes; None for a chunked body
+        self._overhead = 0  # bytes of a chunked body since its last content
         self._refusal: tuple[int, str, str] | None = None
         self._discards = False
         self._stopping = False
@@ -80,20 +80,20 @@ class HTTP(HttpToolsProtocol):
         self._writing = WriteWatch(connections.write_seconds)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, or refuse a connection that is one too many."""
+        """Accept a connection, or refuse one too many."""
         super().connection_made(transport)  # type: ignore[arg-type]  # narrower there
         self._address = self.client[0] if self.client else ""
-        refusal = self._connections.refusal(self._address)
+        refusal = self._connections.admit(self._address)
         if refusal is None:
             self._wait_for_head()
-        elif self._connections.open > 2 * self._connections.most:
-            self.transport.abort()  # these are too many to tell each of them
+        elif self._connections.open > 2 * self._connections.max_open:
+            self.transport.abort()  # too many to send each of them a response
         else:
             self._connections.refused += 1
             self._refuse(503, "too_many_connections", refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Release the connection and its timers."""
         self._connections.close(self._address)
         self._writing.stop()
         if self._read_timer is not None:
@@ -103,7 +103,7 @@ class HTTP(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what may be parsed now, and keep the rest until the request is answered."""
+        """Parse what belongs to the current request; keep the rest until that is answered."""
         if self._discards:
             return
         self._unparsed += data
@@ -121,12 +121,12 @@ class HTTP(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def _is_answering(self) -> bool:
-        """Tell whether a request is in whole, and its answer is not out."""
+        """Tell whether a request is complete and its response is not."""
         cycle = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
     def _piece_size(self) -> int:
-        """Return how much of what was read may be parsed: no more than belongs to one request."""
+        """Return how many of the unparsed bytes belong to the current request."""
         if not self._in_head:
             return self._body_left or len(self._unparsed)
         end = (self._head_tail + self._unparsed).find(HEAD_END)
@@ -159,7 +159,7 @@ class HTTP(HttpToolsProtocol):
             self.send_400_response("")
 
     def _is_head_too_long(self) -> bool:
-        """Tell whether the head is beyond a limit, and note which."""
+        """Tell whether the head exceeds a limit, and set the refusal that says which."""
         if len(self.url) > MAX_REQUEST_LINE:
             message = f"the request line has more than {MAX_REQUEST_LINE:,} bytes, the limit"
             self._refusal = (414, "uri_too_long", message)
@@ -169,60 +169,60 @@ class HTTP(HttpToolsProtocol):
         return self._refusal is not None
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless another is on its way."""
+        """Begin a request, unless another one is being answered."""
         if self._is_answering():
-            raise ValueError("another request came before the response to this one")
+            raise ValueError("another request arrived before the response to this one")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, if the head is within the limits."""
+        """Start the application, if the head is within the limits."""
         if self._is_head_too_long():
             raise ValueError("too long")
         if self._read_timer is not None:
             self._read_timer.cancel()
         self._in_head, self._head_bytes = False, 0
         self._overhead = 0
-        given = {name: value for name, value in self.headers if name in _FRAMING}
-        chunked = b"transfer-encoding" in given
-        self._body_left = None if chunked else int(given.get(b"content-length", b"0"))
+        framing = {name: value for name, value in self.headers if name in _FRAMING}
+        is_chunked = b"transfer-encoding" in framing
+        self._body_left = None if is_chunked else int(framing.get(b"content-length", b"0"))
         super().on_headers_complete()
         if self._stopping:
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece and read no more until the application asks, which resumes the reading."""
+        """Pass a chunk to the application, and pause reading until it asks for the next."""
         self._overhead = 0
         super().on_body(body)
         if not self.cycle.response_complete:
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
-        """Read on, to see the client hang up or send the next request."""
+        """Resume reading, to see the client disconnect or send the next request."""
         self._in_head, self._head_bytes, self._head_tail = True, 0, b""
         self.flow.resume_reading()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, and see that the client takes this answer."""
+        """Continue with the next request, and watch that the client reads this response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._writing.start(self.transport)
             return
-        if not self._in_head:  # what is left of the body is thrown away
+        if not self._in_head:  # the rest of the body is discarded
             self._set_read_timer(self._connections.idle_seconds, self.transport.abort)
         self._parse()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, or too much of it, with a problem, and hang up."""
+        """Respond to invalid HTTP, or to too much of it, with a problem, and disconnect."""
         if self._is_answering():
-            # The request before it was right, and is answered first.
+            # The request before it was valid, and is answered first.
             self.cycle.keep_alive = False
             self._unparsed, self._discards = b"", True
             return
         self._refuse(*(self._refusal or (400, "invalid_http", msg)))
 
     def _refuse(self, status: int, code: str, detail: str) -> None:
-        """Answer with a problem, unless an answer has begun, and end the connection."""
+        """Respond with a problem, unless a response has begun, and end the connection."""
         self._unparsed, self._discards = b"", True
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
@@ -257,24 +257,24 @@ class HTTP(HttpToolsProtocol):
             self.transport.close()
 
     def timeout_keep_alive_handler(self) -> None:
-        """End a connection that was idle for long, whether or not it took its last answer."""
+        """Close a connection that was idle too long, even if it has not read its last response."""
         if not self.transport.is_closing():
             self.transport.close()
             self._writing.start(self.transport)
 
     def pause_writing(self) -> None:
-        """Wait for the client to take what was sent, for so long."""
+        """Stop sending until the client has read what was sent, and watch that it does."""
         super().pause_writing()
         self._writing.start(self.transport)
 
     def resume_writing(self) -> None:
-        """Go on sending."""
+        """Continue sending."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._writing.stop()
 
     def shutdown(self) -> None:
-        """Answer the request that is under way or about to come, and end the connection."""
+        """Answer the request under way, or one that is about to arrive, and close."""
         self._stopping = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False

@@ -27,8 +27,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from index.data_folder import DataFolder
 from index.errors import StoreError
 from index.folder.named_encoders import EncoderFolder
-from service.http.tracing import Trace, provider_of
-from service.logs import JSONFormatter, request_name
+from service.http.tracing import Trace, tracer_provider
+from service.logs import JSONFormatter, request_id
 from service.settings import Settings
 from tests.support.service import (
     check_problem,
@@ -246,7 +246,7 @@ def test_a_line_of_the_log_is_one_json_object() -> None:
     handler.setFormatter(JSONFormatter())
     log = logging.Logger("hummingbit.test")
     log.addHandler(handler)
-    token = request_name.set("r-1")
+    token = request_id.set("r-1")
     try:
         log.info("two\nlines and %s", "\ud800")
         try:
@@ -254,7 +254,7 @@ def test_a_line_of_the_log_is_one_json_object() -> None:
         except ValueError:
             log.exception("failed", extra={"fields": {"status": 500}})
     finally:
-        request_name.reset(token)
+        request_id.reset(token)
     first, second = map(json.loads, stream.getvalue().splitlines())
     assert (first["message"], first["level"]) == ("two\nlines and ?", "info")
     assert first["request_id"] == second["request_id"] == "r-1"
@@ -344,7 +344,7 @@ def test_a_span_for_every_request_below_its_callers() -> None:
 
     async def named(scope: Any, receive: Any, send: Any) -> None:
         scope["state"] = {"request_id": "r-1"}
-        await Trace(app, provider_of(SimpleSpanProcessor(exporter)))(scope, receive, send)
+        await Trace(app, tracer_provider(SimpleSpanProcessor(exporter)))(scope, receive, send)
 
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     transport = httpx.ASGITransport(named)

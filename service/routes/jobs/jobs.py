@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from service.http.admission import given_key
+from service.http.admission import request_key
 from service.http.roles import READ, WRITE
 from service.http.routing import JSONRoute
 from service.jobs.job_records import JobRecord, NewJob, State
@@ -37,7 +37,7 @@ class Submit:
     def __init__(self, request: Request, jobs: JobsOf) -> None:
         # Where no key is asked for, what a client makes up has no quota of its own.
         is_required = request.app.state.keyring.is_required
-        key = given_key(request.scope["state"]["headers"]) if is_required else None
+        key = request_key(request.scope["state"]["headers"]) if is_required else None
         self.jobs = jobs
         # The key itself is nowhere on disk.
         self._owner = "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -17,7 +17,7 @@ from index.annotations.annotation_records import ANONYMOUS, DocumentLabel, Judge
 from index.annotations.annotations import AnnotationResult
 from index.backend import CollectionBackend
 from index.collection import Collection
-from service.http.admission import given_key
+from service.http.admission import request_key
 from service.http.problems import invalid_field
 from service.jobs.kinds import local
 from service.routes.dependencies import CollectionOf, render
@@ -53,7 +53,7 @@ async def _local(collection: CollectionOf) -> Collection:
 
 async def _who(request: Request) -> str:
     name: str | None = request.app.state.keyring.name_of(
-        given_key(request.scope["state"]["headers"])
+        request_key(request.scope["state"]["headers"])
     )
     return name or ANONYMOUS
 
