@@ -250,14 +250,21 @@ class _Documents:
         try:
             document = parse_document(record)
         except DocumentError as error:
-            hint = ""
+            reason = str(error)
             if error.field == "document" and isinstance(row.record, dict) and row.record:
-                names = ", ".join(map(ascii, row.record))
-                hint = f". Its fields are {names}; --text-field names the one that holds the text"
-            return BadLine(self._source, row.line, f"{error}{hint}")
+                reason = self._lacking(row.record, reason)
+            return BadLine(self._source, row.line, reason)
         if self._line_of is not None:
             first = self._line_of.setdefault(document.id, row.line)
             if first != row.line:
                 reason = f"id: is {document.id!a}, as on line {first} before"
                 return BadLine(self._source, row.line, reason)
         return document
+
+    def _lacking(self, record: dict[str, object], reason: str) -> str:
+        """Return `reason`, why a record has no content, and what is there in its place."""
+        for name in self._layout.text_fields or CONTENT_FIELDS:
+            if name in record and record[name] is None:
+                return f"{name}: is null; a document must have a text, a vector or a code"
+        names = ", ".join(map(ascii, record))
+        return f"{reason}. Its fields are {names}; --text-field names the one that holds the text"

@@ -38,6 +38,7 @@ class _Field:
     distinct: int
     mean_length: float
     """Characters of its strings; 0 where most values are no strings of words."""
+    holds_objects: bool
 
     @property
     def is_unique(self) -> bool:
@@ -56,6 +57,8 @@ class Survey:
     layout: Layout
     names: tuple[str, ...]
     label_candidates: tuple[str, ...]
+    repeated_id: str | None
+    """A field whose name says that it holds ids, although values repeat."""
 
 
 class _Unchecked(Layout):
@@ -96,7 +99,9 @@ def survey(source: Path, given: Layout) -> Survey:
         encoding=given.encoding,
         has_header=raw.has_header,
     )
-    return Survey(found, tuple(one.name for one in fields), candidates)
+    repeated = [one.name for one in rest if one.repeats > 1 and _ID_NAME.fullmatch(one.name)]
+    names = tuple(one.name for one in fields)
+    return Survey(found, names, candidates, repeated[0] if repeated else None)
 
 
 def _sample(source: Path, layout: Layout) -> list[Mapping[str, Any]]:
@@ -115,7 +120,8 @@ def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     strings = [value for value in values if isinstance(value, str)]
     words = [one for one in strings if not _NUMBER.fullmatch(one) and "://" not in one[:12]]
     mean = sum(map(len, words)) / len(words) if len(words) * 2 > len(values) else 0.0
-    return _Field(name, len(values), len({repr(value) for value in values}), mean)
+    objects = any(isinstance(value, Mapping) for value in values)
+    return _Field(name, len(values), len({repr(value) for value in values}), mean, objects)
 
 
 def _find_texts(fields: Sequence[_Field], source: Path) -> tuple[str, ...]:
@@ -127,7 +133,9 @@ def _find_texts(fields: Sequence[_Field], source: Path) -> tuple[str, ...]:
     if not found:
         names = ", ".join(ascii(one.name) for one in fields)
         message = f"no field looks like text; it has {names}. --text-field names one"
-        raise ReadError(f"{source}: {message}")
+        objects = " or ".join(ascii(one.name) for one in fields if one.holds_objects)
+        hint = f"; copy a text that is inside {objects} to a field of its own"
+        raise ReadError(f"{source}: {message}{objects and hint}")
     beside = [one for one in titles[:1] if one.name != found[0].name]
     return tuple(one.name for one in (*beside, *found))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, TypeAlias, cast
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
 
 from corpus.layout import Layout
 from corpus.lines import (
@@ -32,6 +33,8 @@ MIN_TELLING_BYTES = 20
 # Of these, cp1252 is by far the most common where the language is none of those.
 WESTERN = {"cp1250", "cp1252", "cp1254", "cp1257", "latin_1", "iso8859_15"}
 CENTRAL_EUROPEAN = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 Buffered: TypeAlias = "io.BufferedReader[io.RawIOBase]"
 
@@ -126,8 +129,8 @@ def read_table(
     into equally many cells. Without a header the columns are ``column1``, ``column2`` and so on.
     Every cell is a string, but for ``vector``, a JSON list, and ``labels``, separated by ``|``. In
     the label field that `layout` names, ``|`` separates labels, too. An empty cell means that the
-    record lacks the field, but for its text. Cells are quoted with ``"`` as RFC 4180 has it, in TSV
-    too.
+    record lacks the field, but for its text. Cells are quoted with ``"`` as RFC 4180 has it; in
+    TSV, too, unless most cells that begin with ``"`` are not.
 
     Raises:
         ReadError: if the file is empty, its header names a column twice or is not what `layout`
@@ -142,7 +145,11 @@ def read_table(
             if delimiter != ",":
                 notice(f"its cells are separated by {delimiter!a}")
         lines = Lines(text, source)
-        cells = csv.reader(lines, delimiter=delimiter, strict=True)
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
+        if delimiter == "\t" and _has_bare_quotes(sample):
+            quoting = csv.QUOTE_NONE
+            notice("its cells are not quoted; quotation marks are part of the texts")
+        cells = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
         names, first = _read_header(cells, lines, layout)
         layout.check(names, source)
     except ReadError:
@@ -218,11 +225,29 @@ def _find_encoding(sample: bytes) -> str:
     return found.encoding
 
 
+def _has_bare_quotes(sample: bytes) -> bool:
+    """Tell whether the first lines of a TSV make sense only if they quote no cells."""
+    text = _whole_lines(sample)
+    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
+    marked = [cell for row in rows for cell in row if cell.startswith('"')]
+    bare = sum(_QUOTED.fullmatch(cell) is None for cell in marked)
+    if bare * 2 <= len(marked) or len(set(map(len, rows))) > 1:
+        return False
+    try:
+        quoted = [row for row in csv.reader(io.StringIO(text), delimiter="\t", strict=True) if row]
+    except csv.Error:
+        return True
+    return len(set(map(len, quoted))) > 1
+
+
+def _whole_lines(sample: bytes) -> str:
+    text = sample.decode("utf-8", "replace")
+    return text[: text.rfind("\n") + 1] if len(sample) >= SAMPLE_BYTES else text
+
+
 def _find_delimiter(sample: bytes) -> str:
     """Return the delimiter by which most of the first records have as many cells as the first."""
-    text = sample.decode("utf-8", "replace")
-    if len(sample) >= SAMPLE_BYTES:
-        text = text[: text.rfind("\n") + 1]
+    text = _whole_lines(sample)
 
     def agreement(delimiter: str) -> tuple[float, int]:
         rows = []

@@ -131,6 +131,10 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             "document: must have exactly one of text, vector, code; has none of them. Its fields"
             " are 'id', 'question'; --text-field names the one that holds the text",
         ),
+        (
+            b'{"id": "x", "text": null}',
+            "text: is null; a document must have a text, a vector or a code",
+        ),
         (b'["id"]', "document: is ['id']; it must be an object"),
         (b"7", "document: is 7; it must be an object"),
         (b'{"id": "a", "text": "again"}', "id: is 'a', as on line 1 before"),

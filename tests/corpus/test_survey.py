@@ -98,6 +98,20 @@ def test_of_two_unusual_fields_neither_is_taken_for_the_label(tmp_path: Path) ->
     assert found.label_candidates == ("colour", "mood")
 
 
+def test_a_repeated_id_is_told(tmp_path: Path) -> None:
+    path = table(tmp_path, ["ID", "text"], [at // 2 for at in range(len(TEXTS))], TEXTS)
+    found = survey(path, Layout())
+    assert found.layout.id_field is None
+    assert found.repeated_id == "ID"
+
+
+def test_texts_inside_objects_are_refused_by_the_names_of_these(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([{"n": 1, "meta": {"body": text}} for text in TEXTS]))
+    with pytest.raises(ReadError, match="copy a text that is inside 'meta' to a field of its own"):
+        survey(path, Layout())
+
+
 def test_what_is_asked_for_stays(tmp_path: Path) -> None:
     path = table(tmp_path, ["text", "note", "label"], TEXTS, TEXTS, LABELS)
     asked = Layout(text_fields=("note",), label_field="text", payload_fields=("label",))

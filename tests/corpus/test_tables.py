@@ -110,3 +110,26 @@ def test_a_label_field_may_hold_several_labels(tmp_path: Path) -> None:
     assert [one.payload["genre"] for one in documents] == [["a", "b"], "a"]
     # What is named label is one label, whatever is in it.
     assert [one.labels for one in read_documents(path)] == [("c|d",), ("c",)]
+
+
+def test_quotation_marks_that_quote_no_cells_are_part_of_a_tsv(tmp_path: Path) -> None:
+    path = tmp_path / "d.tsv"
+    path.write_text('text\tlabel\n"Yes" and no\ta\na 5" disk\tb\n"never closed\tc\n"x"\td\n')
+    notices: list[str] = []
+    documents = list(read_documents(path, notice=notices.append))
+    assert [one.text for one in documents] == ['"Yes" and no', 'a 5" disk', '"never closed', '"x"']
+    assert [one.labels for one in documents] == [("a",), ("b",), ("c",), ("d",)]
+    assert f"{path}: its cells are not quoted; quotation marks are part of the texts" in notices
+
+
+@given(st.lists(st.text("ab\t\"' \né", min_size=1, max_size=8), min_size=1))
+def test_the_cells_of_a_tsv_that_are_quoted_lose_their_quotes(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    written = io.StringIO()
+    writer = csv.writer(written, delimiter="\t")
+    writer.writerow(["text", "label"])
+    writer.writerows((text, "x") for text in texts)
+    path = tmp_path_factory.mktemp("tsv") / "d.tsv"
+    path.write_bytes(written.getvalue().encode())
+    assert [one.text for one in read_documents(path)] == texts

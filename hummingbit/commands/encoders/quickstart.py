@@ -185,13 +185,22 @@ def _print_corpus(source: Path, found: Survey, corpus: Corpus) -> None:
     _print_row("text", " + ".join(layout.text_fields) or "text")
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(found, corpus))
-    _print_row("id", layout.id_field or ("id" if "id" in found.names else "none; numbered by line"))
+    _print_row("id", _id_line(found))
     _print_row("writing", "no spaces between words" if spaceless * 2 > len(documents) else "words")
     _print_row("repeats", f"{repeats:,} documents have the text of another")
 
 
 def _print_row(title: str, value: str) -> None:
     print(f"  {title:<9}{value}")
+
+
+def _id_line(found: Survey) -> str:
+    named = found.layout.id_field or ("id" if "id" in found.names else None)
+    if named is not None:
+        return named
+    if found.repeated_id is not None:
+        return f"none, because values of {found.repeated_id} repeat; numbered by line"
+    return "none; numbered by line"
 
 
 def _label_line(found: Survey, corpus: Corpus) -> str:
