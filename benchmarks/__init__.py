@@ -1,1 +1,1 @@
-"""Side-by-side timings, interleaved in one run, reported as ratios."""
+"""Timings of our code beside alternatives: interleaved in one run and reported as ratios."""

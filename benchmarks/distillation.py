@@ -1,7 +1,7 @@
 """Encoding text: a student's codes beside its teacher's vectors, in one run, on one thread.
 
-The teacher is a sentence-transformers model and gets its texts in batches of 32, sorted by length,
-as its own `encode` does; the student gets the same texts at once. Each round times both.
+The teacher is a sentence-transformers model, whose `encode` sorts the texts by length and encodes
+them in batches of 32. The student encodes the same texts in one batch. Each round times both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--encoder", type=Path, required=True, help="the student's folder")
     parser.add_argument("--teacher", default=MODEL, help="name or folder (default: %(default)s)")
     parser.add_argument("--data", default="snippets:test", help="texts (default: %(default)s)")
-    parser.add_argument("--texts", type=int, default=320, help="texts a round")
+    parser.add_argument("--texts", type=int, default=320, help="texts per round")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     student = load_encoder(args.encoder)
@@ -41,29 +41,35 @@ def main() -> None:
     torch.set_num_threads(1)
     with threadpool_limits(1):
         _compare(student.encode, teacher.encode, texts, args.texts, args.rounds)
-    size = sum(one.stat().st_size for one in args.encoder.iterdir())
-    weights = sum(one.numel() * one.element_size() for one in teacher.state_dict().values())
-    print(f"{'size':<12} {size / 1e6:>12.1f} MB {weights / 1e6:>12.1f} MB {weights / size:>6.0f}×")
+    student_size = sum(file.stat().st_size for file in args.encoder.iterdir())
+    tensors = teacher.state_dict().values()
+    teacher_size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    print(
+        f"{'size':<12} {student_size / 1e6:>12.1f} MB {teacher_size / 1e6:>12.1f} MB"
+        f" {teacher_size / student_size:>6.0f}×"
+    )
 
 
 def _compare(
     student: Callable[[list[str]], Any],
     teacher: Callable[[list[str]], Any],
     texts: Sequence[str],
-    count: int,
+    batch_size: int,
     rounds: int,
 ) -> None:
     times: dict[str, list[float]] = {"student": [], "teacher": []}
     for number in range(rounds):
-        start = number * count % max(1, len(texts) - count + 1)
-        batch = list(texts[start : start + count])
+        start = number * batch_size % max(1, len(texts) - batch_size + 1)
+        batch = list(texts[start : start + batch_size])
         for name, encode in (("student", student), ("teacher", teacher)):
             times[name].append(_seconds(encode, batch))
-    one, other = (len(batch) / median(times[name]) for name in ("student", "teacher"))
+    student_rate, teacher_rate = (
+        len(batch) / median(times[name]) for name in ("student", "teacher")
+    )
     ratio = median([b / a for a, b in zip(times["student"], times["teacher"], strict=True)])
-    print(f"{len(batch)} texts a round, one thread, medians of {rounds} rounds")
+    print(f"{len(batch)} texts per round, one thread, medians of {rounds} rounds")
     print(f"{'':<12} {'student':>15} {'teacher':>15} {'ratio':>7}")
-    print(f"{'texts':<12} {one:>13,.0f}/s {other:>13,.0f}/s {ratio:>6.0f}×")
+    print(f"{'texts':<12} {student_rate:>13,.0f}/s {teacher_rate:>13,.0f}/s {ratio:>6.0f}×")
 
 
 def _seconds(encode: Callable[[list[str]], Any], texts: list[str]) -> float:

@@ -1,7 +1,7 @@
 """Near-duplicate codes: our self-join beside FAISS' range search, in one run on one thread.
 
-Half of the codes are drawn evenly, half lie within the radius of another one. FAISS compares every
-code with every other, so it is asked for a share of the codes, and its time is scaled up.
+Half of the codes are random; the others each lie within the radius of one of them. FAISS compares
+each query with every code, so it gets a sample of the codes as queries, and its time is scaled up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from encoder.codes import Codes
 from index.engines.self_join import Integers, pairs_within
 
-ASKED = 1000
+FAISS_QUERIES = 1000
 
 
 def main() -> None:
@@ -37,10 +37,10 @@ def main() -> None:
             ours.append(time.perf_counter() - began)
             began = time.perf_counter()
             expected = _faiss_degrees(codes, args.radius)
-            theirs.append((time.perf_counter() - began) * len(codes) / ASKED)
-            np.testing.assert_array_equal(degrees[:ASKED], expected)
+            theirs.append((time.perf_counter() - began) * len(codes) / FAISS_QUERIES)
+            np.testing.assert_array_equal(degrees[:FAISS_QUERIES], expected)
     ratio = median([b / a for a, b in zip(ours, theirs, strict=True)])
-    print(f"{int(degrees.sum()) // 2:,} pairs; those of {ASKED:,} codes are FAISS's")
+    print(f"{int(degrees.sum()) // 2:,} pairs; FAISS confirms those of {FAISS_QUERIES:,} codes")
     print(f"ours {median(ours):,.2f} s, FAISS {median(theirs):,.0f} s (scaled up), {ratio:,.0f}×")
 
 
@@ -56,7 +56,7 @@ def _codes(size: int, n_bits: int, radius: int) -> Codes:
 
 
 def _degrees(codes: Codes, radius: int) -> Integers:
-    """Return with how many others each code makes a pair."""
+    """Return the number of pairs that each code is part of, ``int64[N]``."""
     degrees = np.zeros(len(codes), dtype=np.int64)
     for pairs in pairs_within(codes, radius):
         for ends in (pairs.first, pairs.second):
@@ -65,13 +65,13 @@ def _degrees(codes: Codes, radius: int) -> Integers:
 
 
 def _faiss_degrees(codes: Codes, radius: int) -> Integers:
-    """Return the same for the first :data:`ASKED` codes."""
+    """Return the same for the first :data:`FAISS_QUERIES` codes, computed by FAISS."""
     index = faiss.IndexBinaryFlat(codes.shape[1] * 8)
     index.add(codes)
-    # FAISS leaves out what is as far as the radius, and finds the code itself.
-    limits, _, _ = index.range_search(codes[:ASKED], radius + 1)
-    found = limits.astype(np.int64)
-    return found[1:] - found[:-1] - 1
+    # FAISS excludes distances equal to its radius, and finds the query itself.
+    limits, _, _ = index.range_search(codes[:FAISS_QUERIES], radius + 1)
+    starts = limits.astype(np.int64)
+    return starts[1:] - starts[:-1] - 1
 
 
 if __name__ == "__main__":

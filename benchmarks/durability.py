@@ -1,9 +1,9 @@
-"""What it costs a write to notice, later, that acknowledged writes are gone.
+"""The cost per write of detecting the loss of acknowledged writes.
 
-After each commit the generation is written to a small file beside the store, unsynced, and before
-and after it the inodes of the store's files are compared. Documents are written one at a time to
-three stores in turns, in one run: as it is; without either; and with the number synced each time,
-which would also hold what a power cut loses of it.
+After each commit the store writes its generation to a small file beside it, without a sync; before
+and after the commit it compares the inodes of its files. Documents are written one at a time to
+three stores in turn, in one run: with both checks, without them, and with a sync of the small file
+as well, after which not even a power cut could go undetected.
 
 Run as ``python -m benchmarks.durability``.
 """
@@ -32,10 +32,10 @@ N_BITS = 64
 TEXT = "x" * 140
 
 
-def write_one(store: Store, at: int) -> tuple[float, float]:
-    """Write a document and return how many seconds that took, elapsed and of the processor."""
-    documents = [Document(id=f"d{at}", text=TEXT, payload={"at": at})]
-    codes = np.full((1, N_BITS // 8), at % 256, dtype=np.uint8)
+def timed_write(store: Store, number: int) -> tuple[float, float]:
+    """Write a document and return the elapsed seconds and those of the processor."""
+    documents = [Document(id=f"d{number}", text=TEXT, payload={"at": number})]
+    codes = np.full((1, N_BITS // 8), number % 256, dtype=np.uint8)
     began, before = time.perf_counter(), time.process_time()
     with store.writing() as changes:
         changes.insert(documents, codes)
@@ -43,24 +43,24 @@ def write_one(store: Store, at: int) -> tuple[float, float]:
     return time.perf_counter() - began, time.process_time() - before
 
 
-def nothing(*_: object) -> None:
-    """Do nothing."""
+def do_nothing(*_: object) -> None:
+    """Stand in for a method that is left out."""
 
 
 @contextmanager
-def without() -> Iterator[None]:
-    """Leave out what is measured."""
+def checks_off() -> Iterator[None]:
+    """Leave out the checks whose cost is measured."""
     with (
-        mock.patch.object(Acknowledged, "note", nothing),
-        mock.patch.object(OpenFiles, "check", nothing),
-        mock.patch.object(OpenFiles, "note", nothing),
+        mock.patch.object(Acknowledged, "note", do_nothing),
+        mock.patch.object(OpenFiles, "check", do_nothing),
+        mock.patch.object(OpenFiles, "note", do_nothing),
     ):
         yield
 
 
 @contextmanager
-def synced() -> Iterator[None]:
-    """Sync the number with each write."""
+def synced_generation() -> Iterator[None]:
+    """Sync the file with the generation after each write."""
     note = Acknowledged.note
 
     def note_and_sync(self: Acknowledged, generation: int) -> None:
@@ -72,46 +72,48 @@ def synced() -> Iterator[None]:
 
 
 @contextmanager
-def as_it_is() -> Iterator[None]:
+def checks_on() -> Iterator[None]:
+    """Change nothing."""
     yield
 
 
 CONTESTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "without": without,
-    "as it is": as_it_is,
-    "the number synced": synced,
+    "without checks": checks_off,
+    "with checks": checks_on,
+    "with checks, synced": synced_generation,
 }
 
 
 def measure(folder: Path, writes: int) -> dict[str, list[tuple[float, float]]]:
-    """Return the seconds of each write, by contestant."""
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTESTANTS}
+    """Return the elapsed and processor seconds of each write, by contestant."""
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTESTANTS}
     with ExitStack() as stack:
         stores: dict[str, Store] = {}
-        for place, name in enumerate(CONTESTANTS):
-            Store.create(path := folder / f"{place}.sqlite", Description("c", N_BITS))
+        for number, name in enumerate(CONTESTANTS):
+            Store.create(path := folder / f"{number}.sqlite", Description("c", N_BITS))
             stores[name] = stack.enter_context(closing(Store(path, writable=True)))
-        for at in range(writes):
+        for number in range(writes):
             for name, patched in CONTESTANTS.items():
                 with patched():
-                    taken[name].append(write_one(stores[name], at))
-    return taken
+                    seconds[name].append(timed_write(stores[name], number))
+    return seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--writes", type=int, default=1000, help="to each store")
-    parser.add_argument("--folder", type=Path, help="on the disk to be measured")
+    parser.add_argument("--writes", type=int, default=1000, help="writes to each store")
+    parser.add_argument("--folder", type=Path, help="a folder on the disk to measure")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
-        taken = measure(Path(name), arguments.writes)
-    floor = [statistics.median(column) for column in zip(*taken["without"], strict=True)]
+        seconds = measure(Path(name), arguments.writes)
+    floor = [statistics.median(column) for column in zip(*seconds["without checks"], strict=True)]
     print(f"{arguments.writes:,} writes of one document to each store; medians")
-    print(f"{'':22}{'us a write':>12}{'ratio':>8}{'CPU, us':>12}{'ratio':>8}")
-    for contestant, seconds in taken.items():
-        found = [statistics.median(column) for column in zip(*seconds, strict=True)]
+    print(f"{'':22}{'us/write':>12}{'ratio':>8}{'CPU, us':>12}{'ratio':>8}")
+    for contestant, pairs in seconds.items():
+        medians = [statistics.median(column) for column in zip(*pairs, strict=True)]
         columns = (
-            f"{one * 1e6:12,.0f}{one / of:8.2f}" for one, of in zip(found, floor, strict=True)
+            f"{own * 1e6:12,.0f}{own / least:8.2f}"
+            for own, least in zip(medians, floor, strict=True)
         )
         print(f"{contestant:22}{''.join(columns)}")
 

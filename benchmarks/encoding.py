@@ -1,7 +1,7 @@
 """Encoding text: ours beside scikit-learn's vectorizer and a dense forward pass, in one run.
 
 Both compute the same logits from the same weights, on one thread. The peer counts terms with
-scikit-learn and multiplies dense rows, as a forward pass outside of training is usually written.
+scikit-learn and multiplies dense rows, which is the usual way to write a forward pass.
 """
 
 from __future__ import annotations
@@ -35,31 +35,34 @@ def main() -> None:
     texts = _texts(args.data)
     encoder = load_encoder(args.encoder) if args.encoder else _random_encoder(texts)
     peer = _dense_peer(encoder)
-    # The peer splits plain text as ours does; other text it does not bring to NFKC.
-    plain = [text for text in texts[:200] if text.isascii()]
-    np.testing.assert_allclose(peer(plain), encoder.logits(plain), atol=1e-3)
+    # The peer does not normalize to NFKC, so it splits only ASCII texts as ours does.
+    ascii_texts = [text for text in texts[:200] if text.isascii()]
+    np.testing.assert_allclose(peer(ascii_texts), encoder.logits(ascii_texts), atol=1e-3)
     print(f"{len(texts):,} texts, {_shape(encoder)}, one thread, medians of {args.rounds} rounds")
     print(f"{'texts':>6} {'ours':>12} {'dense peer':>12} {'ratio':>7}")
     with threadpool_limits(1):
-        for batch in (1, 1000):
-            _compare(encoder.logits, peer, texts, batch, args.rounds)
+        for batch_size in (1, 1000):
+            _compare(encoder.logits, peer, texts, batch_size, args.rounds)
 
 
-def _compare(ours: Encode, peer: Encode, texts: Sequence[str], batch: int, rounds: int) -> None:
+def _compare(
+    ours: Encode, peer: Encode, texts: Sequence[str], batch_size: int, rounds: int
+) -> None:
     """Time both on the same texts, one after the other in every round."""
-    calls = 300 if batch == 1 else 1
+    calls = 300 if batch_size == 1 else 1
     times: dict[str, list[float]] = {"ours": [], "peer": []}
     for number in range(rounds):
-        start = number * calls * batch % max(1, len(texts) - calls * batch)
-        batches = [texts[start + i * batch :][:batch] for i in range(calls)]
+        start = number * calls * batch_size % max(1, len(texts) - calls * batch_size)
+        batches = [texts[start + i * batch_size :][:batch_size] for i in range(calls)]
         for name, encode in (("ours", ours), ("peer", peer)):
-            times[name].append(median([_seconds(encode, one) for one in batches]))
-    one, other = median(times["ours"]), median(times["peer"])
+            times[name].append(median([_seconds(encode, batch) for batch in batches]))
+    own, others = median(times["ours"]), median(times["peer"])
     ratio = median([b / a for a, b in zip(times["ours"], times["peer"], strict=True)])
-    if batch == 1:
-        print(f"{batch:>6} {one * 1e3:>9.3f} ms {other * 1e3:>9.3f} ms {ratio:>6.1f}×")
+    if batch_size == 1:
+        figures = f"{own * 1e3:>9.3f} ms {others * 1e3:>9.3f} ms"
     else:
-        print(f"{batch:>6} {batch / one:>10,.0f}/s {batch / other:>10,.0f}/s {ratio:>6.1f}×")
+        figures = f"{batch_size / own:>10,.0f}/s {batch_size / others:>10,.0f}/s"
+    print(f"{batch_size:>6} {figures} {ratio:>6.1f}×")
 
 
 def _seconds(encode: Encode, texts: Sequence[str]) -> float:
@@ -96,7 +99,9 @@ def _random_encoder(texts: Sequence[str]) -> Encoder:
 def _dense_peer(encoder: Encoder) -> Encode:
     features = encoder.features
     if not isinstance(features, TextFeatures) or features.idf is None:
-        raise SystemExit("the peer is written for TF-IDF text encoders")
+        raise SystemExit(
+            "--encoder must be a TF-IDF encoder of texts, which is what the peer computes"
+        )
     vectorizer = TfidfVectorizer(vocabulary=list(features.vocabulary), norm=None, use_idf=False)
 
     def logits(texts: Sequence[str]) -> Floats:
@@ -107,7 +112,7 @@ def _dense_peer(encoder: Encoder) -> Encode:
             x = np.maximum(x, 0) if layer.activation == "relu" else x
         return np.asarray(x, dtype=np.float32)
 
-    # TfidfVectorizer learns nothing with use_idf=False; fitting marks it as fitted.
+    # With use_idf=False there is nothing to learn, but transform() requires a fitted vectorizer.
     vectorizer.fit([""])
     return logits
 

@@ -1,9 +1,9 @@
 """The time of a whole evaluation, as served and tie-averaged, beside sorting every document.
 
-Codes are clustered as encoders make them and labels are random; queries are further codes of the
-same kind. The alternative computes the distance of every document and sorts them for P@100 alone,
-for a few of the same queries. Distances are computed once for each distinct code, so the number of
-these decides; it is printed.
+Codes are clustered like those of encoders, labels are random, and queries are further codes of the
+same kind. The alternative serves P@100 alone: for a few of the same queries it computes the
+distance to every document and sorts. An evaluation computes distances once for each distinct code,
+so its time depends on how many there are; the number is printed.
 
 Run as ``python -m benchmarks.evaluation``.
 """
@@ -20,11 +20,19 @@ from benchmarks.search import floor
 from encoder.codes import Codes, hamming_distance
 from evaluation.retrieval import evaluate_codes
 
-CUT = ["P@100", "Recall@100", "Success@1", "MRR@100", "nDCG@100", "mAP@100", "mAP-trec@100"]
+METRICS_WITH_CUT = [
+    "P@100",
+    "Recall@100",
+    "Success@1",
+    "MRR@100",
+    "nDCG@100",
+    "mAP@100",
+    "mAP-trec@100",
+]
 
 
-def seconds_of_sorting(queries: Codes, codes: Codes) -> float:
-    """Rank all documents for each query the direct way."""
+def sorting_seconds(queries: Codes, codes: Codes) -> float:
+    """Return how long it takes to sort all documents by distance for each query."""
     began = time.perf_counter()
     for query in queries:
         np.argsort(hamming_distance(query, codes), kind="stable")[:100]
@@ -37,33 +45,34 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--bits", type=int, default=32)
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--metrics", nargs="+", default=[*CUT, "P@radius2"])
+    parser.add_argument("--metrics", nargs="+", default=[*METRICS_WITH_CUT, "P@radius2"])
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     n = arguments.queries + arguments.documents
     codes = clustered(rng, n, arguments.bits)
-    labels = [(str(one),) for one in rng.integers(0, arguments.classes, n)]
+    labels = [(str(label),) for label in rng.integers(0, arguments.classes, n)]
     queries = slice(0, arguments.queries)
     database = slice(arguments.queries, n)
     began, before = time.perf_counter(), time.process_time()
-    found = evaluate_codes(
+    result = evaluate_codes(
         codes[queries], labels[queries], codes[database], labels[database], arguments.metrics
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - before
-    few = codes[: min(20, arguments.queries)]
-    each = seconds / found.queries
-    sorting = seconds_of_sorting(few, codes[database]) / len(few)
+    sample = codes[: min(20, arguments.queries)]
+    query_s = seconds / result.queries
+    sorting = sorting_seconds(sample, codes[database]) / len(sample)
     print(
-        f"{found.queries:,} queries, {found.documents:,} documents, {arguments.bits} bits,"
-        f" {found.distinct_codes:,} distinct codes: {seconds:.1f} s, {cpu:.1f} s of the processor,"
-        f" {each * 1e3:.1f} ms a query; sorting alone takes {sorting / each:.1f} times as long"
+        f"{result.queries:,} queries, {result.documents:,} documents, {arguments.bits} bits,"
+        f" {result.distinct_codes:,} distinct codes: {seconds:.1f} s, {cpu:.1f} s of the processor,"
+        f" {query_s * 1e3:.1f} ms a query;"
+        f" sorting alone takes {sorting / query_s:.1f} times as long"
     )
-    read = floor(codes[: found.distinct_codes]) * 1e-6 * found.queries
-    print(f"the floor, to read so many codes once for each query: {read:.2f} s of the processor")
+    floor_seconds = floor(codes[: result.distinct_codes]) * 1e-6 * result.queries
+    print(f"floor, to read these codes once for each query: {floor_seconds:.2f} s of the processor")
     print(f"{'metric':14} {'served':>8} {'expected':>8} {'worst':>8} {'best':>8}")
-    for name, value in found.metrics.items():
-        around = (found.expected[name], found.worst[name], found.best[name])
-        print(f"{name:14} {value:8.4f}", *(f"{one:8.4f}" for one in around))
+    for name, value in result.metrics.items():
+        averaged = (result.expected[name], result.worst[name], result.best[name])
+        print(f"{name:14} {value:8.4f}", *(f"{figure:8.4f}" for figure in averaged))
 
 
 if __name__ == "__main__":

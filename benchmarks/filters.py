@@ -1,8 +1,8 @@
 """The first use of a filter, with indexes of the fields that it names and without.
 
 A collection in a temporary folder gets documents with payloads of five fields: a class of twenty, a
-year, a fraction, a key that is unique and two tags. Each filter is asked of the store as a search
-asks that is the first to use it. Times are of the processor, so that other processes count for
+year, a fraction, a unique key and two tags. The store resolves each filter as it does for the first
+search with it; nothing is cached. Times are of the processor, so that other processes count for
 little.
 """
 
@@ -24,7 +24,7 @@ from index.schema import Description
 from index.sqlite.store import Store
 
 FIELDS = ("class", "year", "score", "key", "tags")
-AT_ONCE = 20_000
+BATCH = 20_000
 FILTERS = {
     "class is one of twenty": {"field": "class", "eq": "class-3"},
     "class is in three": {"field": "class", "in": ["class-3", "class-9", "class-14"]},
@@ -39,11 +39,10 @@ FILTERS = {
 
 
 def main() -> None:
-    """Print a line for each filter."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=float, default=1e6, help="(default: %(default)s)")
     parser.add_argument("--repeat", type=int, default=5, help="(default: %(default)s)")
-    parser.add_argument("--folder", type=Path, help="for the collection (default: a temporary one)")
+    parser.add_argument("--folder", type=Path, help="where to make the temporary folder")
     args = parser.parse_args()
     with TemporaryDirectory(dir=args.folder) as folder:
         path = Path(folder) / "store.sqlite"
@@ -59,26 +58,28 @@ def _measure(collection: Collection, n_documents: int, repeat: int) -> None:
     for batch in _documents(n_documents):
         codes = np.zeros((len(batch), 8), dtype=np.uint8)
         collection.upsert_encoded(batch, codes)
-    without = {name: _milliseconds(collection, name, 1) for name in FILTERS}
+    unindexed = {name: _milliseconds(collection, name, 1) for name in FILTERS}
     collection.compact()
-    before, began = collection.bytes_on_disk(), time.process_time()
+    bytes_before, began = collection.bytes_on_disk(), time.process_time()
     collection.set_indexed_fields(FIELDS)
     seconds = time.process_time() - began
     collection.compact()
-    grown = collection.bytes_on_disk() - before
-    print(f"{n_documents:,} documents of {before / n_documents:.0f} bytes; {len(FIELDS)} fields")
-    print(f"indexed in {seconds:.1f} s, {grown / n_documents:.1f} bytes more a document\n")
+    added = collection.bytes_on_disk() - bytes_before
+    print(
+        f"{n_documents:,} documents of {bytes_before / n_documents:.0f} bytes; {len(FIELDS)} fields"
+    )
+    print(f"indexed in {seconds:.1f} s, {added / n_documents:.1f} more bytes per document\n")
     print(f"{'filter':<24}{'rows':>12}{'without, ms':>14}{'with, ms':>10}{'ratio':>8}")
     for name in FILTERS:
-        rows, slow = without[name]
-        again, fast = _milliseconds(collection, name, repeat)
-        if again != rows:
-            raise SystemExit(f"{name}: {rows} rows without indexes, {again} with them")
+        rows, slow = unindexed[name]
+        indexed_rows, fast = _milliseconds(collection, name, repeat)
+        if indexed_rows != rows:
+            raise SystemExit(f"{name}: {rows} rows without indexes, {indexed_rows} with them")
         print(f"{name:<24}{rows:>12,}{slow:>14.1f}{fast:>10.1f}{slow / fast:>8.0f}")
 
 
 def _milliseconds(collection: Collection, name: str, repeat: int) -> tuple[int, float]:
-    """Return how many rows match, and the median time to find them."""
+    """Return the number of rows that match a filter, and the median time to find them."""
     filter_, times, rows = parse_filter(FILTERS[name]), [], 0
     for _ in range(repeat):
         began = time.process_time()
@@ -89,8 +90,8 @@ def _milliseconds(collection: Collection, name: str, repeat: int) -> tuple[int, 
 
 def _documents(n_documents: int) -> Iterator[list[Document]]:
     generator = np.random.default_rng(0)
-    for start in range(0, n_documents, AT_ONCE):
-        count = min(AT_ONCE, n_documents - start)
+    for start in range(0, n_documents, BATCH):
+        count = min(BATCH, n_documents - start)
         classes, years = generator.integers(20, size=count), generator.integers(1900, 2025, count)
         scores, tags = generator.random(count), generator.integers(7, size=count)
         yield [

@@ -1,11 +1,12 @@
 """Every ranking of one collection of a million short texts, one query at a time.
 
-The texts are those of :mod:`benchmarks.lexical`; codes come in clusters, and so do the real values
-of queries, as an encoder's do. Each query is answered by every ranking in turn, as a collection's
-search answers it, ids included; making a code of a text comes on top. Times are of the processor,
-which other processes do not lengthen. "ratio" is of medians, to the ranking by Hamming distance.
+The texts are those of :mod:`benchmarks.lexical`. Codes are clustered like those of encoders, and
+the weights of queries resemble the codes of documents. Each query is searched with every ranking in
+turn, by the collection's own search, which also reads the ids; encoding is not included. Times are
+of the processor, which other processes do not lengthen. "ratio" is the median over that of the
+Hamming ranking.
 
-Run as ``python -m benchmarks.hybrid``. The collection is kept in ``build/benchmarks``.
+Run as ``python -m benchmarks.hybrid``. The collection is saved in ``build/benchmarks`` and reused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from index.sqlite.store import Store
 
 OUT = Path("build/benchmarks")
 WARM_UP = 10
-AT_ONCE = 50_000
+BATCH = 50_000
 
 
 def main() -> None:
@@ -44,53 +45,52 @@ def main() -> None:
     texts = zipfian_texts(rng, int(arguments.size), arguments.length)
     query_texts = runs_of_words(rng, texts, arguments.queries + WARM_UP)
     codes = clustered(rng, len(texts), arguments.bits)
-    queries = some_queries(rng, query_texts, codes)
-    with closing(filled(texts, codes)) as collection:
+    queries = make_queries(rng, query_texts, codes)
+    with closing(open_collection(texts, codes)) as collection:
         began = time.process_time()
         for ranking in RANKINGS:
-            for place in range(WARM_UP):
-                one = queries[place : place + 1]
-                collection.search(one, arguments.k, ranking=ranking)
-        print(f"opened and first searched in {time.process_time() - began:.1f} s")
+            for number in range(WARM_UP):
+                query = queries[number : number + 1]
+                collection.search(query, arguments.k, ranking=ranking)
+        print(f"opened and warmed up in {time.process_time() - began:.1f} s")
         times: dict[str, list[float]] = {ranking: [] for ranking in RANKINGS}
-        for place in range(WARM_UP, len(query_texts)):
+        for number in range(WARM_UP, len(query_texts)):
+            query = queries[number : number + 1]
             for ranking in RANKINGS:
-                one = queries[place : place + 1]
                 began = time.process_time()
-                collection.search(one, arguments.k, ranking=ranking)
+                collection.search(query, arguments.k, ranking=ranking)
                 times[ranking].append((time.process_time() - began) * 1e3)
-    first = float(np.median(times[RANKINGS[0]]))
+    hamming = float(np.median(times[RANKINGS[0]]))
     print("            median ms   p99 ms   ratio of medians")
-    for ranking, taken in times.items():
-        p50, p99 = np.percentile(taken, [50, 99])
-        print(f"{ranking:11} {p50:9.2f} {p99:8.2f} {p50 / first:10.1f}")
+    for ranking, milliseconds in times.items():
+        p50, p99 = np.percentile(milliseconds, [50, 99])
+        print(f"{ranking:11} {p50:9.2f} {p99:8.2f} {p50 / hamming:10.1f}")
 
 
-def filled(texts: list[str], codes: Codes) -> Collection:
-    """Open the collection of these texts and codes; it is made if it was not."""
+def open_collection(texts: list[str], codes: Codes) -> Collection:
+    """Open the collection of these texts and codes; make it if there is none."""
     n_bits = codes.shape[1] * 8
     path = OUT / f"hybrid-{len(texts)}-{n_bits}.sqlite"
     OUT.mkdir(parents=True, exist_ok=True)
-    made = path.exists()
-    if not made:
+    if not path.exists():
         Store.create(path, Description("texts", n_bits))
     collection = Collection(Store(path, writable=True), indexed=False)
     if len(collection) < len(texts):
-        for start in range(0, len(texts), AT_ONCE):
-            some = texts[start : start + AT_ONCE]
-            documents = [Document(id=f"d{start + at}", text=text) for at, text in enumerate(some)]
-            collection.upsert_encoded(documents, codes[start : start + AT_ONCE])
+        for start in range(0, len(texts), BATCH):
+            numbered = enumerate(texts[start : start + BATCH], start)
+            documents = [Document(id=f"d{number}", text=text) for number, text in numbered]
+            collection.upsert_encoded(documents, codes[start : start + BATCH])
     return collection
 
 
-def some_queries(rng: np.random.Generator, texts: list[str], codes: Codes) -> EncodedQueries:
-    """Make queries of texts whose real values point to the codes of documents, unsurely."""
+def make_queries(rng: np.random.Generator, texts: list[str], codes: Codes) -> EncodedQueries:
+    """Make queries of `texts` whose weights are noisy versions of the codes of documents."""
     near = codes[rng.integers(0, len(codes), len(texts))]
     signs = unpack_codes(near).astype(np.float32) * 2 - 1
     weights = (signs * 2 + rng.normal(size=signs.shape)).astype(np.float32)
     packed = np.packbits(weights > 0, axis=1)
-    known = np.ones(len(texts), dtype=np.bool_)
-    return EncodedQueries(packed, weights, texts, known, [None] * len(texts))
+    weighted = np.ones(len(texts), dtype=np.bool_)
+    return EncodedQueries(packed, weights, texts, weighted, [None] * len(texts))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Ingestion by this checkout beside an earlier one, in turns within one run.
 
-Three corpora of JSON lines, each with an id, a label and a small payload: documents that bring
-codes of 64 bits; vectors of 64 numbers; and texts of 22 words. The encoders are one layer, so that
-reading, checking and writing take most of the time. Every turn is a process of its own, into an
-empty data folder, with synchronous=FULL. CPU is of all processes, a document; where the machine
-does other things as well, it says more than elapsed time. "floor" reads the same lines with this
-checkout and puts them into a bare SQLite table; nothing is encoded, and nothing could be found.
+There are three corpora of JSON lines: documents with codes of 64 bits, with vectors of 64 numbers,
+and with texts of 22 words. Each document also has an id, a label and a small payload. The encoders
+have one layer, so that reading, checking and writing take most of the time. Every turn is a
+separate process that ingests into an empty data folder with synchronous=FULL. CPU is the processor
+time of all processes per document; on a busy machine it tells more than elapsed time. "floor" reads
+the same lines with this checkout and inserts them into a bare SQLite table, without codes or index.
 
-Run as ``python -m benchmarks.ingest_versions --against DIR``, where DIR is another checkout, as
-``git worktree add DIR COMMIT`` makes one. Without ``--against`` only this checkout is timed.
+Run as ``python -m benchmarks.ingest_versions --against DIR``, where DIR is another checkout, for
+example from ``git worktree add DIR COMMIT``. Without ``--against`` only this checkout is timed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-HERE = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 CASES = ("codes", "vectors", "texts")
 N_BITS = 64
 DIMENSION = 64
@@ -38,11 +38,13 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
-    parser.add_argument("--one", nargs=3, metavar=("LINES", "FOLDER", "JOBS"), help="one turn")
+    parser.add_argument(
+        "--one", nargs=3, metavar=("LINES", "FOLDER", "JOBS"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.one is not None:
         lines, folder, jobs = arguments.one
-        print(json.dumps(one_turn(Path(lines), Path(folder), jobs)))
+        print(json.dumps(run_turn(Path(lines), Path(folder), jobs)))
         return
     print(f"{arguments.documents:,} documents; medians of {arguments.rounds} rounds")
     for case in arguments.cases:
@@ -51,34 +53,33 @@ def main() -> None:
 
 
 def compare(case: str, folder: Path, arguments: argparse.Namespace) -> None:
-    """Time every way of taking one corpus, in turns."""
+    """Time every way to ingest one corpus, in turns."""
     lines = folder / "corpus.jsonl"
     lines.write_text("".join(f"{line}\n" for line in corpus(case, arguments.documents)))
-    ways = {"now, 1 process": (HERE, "1"), "now, 2 processes": (HERE, "2"), FLOOR: (HERE, FLOOR)}
+    ways = {"now, 1 process": (ROOT, "1"), "now, 2 processes": (ROOT, "2"), FLOOR: (ROOT, FLOOR)}
     if arguments.against is not None:
-        before = arguments.against.resolve()
-        ways = {"before, 1 process": (before, "1"), "before, 2 processes": (before, "2")} | ways
+        earlier = arguments.against.resolve()
+        ways = {"before, 1 process": (earlier, "1"), "before, 2 processes": (earlier, "2")} | ways
     seconds: dict[str, list[tuple[float, float]]] = {}
     for turn in range(arguments.rounds):
         for name, (checkout, jobs) in ways.items():
-            into = folder / f"{turn}-{name}"
-            write_encoder(case, into)
-            command = [sys.executable, __file__, "--one", str(lines), str(into), jobs]
+            data_folder = folder / f"{turn}-{name}"
+            write_encoder(case, data_folder)
+            command = [sys.executable, __file__, "--one", str(lines), str(data_folder), jobs]
             environment = {**os.environ, "PYTHONPATH": str(checkout)}
             done = subprocess.run(command, env=environment, check=True, capture_output=True)
             seconds.setdefault(name, []).append(tuple(json.loads(done.stdout)))
     print(f"\n{case:22}{'documents/s':>12}{'CPU us/doc':>12}{'x floor, CPU':>14}")
     n = arguments.documents
     floor = statistics.median(cpu for _, cpu in seconds[FLOOR])
-    for name, found in seconds.items():
-        elapsed = statistics.median(one for one, _ in found)
-        cpu = statistics.median(one for _, one in found)
+    for name, pairs in seconds.items():
+        elapsed, cpu = (statistics.median(column) for column in zip(*pairs, strict=True))
         print(f"  {name:20}{n / elapsed:12,.0f}{cpu / n * 1e6:12.1f}{cpu / floor:14.2f}")
 
 
 def corpus(case: str, n: int) -> Iterator[str]:
-    """Yield lines of documents."""
-    import numpy as np  # noqa: PLC0415 - as below
+    """Yield the documents of a corpus as JSON lines."""
+    import numpy as np  # noqa: PLC0415 - from the checkout that is timed
 
     from benchmarks.ingest import snippets  # noqa: PLC0415
 
@@ -94,7 +95,7 @@ def corpus(case: str, n: int) -> Iterator[str]:
 
 
 def write_encoder(case: str, folder: Path) -> None:
-    """Write what encodes the corpus to a data folder; documents with codes need nothing."""
+    """Write the encoder of a corpus to a data folder; documents with codes need none."""
     import numpy as np  # noqa: PLC0415
 
     from benchmarks.ingest import VOCABULARY, snippets  # noqa: PLC0415
@@ -116,9 +117,9 @@ def write_encoder(case: str, folder: Path) -> None:
     write_artifact(folder / "encoders" / "e", encoder, inputs)
 
 
-def one_turn(lines: Path, folder: Path, jobs: str) -> tuple[float, float]:
-    """Ingest the lines; return the seconds that passed, and those of the processor."""
-    # Imported from the checkout that is timed, and only from parts that have long been there.
+def run_turn(lines: Path, folder: Path, jobs: str) -> tuple[float, float]:
+    """Ingest the lines; return the elapsed seconds and those of the processor."""
+    # From the checkout that is timed, so only modules that earlier versions have, too.
     from corpus.readers import read_documents  # noqa: PLC0415
     from index.bulk.ingest import ingest  # noqa: PLC0415
     from index.data_folder import DataFolder  # noqa: PLC0415
@@ -129,17 +130,18 @@ def one_turn(lines: Path, folder: Path, jobs: str) -> tuple[float, float]:
         collection = data.create_collection("c", encoder=encoder, n_bits=n_bits)
         began, before = time.perf_counter(), cpu_seconds()
         if jobs == FLOOR:
-            from benchmarks.ingest import into_sqlite  # noqa: PLC0415
+            from benchmarks.ingest import insert_lines  # noqa: PLC0415
 
-            into_sqlite(lines, folder)
+            insert_lines(lines, folder)
         else:
             ingest(collection, read_documents(lines, unique_ids=False), jobs=int(jobs))
         return time.perf_counter() - began, cpu_seconds() - before
 
 
 def cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    usages = [resource.getrusage(who) for who in whose]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """BM25 side by side: our index, bm25s, tantivy and SQLite's FTS5, over a million short texts.
 
-Words follow Zipf's law, as they do in languages, so that some are in most documents; queries are
-runs of words of documents. All contestants index the same words without stemming, and answer the
-same queries in turns within one run. Times are of the processor, which other processes do not
-lengthen; "ratio" is a contestant's time over ours. "memory" is what the process grew by while its
-index was built.
+The frequencies of words follow Zipf's law, as in natural languages, so some words are in most
+documents. Queries are runs of words of documents. All contestants index the same words without
+stemming, and answer the same queries in turns within one run. Times are of the processor, which
+other processes do not lengthen; "ratio" is a contestant's time over ours. "memory" is the growth of
+the process while it built the index.
 
 Run as ``python -m benchmarks.lexical``.
 """
@@ -12,24 +12,23 @@ Run as ``python -m benchmarks.lexical``.
 from __future__ import annotations
 
 import argparse
-import os
 import sqlite3
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import bm25s
 import numpy as np
 import tantivy
 
+from benchmarks.harness.resident_memory import resident_bytes
 from index.lexical.analyzer_names import ANALYZERS
 from index.lexical.index import LexicalIndex
 
 VOCABULARY = 400_000
 Search = Callable[[str, int], int]
-"""Finds so many documents for a text and returns how many there were."""
+"""Finds the k best documents for a text and returns how many it found."""
 
 
 def main() -> None:
@@ -45,10 +44,10 @@ def main() -> None:
     queries = runs_of_words(rng, texts, arguments.queries)
     searches: dict[str, Search] = {}
     for name in arguments.only:
-        began, before = time.process_time(), resident()
+        began, resident_before = time.process_time(), resident_bytes()
         searches[name] = CONTESTANTS[name](texts)
-        taken, grown = time.process_time() - began, resident() - before
-        print(f"{name:11} built in {taken:6.1f} s, memory {grown / 1e6:7.0f} MB", flush=True)
+        seconds, added = time.process_time() - began, resident_bytes() - resident_before
+        print(f"{name:11} built in {seconds:6.1f} s, memory {added / 1e6:7.0f} MB", flush=True)
     times: dict[str, list[float]] = {name: [] for name in searches}
     for query in queries:
         for name, search in searches.items():
@@ -57,27 +56,27 @@ def main() -> None:
             times[name].append((time.process_time() - began) * 1e3)
     ours = statistics.median(next(iter(times.values())))
     print("            median ms   p99 ms   ratio of medians")
-    for name, taken_ms in times.items():
-        p50, p99 = np.percentile(taken_ms, [50, 99])
+    for name, milliseconds in times.items():
+        p50, p99 = np.percentile(milliseconds, [50, 99])
         print(f"{name:11} {p50:9.2f} {p99:8.2f} {p50 / ours:10.2f}")
 
 
 def zipfian_texts(rng: np.random.Generator, n_texts: int, mean_length: float) -> list[str]:
-    """Make texts of words whose frequencies fall with their rank, of log-normal lengths."""
+    """Make texts of log-normal lengths, of words whose frequencies fall with their rank."""
     shares = 1 / (np.arange(VOCABULARY) + 2.7)
     bounds = np.cumsum(shares) / shares.sum()
-    words = [f"{_spelled(number)}" for number in range(VOCABULARY)]
+    words = [_spell_word(number) for number in range(VOCABULARY)]
     lengths = rng.lognormal(np.log(mean_length) - 0.125, 0.5, n_texts).clip(1).astype(int)
-    drawn = np.searchsorted(bounds, rng.random(int(lengths.sum()))).tolist()
+    drawn_words = np.searchsorted(bounds, rng.random(int(lengths.sum()))).tolist()
     texts, start = [], 0
     for length in lengths.tolist():
-        texts.append(" ".join(words[number] for number in drawn[start : start + length]))
+        texts.append(" ".join(words[number] for number in drawn_words[start : start + length]))
         start += length
     return texts
 
 
 def runs_of_words(rng: np.random.Generator, texts: list[str], n_queries: int) -> list[str]:
-    """Take two to six neighbouring words of documents drawn at random."""
+    """Make queries of two to six successive words, from documents drawn at random."""
     queries = []
     for number in rng.integers(0, len(texts), n_queries).tolist():
         words, length = texts[number].split(), int(rng.integers(2, 7))
@@ -86,14 +85,9 @@ def runs_of_words(rng: np.random.Generator, texts: list[str], n_queries: int) ->
     return queries
 
 
-def resident() -> int:
-    """Return the memory that the process takes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def hummingbit(texts: list[str]) -> Search:
     index = LexicalIndex.build(0, ANALYZERS["words"], enumerate(texts))
-    print(f"{'':11} of it {index.nbytes / 1e6:.0f} MB of postings")
+    print(f"{'':11} the postings take {index.nbytes / 1e6:.0f} MB")
     return lambda text, k: len(index.rank(text, k).rows)
 
 
@@ -102,8 +96,8 @@ def by_bm25s(texts: list[str]) -> Search:
     retriever.index([text.split() for text in texts], show_progress=False)
 
     def search(text: str, k: int) -> int:
-        found, _ = retriever.retrieve([text.split()], k=k, show_progress=False, n_threads=0)
-        return int(found.shape[1])
+        documents, _ = retriever.retrieve([text.split()], k=k, show_progress=False, n_threads=0)
+        return int(documents.shape[1])
 
     return search
 
@@ -150,8 +144,8 @@ CONTESTANTS: dict[str, Callable[[list[str]], Search]] = {
 }
 
 
-def _spelled(number: int) -> str:
-    """Return a word of letters only, of at least two, another for each number."""
+def _spell_word(number: int) -> str:
+    """Return a word of at least two letters, a different one for each number."""
     letters = ""
     number += 26
     while number:

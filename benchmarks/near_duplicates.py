@@ -1,8 +1,8 @@
 """How well ``index duplicates`` finds known near-duplicates, by radius, with texts and without.
 
-Codes are 64 bits of ITQ over TF-IDF, fitted to all documents. Recall and precision are those of the
-pairs within clusters. The pairs are public: 878 German articles in two releases, and pairs of
-Reuters-21578 whose runs of five words have a Jaccard similarity of at least one half.
+Codes are 64 bits of ITQ over TF-IDF, fitted to all documents. Recall and precision count the pairs
+within clusters. The known pairs are public: 878 German articles in two releases, and pairs of
+Reuters-21578 whose sets of five-word runs have a Jaccard similarity of at least one half.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--confirm", type=float, default=0.5)
     args = parser.parse_args()
     if args.data_root is None:
-        parser.error("--data-root or HUMMINGBIT_DATA must name the folder of the data")
+        parser.error("name the folder of the data with --data-root or HUMMINGBIT_DATA")
     for name, read in (("gnad10-de-neardup", _articles), ("reuters-neardup", _reuters)):
         texts, known = read(Path(args.data_root))
         codes = _codes(texts)
@@ -43,11 +43,14 @@ def main() -> None:
             clusters = near_codes(codes, radius)
             criteria = DuplicateCriteria(radius, args.confirm)
             confirmed = [
-                some[members]
-                for some in clusters
-                for members in near_texts([texts[i] for i in some], codes[some], criteria)
+                cluster[members]
+                for cluster in clusters
+                for members in near_texts([texts[i] for i in cluster], codes[cluster], criteria)
             ]
-            by_codes, by_texts = (_judged(one, known) for one in (clusters, confirmed))
+            by_codes, by_texts = (
+                _recall_and_precision(clusters, known),
+                _recall_and_precision(confirmed, known),
+            )
             print(f"  radius {radius}: {by_codes}; with --confirm {args.confirm:g}: {by_texts}")
 
 
@@ -55,17 +58,19 @@ def _articles(root: Path) -> tuple[list[str], Pairs]:
     with lzma.open(root / "gnad10_de_neardup" / "pairs.jsonl.xz") as file:
         rows = [json.loads(line) for line in file]
     texts = [row[f"text{number}"] for number in (1, 2) for row in rows]
-    return texts, {(place, place + len(rows)) for place in range(len(rows))}
+    return texts, {(number, number + len(rows)) for number in range(len(rows))}
 
 
 def _reuters(root: Path) -> tuple[list[str], Pairs]:
     splits = (read_documents(f"reuters:{split}", data_root=root) for split in ("train", "test"))
     documents = list(itertools.chain.from_iterable(splits))
-    place = {document.id: number for number, document in enumerate(documents)}
+    number_of = {document.id: number for number, document in enumerate(documents)}
     with lzma.open(root / "reuters_neardup" / "pairs.tsv.xz", "rt") as file:
         ids = [line.split("\t")[:2] for line in file]
-    ends = (sorted(place[id_] for id_ in pair) for pair in ids if place.keys() >= set(pair))
-    return [document.text or "" for document in documents], {(a, b) for a, b in ends}
+    pairs = (
+        sorted(number_of[id_] for id_ in pair) for pair in ids if number_of.keys() >= set(pair)
+    )
+    return [document.text or "" for document in documents], {(a, b) for a, b in pairs}
 
 
 def _codes(texts: Sequence[str]) -> Codes:
@@ -74,13 +79,13 @@ def _codes(texts: Sequence[str]) -> Codes:
     return pack_bits(np.asarray(rows @ weight) > thresholds)
 
 
-def _judged(clusters: Iterable[Integers], known: Pairs) -> str:
-    found = right = 0
+def _recall_and_precision(clusters: Iterable[Integers], known: Pairs) -> str:
+    found = correct = 0
     for cluster in clusters:
         found += len(cluster) * (len(cluster) - 1) // 2
         members = set(cluster.tolist())
-        right += sum(a in members and b in members for a, b in known)
-    return f"recall {right / len(known):.3f}, precision {right / max(1, found):.3f}"
+        correct += sum(a in members and b in members for a, b in known)
+    return f"recall {correct / len(known):.3f}, precision {correct / max(1, found):.3f}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """The asymmetric ranking beside the Hamming ranking, over the same codes and queries, in one run.
 
-Run as ``python -m benchmarks.rankings``. Both rank the documents of one generation; searches for a
+Run as ``python -m benchmarks.rankings``. Both rank the documents of one generation. Searches for a
 single query take turns, and times are of the processor, which other processes do not lengthen. The
-codes are of documents in clusters of unequal size: a document's logits are its cluster's and its
-own noise, bit b of its code is 1 with the probability sigmoid(logit_b), and queries bring the
-logits of documents. With ``--encoder`` and ``--data`` the logits are those that an encoder gives
-the documents of a data set. "ratio" is the asymmetric ranking's time over the other's.
+documents form clusters of unequal size: the logits of a document are those of its cluster plus
+noise, and bit b of its code is 1 with probability sigmoid(logit_b). Queries have such logits, too.
+With ``--encoder`` and ``--data`` the logits are an encoder's for the documents of a data set.
+"ratio" is the time of the asymmetric ranking over that of the Hamming ranking.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from index.rankings.protocol import Ranking
 from index.records import EncodedQueries
 
 CLUSTERS = 300
-AT_ONCE = 100_000
+CHUNK = 100_000
 QUERIES = 200
 
 
@@ -39,9 +39,11 @@ def main() -> None:
     parser.add_argument("--documents", type=float, default=1e6)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--rounds", type=int, default=QUERIES, help="single queries of each")
-    parser.add_argument("--encoder", type=Path, help="an encoder's folder, in place of clusters")
-    parser.add_argument("--data", default="snippets", help="what the encoder encodes")
+    parser.add_argument("--rounds", type=int, default=QUERIES, help="single queries per setting")
+    parser.add_argument("--encoder", type=Path, help="an encoder's folder, instead of clusters")
+    parser.add_argument(
+        "--data", default="snippets", help="the data set to encode (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     faiss.omp_set_num_threads(1)
     print(
@@ -50,21 +52,21 @@ def main() -> None:
     for n_bits in [0] if arguments.encoder else arguments.bits:
         rng = np.random.default_rng(0)
         if arguments.encoder:
-            logits = logits_of(arguments.encoder, arguments.data)
+            logits = encoder_logits(arguments.encoder, arguments.data)
         else:
             logits = clustered_logits(rng, n_bits)
-        codes = drawn(rng, logits, int(arguments.documents))
+        codes = draw_codes(rng, logits, int(arguments.documents))
         generation = Generation.build(1, codes, np.arange(len(codes)))
         distinct = len(generation.distinct_codes()[0])
         for k in arguments.k:
-            chosen = logits[rng.integers(0, len(logits), arguments.rounds)]
-            ours, theirs = times(generation, noisy(rng, chosen), k)
-            one, other = statistics.median(ours), statistics.median(theirs)
-            means = statistics.mean(theirs) / statistics.mean(ours)
+            weights = add_noise(rng, logits[rng.integers(0, len(logits), arguments.rounds)])
+            hamming, asymmetric = ranking_seconds(generation, weights, k)
+            medians = statistics.median(hamming), statistics.median(asymmetric)
+            means = statistics.mean(asymmetric) / statistics.mean(hamming)
             print(
                 f"{codes.shape[1] * 8:>4} {distinct:>9,} {generation.engine:>9} {k:>4}"
-                f"  {one * 1e6:>6.0f} µs {other * 1e6:>6.0f} µs"
-                f"  {other / one:.2f} (means {means:.2f})"
+                f"  {medians[0] * 1e6:>6.0f} µs {medians[1] * 1e6:>6.0f} µs"
+                f"  {medians[1] / medians[0]:.2f} (means {means:.2f})"
             )
 
 
@@ -75,33 +77,38 @@ def clustered_logits(rng: np.random.Generator, n_bits: int) -> Floats:
     return logits
 
 
-def logits_of(folder: Path, dataset: str) -> Floats:
-    """Return what the encoder in `folder` gives the documents of a data set."""
+def encoder_logits(folder: Path, dataset: str) -> Floats:
+    """Return the query weights that the encoder in `folder` computes for a data set."""
     encoder = load_encoder(folder)
-    return encoder.query_weights([one.text or "" for one in load_dataset(dataset, "train")])
+    return encoder.query_weights(
+        [document.text or "" for document in load_dataset(dataset, "train")]
+    )
 
 
-def noisy(rng: np.random.Generator, logits: Floats) -> Floats:
-    """Return logits of documents like those with `logits`."""
+def add_noise(rng: np.random.Generator, logits: Floats) -> Floats:
+    """Return `logits` plus standard normal noise, of the same shape."""
     noise = rng.normal(size=logits.shape).astype(np.float32)
     noise += logits
     return noise
 
 
-def drawn(rng: np.random.Generator, logits: Floats, n: int) -> Codes:
-    """Return `n` codes, each drawn by the probabilities of a row of `logits` with noise."""
+def draw_codes(rng: np.random.Generator, logits: Floats, n: int) -> Codes:
+    """Return `n` codes, each drawn with the probabilities of a row of `logits` plus noise."""
     share = 1 / np.arange(1, len(logits) + 1)
     parts = []
-    for start in range(0, n, AT_ONCE):
-        size = min(AT_ONCE, n - start)
-        chosen = noisy(rng, logits[rng.choice(len(logits), size, p=share / share.sum())])
-        draws = rng.random(chosen.shape, dtype=np.float32)
-        parts.append(pack_bits(draws < 1 / (1 + np.exp(-chosen))))
+    for start in range(0, n, CHUNK):
+        size = min(CHUNK, n - start)
+        rows = rng.choice(len(logits), size, p=share / share.sum())
+        document_logits = add_noise(rng, logits[rows])
+        draws = rng.random(document_logits.shape, dtype=np.float32)
+        parts.append(pack_bits(draws < 1 / (1 + np.exp(-document_logits))))
     return np.concatenate(parts)
 
 
-def times(generation: Generation, weights: Floats, k: int) -> tuple[list[float], list[float]]:
-    """Return the seconds that each ranking takes for each query alone."""
+def ranking_seconds(
+    generation: Generation, weights: Floats, k: int
+) -> tuple[list[float], list[float]]:
+    """Return the seconds per query of the Hamming and of the asymmetric ranking."""
     rankings: list[Ranking] = [HammingRanking(generation), AsymmetricRanking(generation)]
     seconds: list[list[float]] = [[], []]
     for row in weights:

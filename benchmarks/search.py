@@ -1,10 +1,10 @@
 """Hamming search side by side: our engines, FAISS and others, over codes of three kinds.
 
-All contestants answer the same queries in turns within one run, so that what else the machine does
-falls on all alike. Times are of the processor, which other processes do not lengthen; Milvus, which
-is a process of its own, is timed by the clock. "ratio" is a contestant's time over ours, of medians
-and of means; in means the outliers count that no lookup settles. What reading all codes once takes
-is given beside them. "recall" is the share of k that lies no farther than the true k-th.
+All contestants answer the same queries in turns within one run, so that other load slows all alike.
+Times are of the processor, which other processes do not lengthen; Milvus, which is a separate
+process, is timed by the clock. "ratio" is a contestant's time over ours, for medians and for means;
+means include the outliers, the queries that no lookup answers. Each table also has the time to read
+all codes once. "recall" is the share of k that lies no farther than the true k-th.
 
 Run as ``python -m benchmarks.search``. Writes ``build/benchmarks/search.json`` and ``search.png``.
 """
@@ -24,6 +24,7 @@ import faiss
 import matplotlib as mpl
 import numpy as np
 
+from benchmarks.harness.resident_memory import resident_bytes
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search, milvus
 from encoder.codes import Codes, hamming_distance
@@ -37,7 +38,7 @@ OURS, FLAT = "hummingbit", "FAISS Flat"
 
 Record = dict[str, Any]
 
-Timed = Callable[[Codes, int], object]
+TimedSearch = Callable[[Codes, int], object]
 """A search that is timed, whatever it returns."""
 
 
@@ -47,10 +48,12 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6])
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--rounds", type=int, default=15, help="of ten single queries, and a batch")
-    parser.add_argument("--only", nargs="+", help=f"of {', '.join(CONTESTANTS)}")
+    parser.add_argument(
+        "--rounds", type=int, default=15, help="each of ten single queries, and a batch"
+    )
+    parser.add_argument("--only", nargs="+", help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--milvus-uri", help="a Milvus server to time as well")
-    parser.add_argument("--name", default="search", help="of the files that are written")
+    parser.add_argument("--name", default="search", help="stem of the files that are written")
     arguments = parser.parse_args()
     faiss.omp_set_num_threads(1)
     contestants = dict(CONTESTANTS)
@@ -64,40 +67,45 @@ def main() -> None:
             for size in arguments.sizes:
                 rng = np.random.default_rng(0)
                 codes = KINDS[kind](rng, int(size) + QUERIES, n_bits)
-                # Copies, so that the queries do not keep all of it.
+                # Copies, so that the queries do not keep the whole array alive.
                 queries, codes = codes[:QUERIES].copy(), codes[QUERIES:].copy()
-                about = {"kind": kind, "bits": n_bits, "codes": len(codes)}
-                about["floor_us"] = floor(codes)
-                records += compare(about, contestants, codes, queries, arguments)
+                setting = {"kind": kind, "bits": n_bits, "codes": len(codes)}
+                setting["floor_us"] = floor(codes)
+                records += compare(setting, contestants, codes, queries, arguments)
                 write(arguments.name, records)
     if records:
         plot(arguments.name, records)
 
 
 def compare(
-    about: Record,
+    setting: Record,
     contestants: dict[str, Contestant],
     codes: Codes,
     queries: Codes,
     arguments: argparse.Namespace,
 ) -> list[Record]:
-    """Build every contestant, time all of them in turns, and print and return what was found."""
+    """Build every contestant, time all of them in turns, and print and return the records."""
     searches: dict[str, Search] = {}
     built: dict[str, Record] = {}
     choice: Choice = build(codes, np.arange(len(codes)))
-    about = {**about, "engine": choice.engine.name, "reason": choice.reason}
+    setting = {**setting, "engine": choice.engine.name, "reason": choice.reason}
     check(choice, codes, queries[:20])
     del choice
-    print(f"\n{about['kind']}, {about['bits']} bits, {about['codes']:,} codes: {about['reason']}")
-    for name, one in contestants.items():
-        if len(codes) > one.at_most or (name == "FAISS Flat, padded" and about["bits"] > 24):
+    print(
+        f"\n{setting['kind']}, {setting['bits']} bits, {setting['codes']:,} codes:"
+        f" {setting['reason']}"
+    )
+    for name, contestant in contestants.items():
+        if len(codes) > contestant.max_codes or (
+            name == "FAISS Flat, padded" and setting["bits"] > 24
+        ):
             continue
         try:
-            before, began = resident(), time.process_time()
-            searches[name] = one.build(codes)
+            resident_before, began = resident_bytes(), time.process_time()
+            searches[name] = contestant.build(codes)
             built[name] = {
                 "build_s": time.process_time() - began,
-                "resident_mb": resident() - before,
+                "resident_mb": (resident_bytes() - resident_before) / 1e6,
             }
         except ImportError as error:
             print(f"  {name}: left out ({error})")
@@ -105,27 +113,27 @@ def compare(
     for k in arguments.k:
         for batch in (1, 100):
             times = interleaved(searches, queries, k, batch, arguments.rounds)
-            for name, found in times.items():
+            for name, microseconds in times.items():
                 exact = contestants[name].exact
                 records.append(
                     {
-                        **about,
+                        **setting,
                         "name": name,
                         "k": k,
                         "batch": batch,
-                        "median_us": statistics.median(found),
-                        "mean_us": statistics.mean(found),
-                        "p95_us": float(np.percentile(found, 95)),
+                        "median_us": statistics.median(microseconds),
+                        "mean_us": statistics.mean(microseconds),
+                        "p95_us": float(np.percentile(microseconds, 95)),
                         "recall": 1.0 if exact else recall(searches[name], codes, queries[:50], k),
                         **built[name],
                     }
                 )
-            report(records[-len(times) :])
+            print_records(records[-len(times) :])
     return records
 
 
 def interleaved(
-    searches: Mapping[str, Timed],
+    searches: Mapping[str, TimedSearch],
     queries: Codes,
     k: int,
     batch: int,
@@ -133,35 +141,36 @@ def interleaved(
     *,
     singles: int = 10,
 ) -> dict[str, list[float]]:
-    """Return the microseconds a query of each, all taking turns with every batch."""
+    """Return the microseconds per query of each search; all take turns with every batch."""
     times: dict[str, list[float]] = defaultdict(list)
-    # Several single queries a turn, so that none pays for what another left in the caches.
-    at_once = singles if batch == 1 else 1
+    # Several single queries per turn, so that the caches belong to the search that is timed.
+    per_turn = singles if batch == 1 else 1
     for turn in range(rounds):
-        start = turn * batch * at_once % (len(queries) - batch * at_once)
-        batches = [queries[start + n * batch : start + (n + 1) * batch] for n in range(at_once)]
+        start = turn * batch * per_turn % (len(queries) - batch * per_turn)
+        batches = [queries[start + n * batch : start + (n + 1) * batch] for n in range(per_turn)]
         for name, search in searches.items():
             clock = time.perf_counter if name == "Milvus" else time.process_time
             search(batches[-1][:10], k)
-            times[name] += [timed(search, one, k, clock) for one in batches]
+            times[name] += [time_search(search, each, k, clock) for each in batches]
     return times
 
 
-def timed(search: Timed, batch: Codes, k: int, clock: Callable[[], float]) -> float:
+def time_search(search: TimedSearch, batch: Codes, k: int, clock: Callable[[], float]) -> float:
+    """Return the microseconds per query of one batch."""
     began = clock()
     search(batch, k)
     return (clock() - began) * 1e6 / len(batch)
 
 
-def report(records: list[Record]) -> None:
+def print_records(records: list[Record]) -> None:
     by_name = {record["name"]: record for record in records}
     ours = by_name[OURS]
     print(f"  k={ours['k']} batch={ours['batch']}; reading all once: {ours['floor_us']:.0f} µs")
     for name, record in by_name.items():
-        ratio, of_means = (record[each] / ours[each] for each in ("median_us", "mean_us"))
+        ratio, mean_ratio = (record[key] / ours[key] for key in ("median_us", "mean_us"))
         print(
             f"    {name:18} {record['median_us']:10.1f} µs  mean {record['mean_us']:10.1f}"
-            f"  p95 {record['p95_us']:10.1f}  ratio {ratio:8.2f}  of means {of_means:8.2f}"
+            f"  p95 {record['p95_us']:10.1f}  ratio {ratio:8.2f}  of means {mean_ratio:8.2f}"
             f"  recall {record['recall']:.3f}  built {record['build_s']:7.2f} s"
             f"  {record['resident_mb']:7.0f} MB",
             flush=True,
@@ -169,39 +178,34 @@ def report(records: list[Record]) -> None:
 
 
 def check(choice: Choice, codes: Codes, queries: Codes) -> None:
-    """Stop unless the engine finds what the oracle finds."""
+    """Exit with an error unless the engine finds the same rows as the oracle."""
     oracle = BruteForceIndex(codes, np.arange(len(codes)))
     for query in queries[:: 1 if len(codes) < 10**6 else 10]:
-        (one,), (other,) = choice.engine.search(query[None], 10), oracle.search(query[None], 10)
-        if one.rows.tolist() != other.rows.tolist():
-            raise SystemExit(f"{choice.engine.name} does not agree with the oracle")
+        (hits,), (expected,) = choice.engine.search(query[None], 10), oracle.search(query[None], 10)
+        if hits.rows.tolist() != expected.rows.tolist():
+            raise SystemExit(f"{choice.engine.name} disagrees with the oracle")
 
 
 def recall(search: Search, codes: Codes, queries: Codes, k: int) -> float:
-    """Return the share of `k` that lies no farther than the true k-th, whatever breaks ties."""
+    """Return the share of `k` hits no farther than the true k-th, so that ties do not matter."""
     exact = FlatIndex(codes, np.arange(len(codes))).search(queries, k)
     shares = []
-    for query, found, true in zip(queries, search(queries, k), exact, strict=True):
-        there = found[(found >= 0) & (found < len(codes))].astype(np.int64)
-        near = hamming_distance(codes[there], query) <= true.distances[-1]
+    for query, rows, true in zip(queries, search(queries, k), exact, strict=True):
+        # Approximate indexes fill up short results with rows that do not exist.
+        valid = rows[(rows >= 0) & (rows < len(codes))].astype(np.int64)
+        near = hamming_distance(codes[valid], query) <= true.distances[-1]
         shares.append(near.sum() / len(true.rows))
     return float(np.mean(shares))
 
 
 def floor(codes: Codes) -> float:
-    """Return the microseconds that one thread takes to read all codes, from where they lie."""
-    found = []
+    """Return the microseconds that one thread takes to read all codes from memory."""
+    microseconds = []
     for _ in range(9):
         began = time.process_time()
         codes.max()
-        found.append((time.process_time() - began) * 1e6)
-    return statistics.median(found)
-
-
-def resident() -> float:
-    """Return the megabytes of memory that this process holds."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * 4096 / 1e6
+        microseconds.append((time.process_time() - began) * 1e6)
+    return statistics.median(microseconds)
 
 
 def write(name: str, records: list[Record]) -> None:
@@ -210,15 +214,15 @@ def write(name: str, records: list[Record]) -> None:
 
 
 def plot(name: str, records: Iterable[Record]) -> None:
-    """Draw how many times as long as ours FAISS Flat takes, for each kind of codes."""
+    """Draw the ratio of FAISS Flat's time to ours for each kind of codes."""
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 - once the backend is set
 
     ratios: dict[tuple[int, str], float] = {}
     pairs: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
-    for one in records:
-        key = (one["kind"], one["bits"], one["codes"], one["k"], one["batch"])
-        pairs[key][one["name"]] = one["median_us"]
+    for record in records:
+        key = tuple(record[name] for name in ("kind", "bits", "codes", "k", "batch"))
+        pairs[key][record["name"]] = record["median_us"]
     for (kind, bits, codes, k, batch), times in pairs.items():
         if k == 10:
             ratios[batch, f"{kind}, {bits} bits, {codes:.0e}"] = times[FLAT] / times[OURS]

@@ -1,10 +1,11 @@
-"""The way of a search through the service: the modules it enters, in order, and its Python calls.
+"""The path of a search through the service: the modules it enters, in order, and its Python calls.
 
-Run as ``python -m benchmarks.search_path``. One plain search by text is sent to a warm service, as
-its server sends it. The modules of this project are listed in the order in which the search first
-enters them; a folder that comes again after another one is marked. The calls are the interpreter's
-``call`` events in all packages and threads, from the entry of the application to the last part of
-the response; of several searches, the one with the fewest is shown. ``--calls`` lists them.
+Run as ``python -m benchmarks.search_path``. A warm service gets one plain search by text, in the
+form in which its server passes requests on. The output lists the modules of this project in the
+order in which the search first enters them, and marks a folder that it returns to. The calls are
+the interpreter's ``call`` events in all packages and threads, from the entry of the application to
+the last part of the response. Of several searches, the one with the fewest calls counts.
+``--calls`` lists its calls.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ from service.app import create_app
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
-WARM = 50
-MEASURED = 30
-BETWEEN = 5
+WARM_UP_SEARCHES = 50
+PROFILED_SEARCHES = 30
+SEARCHES_BETWEEN = 5
 
 Call = tuple[str, str]
 """The file and the name of a function that was called, or resumed."""
 
-_noted: list[list[Call]] = []
+_recording: list[list[Call]] = []
+"""The list that calls are added to, while a search is profiled; empty otherwise."""
 
 
 def main() -> None:
@@ -48,16 +50,16 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         corpus = make_corpus(Path(folder), arguments.documents)
-        threading.setprofile(_note)  # for the threads of the service, which start later
+        threading.setprofile(_record_call)  # for the threads of the service, which start later
         calls = uvloop.run(calls_of_a_search(corpus))
     if arguments.calls:
         for (file, function), count in Counter(calls).items():
-            print(f"{count:>4}  {_shown(file)}:{function}")
+            print(f"{count:>4}  {_display_path(file)}:{function}")
     report(calls)
 
 
 async def calls_of_a_search(corpus: Corpus) -> list[Call]:
-    """Serve the corpus, search it until the service is warm, and return the calls of one search."""
+    """Serve the corpus, warm the service up, and return the calls of one search."""
     with DataFolder(corpus.folder, writable=True) as folder:
         collection = folder.create_collection("bench", encoder="bench")
         collection.set_ranking(HAMMING)
@@ -65,19 +67,19 @@ async def calls_of_a_search(corpus: Corpus) -> list[Call]:
         collection.upsert_encoded(documents, corpus.codes)
         app = create_app(folder, Settings(access_log=False))
         async with app.router.lifespan_context(app):
-            for text in corpus.queries[:WARM]:
+            for text in corpus.queries[:WARM_UP_SEARCHES]:
                 await _search(app, text)
-            measured = []
-            for text in corpus.queries[WARM : WARM + MEASURED]:
-                measured.append(await _search(app, text, profiled=True))
-                # A search that is profiled is slow, which the service takes note of.
-                for other in corpus.queries[:BETWEEN]:
+            profiles = []
+            for text in corpus.queries[WARM_UP_SEARCHES : WARM_UP_SEARCHES + PROFILED_SEARCHES]:
+                profiles.append(await _search(app, text, profiled=True))
+                # Profiled searches are slow; others between keep the service from adapting to that.
+                for other in corpus.queries[:SEARCHES_BETWEEN]:
                     await _search(app, other)
-    return min(measured, key=len)
+    return min(profiles, key=len)
 
 
 async def _search(app: ASGIApp, text: str, *, profiled: bool = False) -> list[Call]:
-    """Search once; return which functions are called meanwhile if that is to be `profiled`."""
+    """Search once, and return the functions called meanwhile if `profiled`, else an empty list."""
     calls: list[Call] = []
     body = json.dumps({"text": text, "limit": 10}).encode()
     sent: list[Message] = []
@@ -89,25 +91,25 @@ async def _search(app: ASGIApp, text: str, *, profiled: bool = False) -> list[Ca
         sent.append(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             sys.setprofile(None)
-            _noted[:] = []
+            _recording[:] = []
 
     if profiled:
-        _noted[:] = [calls]
-        sys.setprofile(_note)
+        _recording[:] = [calls]
+        sys.setprofile(_record_call)
     await app(_scope(len(body)), receive, send)
     if sent[0]["status"] != 200 or len(json.loads(sent[-1]["body"])["hits"]) != 10:
-        raise RuntimeError(f"the search was answered {sent}")
+        raise RuntimeError(f"the search returned {sent} instead of ten hits")
     return calls
 
 
-def _note(frame: FrameType, event: str, _: object) -> None:
-    """Note a call while a search is profiled."""
-    if event == "call" and _noted and frame.f_code.co_filename != __file__:
-        _noted[0].append((frame.f_code.co_filename, frame.f_code.co_qualname))
+def _record_call(frame: FrameType, event: str, _: object) -> None:
+    """Record a call while a search is profiled."""
+    if event == "call" and _recording and frame.f_code.co_filename != __file__:
+        _recording[0].append((frame.f_code.co_filename, frame.f_code.co_qualname))
 
 
 def _scope(length: int) -> dict[str, Any]:
-    """Return what the server says of a request."""
+    """Return the ASGI scope that the server passes with the request."""
     path = "/v1/collections/bench/search"
     return {
         "type": "http",
@@ -132,31 +134,34 @@ def _scope(length: int) -> dict[str, Any]:
 
 def report(calls: list[Call]) -> None:
     """Print the modules in order, and the totals."""
-    entered = dict.fromkeys(_shown(file) for file, _ in calls if _is_ours(file))
-    folders = [folder for folder, _ in itertools.groupby(str(Path(m).parent) for m in entered)]
+    entered = dict.fromkeys(_display_path(file) for file, _ in calls if _in_project(file))
+    folders = [
+        folder for folder, _ in itertools.groupby(str(Path(module).parent) for module in entered)
+    ]
     left: set[str] = set()
-    last = None
+    previous = None
     for number, module in enumerate(entered, 1):
         folder = str(Path(module).parent)
-        if folder != last and last is not None:
-            left.add(last)
-        again = "  <- entered again" if folder in left and folder != last else ""
-        print(f"{number:>3}  {module}{again}")
-        last = folder
+        if folder != previous and previous is not None:
+            left.add(previous)
+        mark = "  <- entered again" if folder in left and folder != previous else ""
+        print(f"{number:>3}  {module}{mark}")
+        previous = folder
     print(f"modules: {len(entered)}")
     print(f"folders entered again: {len(folders) - len(set(folders))}")
-    ours = sum(_is_ours(file) for file, _ in calls)
+    ours = sum(_in_project(file) for file, _ in calls)
     print(f"calls: {len(calls)}, {ours} of them in modules of this project")
 
 
-def _is_ours(file: str) -> bool:
+def _in_project(file: str) -> bool:
     path = Path(file)
     inside = path.is_relative_to(ROOT) and "site-packages" not in path.parts
     return inside and not path.is_relative_to(ROOT / "benchmarks")
 
 
-def _shown(file: str) -> str:
-    return str(Path(file).relative_to(ROOT)) if _is_ours(file) else file
+def _display_path(file: str) -> str:
+    """Return the path relative to the project, or in full if it is outside."""
+    return str(Path(file).relative_to(ROOT)) if _in_project(file) else file
 
 
 if __name__ == "__main__":

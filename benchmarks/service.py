@@ -1,16 +1,16 @@
 """The service beside Milvus and txtai: searches by text at 1, 8 and 32 clients.
 
-Run as ``python -m benchmarks.service``. All of them hold the same codes, find the same k, run on
-this machine at the same time and are asked in turn, from processes of their own. Milvus is the
-2.3.5 standalone that the package ``milvus`` carries, with a ``BIN_FLAT`` index, asked through
-pymilvus with codes that were made beforehand: it has no encoder. txtai is its API over a binary
-FAISS index, with our encoder as its transform; it has an environment of its own:
+Run as ``python -m benchmarks.service``. All three hold the same codes, find the same k, and run on
+this machine at the same time. They are searched in turn, from separate processes. Milvus is the
+2.3.5 standalone from the package ``milvus``, with a ``BIN_FLAT`` index. It has no encoder, so it is
+searched through pymilvus with codes made beforehand. txtai is its API over a binary FAISS index,
+with our encoder as its transform. It has its own environment:
 
     python -m venv build/txtai
     build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy
 
-A peer that is not there is left out and said so. Latencies and rates are of the load's own clocks.
-"CPU µs" is the time of processors that the process of our service takes for a search.
+A peer that is not installed is left out with a message. Clients measure latencies and rates. "CPU
+µs" is the processor time that the process of our service takes per search.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from pathlib import Path
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.served import served
 from benchmarks.harness.service_corpus import Corpus, K, make_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
+from benchmarks.harness.service_process import service_process
 from corpus.document import Document
 from encoder.codes import hamming_distance
 from hummingbit import Client
 from index.data_folder import DataFolder
 from index.rankings.protocol import HAMMING
 
-CHECKED = 20
+CHECKED_QUERIES = 20
 
 
 @contextmanager
 def hummingbit_service(corpus: Corpus) -> Iterator[System]:
-    """Index the corpus and serve it."""
+    """Index the corpus and run a service that searches it."""
     with DataFolder(corpus.folder, writable=True) as folder:
         collection = folder.create_collection("bench", encoder="bench")
         collection.set_ranking(HAMMING)
@@ -57,50 +57,54 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
     lines = (json.dumps({"text": text, "limit": K}) + "\n" for text in corpus.queries)
     bodies.write_text("".join(lines))
     path = "/v1/collections/bench/search"
-    with served(corpus.folder) as (pid, address), Client(address) as client:
+    with service_process(corpus.folder) as (pid, address), Client(address) as client:
 
         def search(place: int) -> list[int]:
-            found = client.search("bench", corpus.queries[place], limit=K)
-            return [int(hit["id"]) for hit in found["hits"]]
+            results = client.search("bench", corpus.queries[place], limit=K)
+            return [int(hit["id"]) for hit in results["hits"]]
 
         load = ["benchmarks.harness.load", address, "POST", path, str(bodies)]
         yield System("hummingbit", load, search, pid)
 
 
 def check(systems: list[System], corpus: Corpus) -> None:
-    """Fail unless all systems find documents at the same distances."""
-    for place in range(CHECKED):
+    """Exit with an error unless all systems find documents at the same distances."""
+    for place in range(CHECKED_QUERIES):
         expected = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes))[:K]
         for system in systems:
             ids = system.search(place)
             found = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes[ids]))
             if found.tolist() != expected.tolist():
-                raise SystemExit(f"{system.name}: query {place}: {found} instead of {expected}")
+                raise SystemExit(
+                    f"{system.name}: the hits of query {place} have distances {found},"
+                    f" not {expected}"
+                )
 
 
 def measure(
     systems: list[System], clients: int, seconds: float, rounds: int
 ) -> dict[str, dict[str, float]]:
-    """Load the systems in turn and return the medians over the rounds."""
-    found: dict[str, list[dict[str, float]]] = {system.name: [] for system in systems}
+    """Put load on the systems in turn; return the median of each figure by system."""
+    runs: dict[str, list[dict[str, float]]] = {system.name: [] for system in systems}
     for _ in range(rounds):
         for system in systems:
             command = [sys.executable, "-m", *system.load, str(clients), str(seconds)]
             before = processor_seconds(system.pid)
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            run = json.loads(done.stdout)
-            took = processor_seconds(system.pid) - before
-            found[system.name].append({**run, "processor_us": took / run["requests"] * 1e6})
-            if found[system.name][-1]["failures"]:
-                raise SystemExit(f"{system.name}: {found[system.name][-1]}")
+            output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            seconds_used = processor_seconds(system.pid) - before
+            run = json.loads(output)
+            if run["failures"]:
+                raise SystemExit(f"{system.name}: {run['failures']} requests failed: {run}")
+            processor_us = seconds_used / run["requests"] * 1e6
+            runs[system.name].append({**run, "processor_us": processor_us})
     return {
-        name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-        for name, runs in found.items()
+        name: {key: statistics.median(run[key] for run in own) for key in own[0]}
+        for name, own in runs.items()
     }
 
 
 def processor_seconds(pid: int | None) -> float:
-    """Return how long processors have worked for a process, all of its threads together."""
+    """Return the processor seconds of all threads of a process so far; 0 if `pid` is None."""
     if pid is None:
         return 0.0
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -128,14 +132,14 @@ def main() -> None:
             print(f"{'documents':>10} {'clients':>7}  {'':<12}{'requests/s':>11}", end="")
             print(f"{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}{'CPU µs':>9}")
             for clients in args.clients:
-                found = measure(systems, clients, args.seconds, args.rounds)
-                ours = found["hummingbit"]["per_second"]
-                for name, one in found.items():
+                figures = measure(systems, clients, args.seconds, args.rounds)
+                ours = figures["hummingbit"]["per_second"]
+                for name, own in figures.items():
                     print(f"{documents:>10,} {clients:>7}  {name:<12}", end="")
-                    print(f"{one['per_second']:>11,.0f}{one['p50_ms']:>9.2f}", end="")
-                    cpu = f"{one['processor_us']:>9.0f}" if one["processor_us"] else ""
-                    ratio = f"{ours / one['per_second']:>7.1f}×"
-                    print(f"{one['p99_ms']:>9.2f}{ratio}{cpu}", flush=True)
+                    print(f"{own['per_second']:>11,.0f}{own['p50_ms']:>9.2f}", end="")
+                    cpu = f"{own['processor_us']:>9.0f}" if own["processor_us"] else ""
+                    ratio = f"{ours / own['per_second']:>7.1f}×"
+                    print(f"{own['p99_ms']:>9.2f}{ratio}{cpu}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """The first layer of training: sparse rows beside dense ones, in one run.
 
 The same network is trained on the same batches with the first layer that training would choose for
-these texts, with either gradient of it (see training.models.layers.SparseLinear), and with a dense
-layer that is given dense rows. Epochs alternate, so that what else the machine does falls on all;
-figures are medians over the rounds, in CPU seconds. With ``--synthetic N`` a corpus of N random
-documents over 50,000 terms is trained on for one epoch instead, and the peak of the process's
-memory is printed.
+these texts, with each of its two gradients (see training.models.layers.SparseLinear), and with a
+dense layer on dense rows. Epochs alternate, so that other load slows all alike; figures are medians
+over the rounds, in CPU seconds. ``--synthetic N`` instead trains for one epoch on N random
+documents over 50,000 terms and prints the peak memory of the process.
 
 Run as ``python -m benchmarks.training``.
 """
@@ -71,7 +70,7 @@ def main() -> None:
 
 
 def compare(data: TrainingData, rounds: int) -> None:
-    epochs = {layer: epoch_of(data, Recipe(), layer) for layer in LAYERS}
+    epochs = {layer: make_epoch(data, Recipe(), layer) for layer in LAYERS}
     times: dict[str, list[float]] = {layer: [] for layer in LAYERS}
     for _ in range(rounds):
         for layer, epoch in epochs.items():
@@ -79,15 +78,15 @@ def compare(data: TrainingData, rounds: int) -> None:
             epoch()
             times[layer].append(time.process_time() - began)
     print(f"{len(data):,} documents, medians of {rounds} epochs")
-    for layer, found in times.items():
-        seconds = median(found)
-        ratios = [slow / fast for slow, fast in zip(times["dense"], found, strict=True)]
+    for layer, epoch_seconds in times.items():
+        seconds = median(epoch_seconds)
+        ratios = [slow / fast for slow, fast in zip(times["dense"], epoch_seconds, strict=True)]
         cost = f"{seconds:6.2f} CPU s an epoch, {len(data) / seconds:>7,.0f} documents/s"
         print(f"{layer:<16} {cost}, {median(ratios):.1f} times as fast as dense")
 
 
 def report_memory(documents: int) -> None:
-    epoch = epoch_of(synthetic(documents), Recipe(max_terms=SYNTHETIC_TERMS), "as trained")
+    epoch = make_epoch(synthetic(documents), Recipe(max_terms=SYNTHETIC_TERMS), "as trained")
     began = time.process_time()
     epoch()
     seconds = time.process_time() - began
@@ -95,8 +94,8 @@ def report_memory(documents: int) -> None:
     print(f"{documents:,} documents: {seconds:,.0f} CPU s an epoch, peak memory {peak:.2f} GiB")
 
 
-def epoch_of(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
-    """Return a function that trains for one epoch more, with this first layer."""
+def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
+    """Return a function that trains for another epoch; `layer` is one of :data:`LAYERS`."""
     texts = [str(text) for text in data.inputs]
     features = fit_text_features(texts, recipe.max_terms)
     few_terms = touches_few_terms(features, texts, recipe.batch_size)

@@ -1,8 +1,8 @@
-"""What one typo a query costs in P@10, with unknown words corrected and without.
+"""The loss in P@10 from one typo per query, with unknown words corrected and without.
 
-An encoder of ITQ is fitted to the train split; queries are documents of the second split. In each,
-one word of four letters or more, drawn at random, has a letter left out, doubled, replaced or
-exchanged with the next.
+An ITQ encoder is fitted to ``--documents``; the texts of ``--queries`` are the queries. In each
+query, one random word of four letters or more gets a typo: a letter is left out, doubled, replaced
+or swapped with the next one.
 """
 
 from __future__ import annotations
@@ -35,38 +35,40 @@ def main() -> None:
     encoder = Encoder(features, [Layer(weight, bias, "identity")], thresholds, {})
     codes = encoder.encode(documents.inputs)
     rng = np.random.default_rng(0)
-    typed = [with_typo(text, rng) for text in texts]
-    for name, written, corrects in (
+    mistyped = [add_typo(text, rng) for text in texts]
+    for name, query_texts, corrects in (
         ("as written", texts, False),
         ("as written, unknown words corrected", texts, True),
-        ("a typo", typed, False),
-        ("a typo, corrected", typed, True),
+        ("a typo", mistyped, False),
+        ("a typo, corrected", mistyped, True),
     ):
         weights = (
-            encoder.query_weights(written) if corrects else encoder.logits(written) - thresholds
+            encoder.query_weights(query_texts)
+            if corrects
+            else encoder.logits(query_texts) - thresholds
         )
-        found = evaluate_codes(
+        result = evaluate_codes(
             pack_bits(weights > 0), queries.labels, codes, documents.labels, ["P@10"]
         )
-        print(f"{name:<36} tie-averaged P@10 {found.expected['P@10']:.4f}")
+        print(f"{name:<36} tie-averaged P@10 {result.expected['P@10']:.4f}")
 
 
-def with_typo(text: str, rng: np.random.Generator) -> str:
-    """Return `text` with a slip in one of its words."""
+def add_typo(text: str, rng: np.random.Generator) -> str:
+    """Return `text` with a typo in one of its words."""
     words = text.split()
-    long = [place for place, word in enumerate(words) if len(word) >= 4 and word.isalpha()]
-    if not long:
+    long_words = [i for i, word in enumerate(words) if len(word) >= 4 and word.isalpha()]
+    if not long_words:
         return text
-    place = int(rng.choice(long))
+    place = int(rng.choice(long_words))
     word = words[place]
     at = int(rng.integers(len(word) - 1))
-    slips = (
+    typos = (
         word[:at] + word[at + 1 :],
         word[:at] + word[at] + word[at:],
         word[:at] + str(rng.choice(list("abcdefghijklmnopqrstuvwxyz"))) + word[at + 1 :],
         word[:at] + word[at + 1] + word[at] + word[at + 2 :],
     )
-    words[place] = slips[int(rng.integers(len(slips)))]
+    words[place] = typos[int(rng.integers(len(typos)))]
     return " ".join(words)
 
 

@@ -1,9 +1,9 @@
-"""Load on an HTTP service from one process: so many clients, each with one request at a time.
+"""Load on an HTTP service from one process: several clients, each with one request at a time.
 
 Run as ``python -m benchmarks.harness.load ADDRESS METHOD PATH BODIES CLIENTS SECONDS``. BODIES is a
-file of JSON lines, which are sent over and over; each client begins at another line. With GET, the
-lines are the paths to ask for, instead of PATH. It prints what it measured as JSON. A client is a
-socket and a few lines of parsing, so that the service is measured and not the client.
+file of JSON lines, which are sent over and over; each client starts at another line. With GET, the
+lines are the paths to request, and PATH is ignored. The output is :func:`summarize` as JSON. A
+client is only a socket and a few lines of parsing, so that its own time hardly counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 
 class _Client(asyncio.Protocol):
-    """Sends the next request as soon as the answer to the last is complete."""
+    """Sends the next request as soon as the response to the last one is complete."""
 
     def __init__(self, requests: list[bytes], start: int, stop_at: float) -> None:
         self.latencies: list[float] = []
@@ -27,8 +27,8 @@ class _Client(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests, self._place, self._stop_at = requests, start, stop_at
         self._head = b""
-        # Of the body, once the head is there; bodies are counted and not kept.
-        self._left: int | None = None
+        # Bytes of the body still to come; None until the head is complete. Bodies are discarded.
+        self._remaining: int | None = None
         self._sent_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -42,20 +42,20 @@ class _Client(asyncio.Protocol):
         self._place += 1
 
     def data_received(self, data: bytes) -> None:
-        if self._left is None:
+        if self._remaining is None:
             self._head += data
-            head, found, body = self._head.partition(b"\r\n\r\n")
-            if not found:
+            head, separator, body = self._head.partition(b"\r\n\r\n")
+            if not separator:
                 return
             self.failures += not head.startswith(b"HTTP/1.1 200")
-            self._left = _content_length(head) - len(body)
+            self._remaining = _content_length(head) - len(body)
         else:
-            self._left -= len(data)
-        if self._left > 0:
+            self._remaining -= len(data)
+        if self._remaining > 0:
             return
         now = time.perf_counter()
         self.latencies.append(now - self._sent_at)
-        self._head, self._left = b"", None
+        self._head, self._remaining = b"", None
         if now < self._stop_at:
             self._send()
         else:
@@ -64,7 +64,12 @@ class _Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
-            self.done.set_exception(exc or ConnectionError("the service hung up"))
+            self.done.set_exception(
+                exc
+                or ConnectionError(
+                    "the service closed the connection before its response was complete"
+                )
+            )
 
 
 def _content_length(head: bytes) -> int:
@@ -79,7 +84,7 @@ async def _run(
     began = time.perf_counter()
     stop_at = began + seconds
     step = max(1, len(requests) // clients)
-    connections = [
+    connected = [
         (
             await loop.create_connection(
                 lambda start=place * step: _Client(requests, start, stop_at),  # type: ignore[misc]
@@ -89,22 +94,27 @@ async def _run(
         )[1]
         for place in range(clients)
     ]
-    await asyncio.gather(*(one.done for one in connections))
-    took = time.perf_counter() - began
-    return summarize(
-        [one.latencies for one in connections], took, sum(c.failures for c in connections)
-    )
+    await asyncio.gather(*(client.done for client in connected))
+    elapsed = time.perf_counter() - began
+    failures = sum(client.failures for client in connected)
+    return summarize([client.latencies for client in connected], elapsed, failures)
 
 
 def summarize(latencies: list[list[float]], seconds: float, failures: int) -> dict[str, float]:
-    """Return requests a second, and percentiles of the latency in milliseconds."""
-    every = np.concatenate([np.array(one) for one in latencies]) * 1000
+    """Return the rate of requests, and percentiles of their latency.
+
+    Args:
+        latencies: the seconds of each request, by client.
+        seconds: how long the load ran.
+        failures: the number of responses other than 200.
+    """
+    milliseconds = np.concatenate([np.array(times) for times in latencies]) * 1000
     return {
-        "requests": len(every),
+        "requests": len(milliseconds),
         "failures": failures,
-        "per_second": len(every) / seconds,
-        "p50_ms": float(np.percentile(every, 50)),
-        "p99_ms": float(np.percentile(every, 99)),
+        "per_second": len(milliseconds) / seconds,
+        "p50_ms": float(np.percentile(milliseconds, 50)),
+        "p99_ms": float(np.percentile(milliseconds, 99)),
     }
 
 

@@ -1,7 +1,7 @@
-"""Load on a Milvus server through pymilvus, a thread and a connection a client.
+"""Load on a Milvus server through pymilvus; each client is a thread with its own connection.
 
-Run as ``python -m benchmarks.harness.load_milvus ADDRESS CODES CLIENTS SECONDS``, CODES being an
-``.npy`` file of query codes. It prints what :mod:`benchmarks.harness.load` prints.
+Run as ``python -m benchmarks.harness.load_milvus ADDRESS CODES CLIENTS SECONDS``, where CODES is an
+``.npy`` file of query codes. The output is that of :mod:`benchmarks.harness.load`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
     began = time.perf_counter()
     stop_at = began + float(seconds)
 
-    def ask(client: int) -> list[float]:
+    def send_queries(client: int) -> list[float]:
         latencies, place, now = [], client * step, time.perf_counter()
         while now < stop_at:
             search_milvus(connections[client], codes[place % len(codes)])
@@ -36,7 +36,7 @@ def main() -> None:
         return latencies
 
     with ThreadPoolExecutor(len(connections)) as pool:
-        latencies = list(pool.map(ask, range(len(connections))))
+        latencies = list(pool.map(send_queries, range(len(connections))))
     print(json.dumps(summarize(latencies, time.perf_counter() - began, 0)))
 
 

@@ -15,46 +15,46 @@ from corpus.rows import ReadError
 from encoder.artifact import load_encoder
 from encoder.codes import Codes
 
-AT_ONCE = 200_000
+CHUNK = 200_000
 FOLDER = Path("build/benchmarks/encoders")
 
 Draw = Callable[[int], npt.NDArray[np.bool_]]
 
 
 def uniform(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
-    """Codes of fair, independent bits: nothing repeats and nothing can be gained."""
+    """Return codes of fair, independent bits, which give an engine no structure to use."""
     return rng.integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
 
 
 def clustered(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
-    """Codes as encoders make them: fifty clusters of unequal size, few bits flipped in each."""
+    """Return codes like those of encoders: fifty clusters of unequal size, few bits flipped."""
     centres = rng.integers(0, 2, (50, n_bits), dtype=np.uint8)
     share = 1 / np.arange(1, 51)
 
     def draw(size: int) -> npt.NDArray[np.bool_]:
-        chosen = centres[rng.choice(50, size, p=share / share.sum())]
-        return (chosen ^ (rng.random((size, n_bits), dtype=np.float32) < 0.03)).astype(np.bool_)
+        centre = centres[rng.choice(50, size, p=share / share.sum())]
+        return (centre ^ (rng.random((size, n_bits), dtype=np.float32) < 0.03)).astype(np.bool_)
 
-    return _packed(n, draw)
+    return _draw_codes(n, draw)
 
 
 def real(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
-    """Codes drawn from a trained encoder's own Bernoulli probabilities over real documents.
+    """Return codes drawn from a trained encoder's bit probabilities for real documents.
 
-    The encoder is an SSB-VAE of ten epochs, trained once and kept in ``build/benchmarks``; the
-    documents are Google Snippets, or docstrings where these are not to be had.
+    The encoder is an SSB-VAE of ten epochs, trained once and reused from ``build/benchmarks``. The
+    documents are Google Snippets, or docstrings if those cannot be read.
     """
     try:
         load_dataset("snippets", "train")
-        probs = _probabilities(n_bits, "snippets")
+        probabilities = _probabilities(n_bits, "snippets")
     except ReadError:
-        probs = _probabilities(n_bits, "docstrings")
+        probabilities = _probabilities(n_bits, "docstrings")
 
     def draw(size: int) -> npt.NDArray[np.bool_]:
-        chosen = probs[rng.integers(0, len(probs), size)]
-        return np.asarray(rng.random((size, n_bits), dtype=np.float32) < chosen)
+        rows = probabilities[rng.integers(0, len(probabilities), size)]
+        return np.asarray(rng.random((size, n_bits), dtype=np.float32) < rows)
 
-    return _packed(n, draw)
+    return _draw_codes(n, draw)
 
 
 KINDS: dict[str, Callable[[np.random.Generator, int, int], Codes]] = {
@@ -64,9 +64,9 @@ KINDS: dict[str, Callable[[np.random.Generator, int, int], Codes]] = {
 }
 
 
-def _packed(n: int, draw: Draw) -> Codes:
+def _draw_codes(n: int, draw: Draw) -> Codes:
     parts: Iterator[Codes] = (
-        np.packbits(draw(min(AT_ONCE, n - start)), axis=1) for start in range(0, n, AT_ONCE)
+        np.packbits(draw(min(CHUNK, n - start)), axis=1) for start in range(0, n, CHUNK)
     )
     return np.concatenate(list(parts))
 
@@ -80,5 +80,5 @@ def _probabilities(n_bits: int, dataset: str) -> npt.NDArray[np.float32]:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     encoder = load_encoder(folder)
     texts = [document.text or "" for document in load_dataset(dataset, "train")]
-    odds = encoder.logits(texts) - encoder.thresholds
-    return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float32)
+    logits = encoder.logits(texts) - encoder.thresholds
+    return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)

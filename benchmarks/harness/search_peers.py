@@ -1,7 +1,8 @@
-"""What searches codes: our engines, FAISS and others, each behind one function.
+"""Libraries that search codes, each behind one function: our engines, FAISS and others.
 
-A contestant is built from ``uint8[N, C]`` and then returns the positions of the k nearest for each
-of some queries, ``(Q, k)``. One that is not installed is left out, saying so. All use one thread.
+A contestant is built from codes, ``uint8[N, C]``, and returns the positions of the k nearest codes
+of each query, ``int64[Q, k]``. It raises ImportError if its library is not installed. All use one
+thread.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ import numpy.typing as npt
 from encoder.codes import Codes
 from index.engines.choice import build
 
-Found = npt.NDArray[np.int64]
-Search = Callable[[Codes, int], Found]
+Positions = npt.NDArray[np.int64]
+Search = Callable[[Codes, int], Positions]
 
 
 class Contestant(NamedTuple):
-    """How to build it, and up to how many codes it is worth waiting for."""
+    """A library to time: how to build its index, and for how many codes that is feasible."""
 
     build: Callable[[Codes], Search]
-    at_most: int
+    max_codes: int
     exact: bool
 
 
 def hummingbit(engine: str = "auto") -> Callable[[Codes], Search]:
-    def make(codes: Codes) -> Search:
+    def build_search(codes: Codes) -> Search:
         index, _ = build(codes, np.arange(len(codes)), engine)
 
-        # The lists as they come; to stack them is not part of a search.
-        def search(queries: Codes, k: int) -> Found:
+        # A list of hits for each query; stacking them would add to the time of a search.
+        def search(queries: Codes, k: int) -> Positions:
             return index.search(queries, k)  # type: ignore[return-value]
 
         return search
 
-    return make
+    return build_search
 
 
 def faiss_flat(codes: Codes) -> Search:
@@ -50,7 +51,7 @@ def faiss_flat(codes: Codes) -> Search:
 
 
 def faiss_padded(codes: Codes) -> Search:
-    """FAISS has no fast path for 16 bits; zero bytes give it one."""
+    """Pad codes with zero bytes: FAISS has a fast path for 32 bits but none for 16."""
     flat = faiss_flat(np.pad(codes, ((0, 0), (0, 4 - codes.shape[1]))))
     return lambda queries, k: flat(np.pad(queries, ((0, 0), (0, 4 - queries.shape[1]))), k)
 
@@ -64,8 +65,8 @@ def faiss_ivf(codes: Codes) -> Search:
     index.add(codes)
     index.nprobe = max(1, n_lists // 32)
 
-    # The index refers to the quantizer without holding it.
-    def search(queries: Codes, k: int, _quantizer: object = quantizer) -> Found:
+    # The index does not keep the quantizer alive, so the default argument does.
+    def search(queries: Codes, k: int, _quantizer: object = quantizer) -> Positions:
         return np.asarray(index.search(queries, k)[1])
 
     return search
@@ -97,7 +98,7 @@ def usearch_hnsw(codes: Codes) -> Search:
 def usearch_exact(codes: Codes) -> Search:
     from usearch.index import MetricKind, search  # noqa: PLC0415 - may not be installed
 
-    def find(queries: Codes, k: int) -> Found:
+    def find(queries: Codes, k: int) -> Positions:
         found = search(codes, queries, k, MetricKind.Hamming, exact=True, threads=1)
         return np.atleast_2d(found.keys)
 
@@ -118,7 +119,7 @@ def sqlite_vec(codes: Codes) -> Search:
 
     database = sqlite3.connect(":memory:")
     if not hasattr(database, "enable_load_extension"):
-        raise ImportError("this Python's sqlite3 loads no extensions")
+        raise ImportError("this Python's sqlite3 cannot load extensions")
     database.enable_load_extension(True)
     extension.load(database)
     database.execute(f"CREATE VIRTUAL TABLE codes USING vec0(code bit[{codes.shape[1] * 8}])")
@@ -126,7 +127,7 @@ def sqlite_vec(codes: Codes) -> Search:
     database.executemany("INSERT INTO codes (rowid, code) VALUES (?, vec_bit(?))", rows)
     nearest = "SELECT rowid FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
 
-    def find(queries: Codes, k: int) -> Found:
+    def find(queries: Codes, k: int) -> Positions:
         lists = [database.execute(nearest, (query.tobytes(), k)).fetchall() for query in queries]
         return np.array(lists)[:, :, 0]
 
@@ -140,12 +141,12 @@ def duckdb(codes: Codes) -> Search:
     database = engine.connect(config={"threads": 1})
     words = _words(codes)
     columns = {f"w{i}": words[:, i] for i in range(words.shape[1])}
-    database.register("given", pa.table({"row": np.arange(len(codes)), **columns}))
-    database.execute("CREATE TABLE codes AS SELECT * FROM given")
+    database.register("arrow", pa.table({"row": np.arange(len(codes)), **columns}))
+    database.execute("CREATE TABLE codes AS SELECT * FROM arrow")
     distance = " + ".join(f"bit_count(xor({name}, ?::UBIGINT))" for name in columns)
     nearest = f"SELECT row, {distance} AS d FROM codes ORDER BY d, row LIMIT "  # noqa: S608
 
-    def find(queries: Codes, k: int) -> Found:
+    def find(queries: Codes, k: int) -> Positions:
         lists = [
             database.execute(f"{nearest}{k}", query.tolist()).fetchall()
             for query in _words(queries)
@@ -165,8 +166,8 @@ def lancedb(codes: Codes) -> Search:
         "codes", pa.table({"row": np.arange(len(codes)), "code": lists})
     )
 
-    def find(queries: Codes, k: int, _folder: object = folder) -> Found:
-        found = [
+    def find(queries: Codes, k: int, _folder: object = folder) -> Positions:
+        columns = [
             table.search(query)
             .distance_type("hamming")
             .limit(k)
@@ -174,15 +175,15 @@ def lancedb(codes: Codes) -> Search:
             .to_arrow()["row"]
             for query in queries
         ]
-        return np.stack([one.to_numpy() for one in found])
+        return np.stack([column.to_numpy() for column in columns])
 
     return find
 
 
 def milvus(uri: str) -> Callable[[Codes], Search]:
-    """A collection on the Milvus server at `uri`; its time is that of another process."""
+    """Search a collection on the Milvus server at `uri`, which is a process of its own."""
 
-    def make(codes: Codes) -> Search:
+    def build_search(codes: Codes) -> Search:
         from pymilvus import DataType, MilvusClient  # noqa: PLC0415 - may not be installed
 
         client: Any = MilvusClient(uri)
@@ -194,22 +195,24 @@ def milvus(uri: str) -> Callable[[Codes], Search]:
         client.drop_collection("benchmark")
         client.create_collection("benchmark", schema=schema, index_params=index)
         for start in range(0, len(codes), 20_000):
-            some = enumerate(codes[start : start + 20_000], start)
-            client.insert("benchmark", [{"row": row, "code": code.tobytes()} for row, code in some])
+            batch = enumerate(codes[start : start + 20_000], start)
+            rows = [{"row": row, "code": code.tobytes()} for row, code in batch]
+            client.insert("benchmark", rows)
         client.flush("benchmark")
         client.load_collection("benchmark")
 
-        def find(queries: Codes, k: int) -> Found:
+        def find(queries: Codes, k: int) -> Positions:
             query_bytes = [query.tobytes() for query in queries]
-            found = client.search("benchmark", query_bytes, limit=k, anns_field="code")
-            return np.array([[hit["id"] for hit in hits] for hits in found])
+            results = client.search("benchmark", query_bytes, limit=k, anns_field="code")
+            return np.array([[hit["id"] for hit in hits] for hits in results])
 
         return find
 
-    return make
+    return build_search
 
 
 def _words(codes: Codes) -> npt.NDArray[np.uint64]:
+    """Return codes as words of 64 bits, the last one padded with zeros."""
     padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
     return np.ascontiguousarray(padded).view("<u8")
 

@@ -1,4 +1,4 @@
-"""Texts, an encoder and codes that several services are given alike."""
+"""A corpus for comparing services: texts, an encoder, and the codes of documents and queries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ K = 10
 WORDS = 10_000
 HIDDEN = 500
 TOPICS = 500
-WORDS_OF_A_TEXT = 12
-# How far a word's weights are from those of its topic, where 1 is as far as another topic's.
-STRAY_WEIGHTS = 0.1
+WORDS_PER_TEXT = 12
+# The noise in a word's weights, as a multiple of the standard deviation between topics.
+WORD_NOISE = 0.1
 QUERIES = 2_000
 
 
@@ -27,7 +27,7 @@ QUERIES = 2_000
 class Corpus:
     """Codes of documents, ``uint8[N, 8]``, and queries as texts and as codes.
 
-    The encoder lies in `folder` as ``encoders/bench``; document i has the id ``i``.
+    The encoder is in ``encoders/bench`` of `folder`; document i has the id ``i``.
     """
 
     folder: Path
@@ -37,11 +37,11 @@ class Corpus:
 
 
 def make_corpus(folder: Path, documents: int) -> Corpus:
-    """Make texts about topics, and an encoder of the usual size that knows the topics.
+    """Make texts about topics, and an encoder of the usual size that separates the topics.
 
-    Word w is one of topic w mod TOPICS. The weights are random but for that words of a topic have
-    much the same ones, as training would have it; so codes of a topic lie together, and repeat: of
-    20,000 a third are distinct, as among the demo's.
+    Word w belongs to topic w mod TOPICS. The weights are random, but words of a topic have similar
+    ones, as after training. So codes of a topic lie together and repeat: of 20,000 a third are
+    distinct, as in the demo.
     """
     rng = np.random.default_rng(0)
     encoder = Encoder(
@@ -54,13 +54,13 @@ def make_corpus(folder: Path, documents: int) -> Corpus:
         thresholds=np.zeros(N_BITS, dtype=np.float32),
         metadata={"trained_on": "nothing"},
     )
-    # Thresholds at the medians, so that every bit is as often 0 as 1.
+    # Thresholds at the medians make every bit 0 as often as 1.
     sample = _texts(rng, 5_000)
     object.__setattr__(encoder, "thresholds", np.median(encoder.logits(sample), axis=0))
     encoder = write_artifact(folder / "encoders" / "bench", encoder, sample[:200])
     codes = [
-        encoder.encode(_texts(rng, min(10_000, documents - at)))
-        for at in range(0, documents, 10_000)
+        encoder.encode(_texts(rng, min(10_000, documents - start)))
+        for start in range(0, documents, 10_000)
     ]
     queries = _texts(rng, QUERIES)
     return Corpus(folder, np.concatenate(codes), queries, encoder.encode(queries))
@@ -78,12 +78,12 @@ def _layer(
 
 def _first_layer(rng: np.random.Generator) -> Layer:
     topics = rng.normal(size=(TOPICS, HIDDEN))
-    strays = rng.normal(size=(WORDS, HIDDEN)) * STRAY_WEIGHTS
-    weight = topics[np.arange(WORDS) % TOPICS] + strays
+    noise = rng.normal(size=(WORDS, HIDDEN)) * WORD_NOISE
+    weight = topics[np.arange(WORDS) % TOPICS] + noise
     return Layer(weight.astype(np.float32), np.zeros(HIDDEN, dtype=np.float32), "relu")
 
 
 def _texts(rng: np.random.Generator, count: int) -> list[str]:
     topics = rng.integers(0, TOPICS, (count, 1))
-    words = topics + TOPICS * rng.integers(0, WORDS // TOPICS, (count, WORDS_OF_A_TEXT))
+    words = topics + TOPICS * rng.integers(0, WORDS // TOPICS, (count, WORDS_PER_TEXT))
     return [" ".join(f"w{word:05d}" for word in row) for row in words.tolist()]

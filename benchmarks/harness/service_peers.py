@@ -1,4 +1,4 @@
-"""Milvus and txtai with a corpus in them, ready to be asked."""
+"""Milvus and txtai as running services that hold a corpus."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ START_SECONDS = 900.0
 
 
 class System(NamedTuple):
-    """A service: how it is loaded, and how it answers one query with the ids of documents.
+    """A running service, with a command that puts load on it and a function that searches it.
 
-    `load` is the module and the arguments of a command that takes the number of clients and the
-    seconds besides and prints what :func:`benchmarks.harness.load.summarize` returns.
+    `load` is a module and its first arguments; the number of clients and the seconds follow. The
+    command prints what :func:`benchmarks.harness.load.summarize` returns. `search` returns the ids
+    of the documents found for the query at a position in the corpus.
     """
 
     name: str
     load: list[str]
     search: Callable[[int], list[int]]
     pid: int | None = None
-    """The process that answers, where it is one."""
+    """The process of the service, if it has only one."""
 
 
 @contextmanager
 def milvus(corpus: Corpus) -> Iterator[list[System]]:
-    """Run a Milvus server with the codes in it; none if it cannot be had."""
+    """Run a Milvus server that holds the codes; yield an empty list if none can be started."""
     if reason := why_not():
         print(f"milvus is left out: {reason}")
         yield []
@@ -50,15 +51,15 @@ def milvus(corpus: Corpus) -> Iterator[list[System]]:
         np.save(corpus.folder / "query_codes.npy", corpus.query_codes)
 
         def search(place: int) -> list[int]:
-            found = search_milvus(client, corpus.query_codes[place].tobytes())
-            return [int(hit["id"]) for hit in found[0]]
+            (hits,) = search_milvus(client, corpus.query_codes[place].tobytes())
+            return [int(hit["id"]) for hit in hits]
 
         load = ["benchmarks.harness.load_milvus", address, str(corpus.folder / "query_codes.npy")]
         yield [System("milvus", load, search)]
 
 
 def fill_milvus(address: str, codes: Codes) -> Any:
-    """Insert codes under their positions, index and load them; return a client."""
+    """Insert codes with their positions as ids, index and load them; return a client."""
     from pymilvus import DataType, MilvusClient  # noqa: PLC0415 - not installed everywhere
 
     client = MilvusClient(uri=address)
@@ -67,8 +68,8 @@ def fill_milvus(address: str, codes: Codes) -> Any:
     schema.add_field("code", DataType.BINARY_VECTOR, dim=N_BITS)
     client.create_collection("bench", schema=schema, consistency_level="Eventually")
     for start in range(0, len(codes), 20_000):
-        part = codes[start : start + 20_000]
-        rows = [{"id": start + i, "code": code.tobytes()} for i, code in enumerate(part)]
+        batch = enumerate(codes[start : start + 20_000], start)
+        rows = [{"id": row, "code": code.tobytes()} for row, code in batch]
         client.insert("bench", rows)
     client.flush("bench")
     index = client.prepare_index_params()
@@ -79,15 +80,18 @@ def fill_milvus(address: str, codes: Codes) -> Any:
 
 
 def search_milvus(client: Any, code: bytes) -> Any:
-    """Search as a client of Milvus does."""
+    """Return the hits of one code, a list in a list, as pymilvus returns them."""
     return client.search("bench", [code], limit=K, search_params={"metric_type": "HAMMING"})
 
 
 @contextmanager
 def txtai(corpus: Corpus, python: Path) -> Iterator[list[System]]:
-    """Run txtai's API over a binary FAISS index of the codes; none if it is not installed."""
+    """Run txtai's API over a binary FAISS index of the codes.
+
+    Yields an empty list if there is no `python`, the interpreter of an environment with txtai.
+    """
     if not python.exists():
-        print(f"txtai is left out: there is no {python}")
+        print(f"txtai is left out: {python} does not exist")
         yield []
         return
     np.save(corpus.folder / "codes.npy", corpus.codes)
@@ -98,21 +102,18 @@ def txtai(corpus: Corpus, python: Path) -> Iterator[list[System]]:
         try:
             address = f"http://127.0.0.1:{port}"
             _wait_for(f"{address}/count", process)
-            paths = corpus.folder / "txtai_paths"
-            asked = [
+            paths_file = corpus.folder / "txtai_paths"
+            paths = [
                 f"/search?query={urllib.parse.quote(text)}&limit={K}" for text in corpus.queries
             ]
-            paths.write_text("".join(f"{path}\n" for path in asked))
+            paths_file.write_text("".join(f"{path}\n" for path in paths))
 
             def search(place: int) -> list[int]:
-                with urllib.request.urlopen(address + asked[place]) as answer:  # noqa: S310
-                    return [int(one["id"]) for one in json.load(answer)]
+                with urllib.request.urlopen(address + paths[place]) as response:  # noqa: S310
+                    return [int(hit["id"]) for hit in json.load(response)]
 
-            yield [
-                System(
-                    "txtai", ["benchmarks.harness.load", address, "GET", "-", str(paths)], search
-                )
-            ]
+            load = ["benchmarks.harness.load", address, "GET", "-", str(paths_file)]
+            yield [System("txtai", load, search)]
         finally:
             process.terminate()
             process.wait()
@@ -122,16 +123,16 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            urllib.request.urlopen(url).close()  # noqa: S310 - it is our own
+            urllib.request.urlopen(url).close()  # noqa: S310 - a server of our own
         except OSError:
             time.sleep(0.5)
         else:
             return
-    raise SystemExit(f"nothing answers at {url}")
+    raise SystemExit(f"{url} did not answer within {START_SECONDS:.0f} s, or its process ended")
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port

@@ -1,8 +1,8 @@
 """txtai's API over a binary FAISS index; runs in an environment of its own.
 
 Run as ``python -m benchmarks.harness.txtai_server PORT`` with the folder of the corpus in
-``BENCH_FOLDER``. Told to keep one bit of a number, txtai keeps its sign, so codes go in as
-vectors of ±1 and come out unchanged.
+``BENCH_FOLDER``. With ``quantize: 1`` txtai keeps the sign of each number, so codes that go in as
+vectors of ±1 come out unchanged.
 """
 
 # mypy: ignore-errors
@@ -33,13 +33,13 @@ _encoder = load_encoder(FOLDER / "encoders" / "bench")
 
 
 def signs(codes):
-    """Return codes as unit vectors of equal parts."""
+    """Return a unit vector for each code: the sign of each part is a bit."""
     bits = np.unpackbits(codes, axis=1).astype(np.float32)
     return (bits * 2 - 1) / np.float32(np.sqrt(bits.shape[1]))
 
 
 def transform(inputs):
-    """Make vectors of texts, or of codes, which are told by their position."""
+    """Encode texts; return inputs that are vectors already as they are."""
     if isinstance(inputs[0], str):
         return signs(_encoder.encode(inputs))
     return np.asarray(inputs, dtype=np.float32)

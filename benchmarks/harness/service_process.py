@@ -1,4 +1,4 @@
-"""A service of ours in a process of its own, for as long as a benchmark asks it."""
+"""The service in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 @contextmanager
-def served(folder: Path, *options: str) -> Iterator[tuple[int, str]]:
-    """Serve a data folder with further `options`, and lend the process's number and the address."""
+def service_process(folder: Path, *options: str) -> Iterator[tuple[int, str]]:
+    """Serve a data folder with further `options`; yield the id of the process and its address."""
     command = [sys.executable, "-m", "hummingbit", "serve", "--data-dir", str(folder)]
     command += ["--port", "0", "--no-access-log", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
