@@ -1,4 +1,4 @@
-"""The service, put together."""
+"""Builds the application of the service."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from service.write_gate import WriteGate
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
-    search.router,  # its route is looked for most often
+    search.router,  # first, because most requests are searches
     query_batches.router,
     health.router,
     access.router,
@@ -75,23 +75,21 @@ ROUTERS = (
 
 
 def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -> Service:
-    """Make the application that serves a data folder.
+    """Create the application that serves a data folder.
 
-    `data` is a path, and the folder is opened when the application starts and closed when it
-    ends; or it is open already, and the caller closes it. One that is open for reading only is
-    served so.
-
-    The application raises, when it starts, what :class:`index.data_folder.DataFolder` raises.
+    If `data` is a path, the application opens the folder when it starts, closes it when it ends,
+    and raises at its start what :class:`index.data_folder.DataFolder` raises. An open folder is
+    closed by the caller, and served read-only if it was opened so.
 
     Raises:
         KeysError: if the keys file cannot be read.
-        SettingsError: if traces are wanted and the extra ``otel`` is not installed.
+        SettingsError: if ``traces_endpoint`` is set and the extra ``otel`` is not installed.
     """
     if isinstance(data, DataFolder):
-        given: dict[str, object] = {"data_dir": data.path, "read_only": not data.writable}
+        folder_settings = {"data_dir": data.path, "read_only": not data.writable}
     else:
-        given = {"data_dir": data}
-    settings = settings.model_copy(update=given)
+        folder_settings = {"data_dir": data}
+    settings = settings.model_copy(update=folder_settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -107,7 +105,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.metrics.watch(app.state.folder)
         scratch = TemporaryDirectory(prefix="hummingbit-") if settings.read_only else None
         app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
-        # Nobody else's work keeps the answers to these waiting for a thread.
+        # A thread of its own, so that health checks never wait for other work.
         app.state.health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
         app.state.filter_threads = ThreadPoolExecutor(
             FILTERS_AT_A_TIME, thread_name_prefix="filter"
@@ -115,7 +113,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         app.state.batcher = Batcher(
             app.state.folder.collection,
             app.state.metrics,
-            partial(search.write_search, most=settings.max_response_bytes),
+            partial(search.write_search, max_bytes=settings.max_response_bytes),
         )
         watching = asyncio.create_task(app.state.metrics.watch_loop())
         try:
@@ -136,7 +134,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         summary="Semantic hashing: index and search short binary codes.",
         version=_version(),
         lifespan=lifespan,
-        # FastAPI's own pages load scripts from other hosts, and take no key.
+        # FastAPI's own pages load scripts from other hosts, and require no key.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -176,31 +174,31 @@ def _lane(app: FastAPI, settings: Settings, running: int) -> Lane:
 
 
 def _gateway(app: Service, settings: Settings) -> ASGIApp:
-    """Return the way from the server to the routes, the innermost layer first."""
-    origins = _listed(settings.cors_origin)
-    way: ASGIApp = Admission(
+    """Return the layers between the server and the routes, built from the innermost."""
+    origins = _split_names(settings.cors_origin)
+    gateway: ASGIApp = Admission(
         search.ShortWay(app, app.behind_gateway),
         app.state.keyring,
-        hosts=_listed(settings.allowed_hosts),
+        hosts=_split_names(settings.allowed_hosts),
         own_host=settings.host,
         origins=origins,
     )
     if origins:
-        way = CORSMiddleware(
-            way,
+        gateway = CORSMiddleware(
+            gateway,
             allow_origins=origins,
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["X-Request-ID", "Location", "Retry-After"],
         )
-    way = Gateway(way, app.state.metrics, settings)
+    gateway = Gateway(gateway, app.state.metrics, settings)
     if settings.traces_endpoint is not None:
-        way = Trace(way, otlp_provider(settings.traces_endpoint))
-    return way
+        gateway = Trace(gateway, otlp_provider(settings.traces_endpoint))
+    return gateway
 
 
 def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
-    """Open the data folder's jobs; those of a service that only reads are forgotten at its end."""
+    """Open the data folder's jobs; a read-only service keeps its own in `scratch` instead."""
     folder, settings = app.state.folder, app.state.settings
     kinds = kinds_of_jobs(folder, app.state.write_gate, settings)
     path = folder.path / "jobs" if scratch is None else Path(scratch.name)
@@ -217,8 +215,8 @@ def _open_jobs(app: FastAPI, scratch: TemporaryDirectory[str] | None) -> Jobs:
     )
 
 
-def _listed(names: str) -> list[str]:
-    """Return names that commas separate."""
+def _split_names(names: str) -> list[str]:
+    """Split names at commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 

@@ -1,4 +1,4 @@
-"""Where settings come from: flags, then the environment, then a file, then the defaults."""
+"""Loads settings from flags, the environment, a file and the defaults, in this order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from index.engines.compiled import kernel
 from service.settings import ENV_PREFIX, Settings
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"
-# Variables of ours that are no settings of the service.
+# Variables of hummingbit that are not settings of the service.
 OTHER_VARIABLES = {
     CONFIG_VARIABLE,
     f"{ENV_PREFIX}DATA",
@@ -29,12 +29,12 @@ OTHER_VARIABLES = {
 
 
 class SettingsError(HummingbitError, ValueError):
-    """A setting is unknown or cannot be; the message names it and where it was given."""
+    """A setting is unknown or invalid; the message names the setting and its source."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Settings in effect, and for each where it was given."""
+    """The settings in effect, and the origin of each, such as ``flag --port``."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -43,21 +43,21 @@ class Configuration:
 def load_settings(
     flags: Mapping[str, Any] | None = None, config_file: Path | None = None
 ) -> Configuration:
-    """Put the settings together; what stands first wins: `flags`, environment, file, defaults.
+    """Load the settings; the first source that has one wins: `flags`, environment, file, defaults.
 
     The file is `config_file`, or else the one that ``HUMMINGBIT_CONFIG`` names, or none.
 
     Raises:
-        SettingsError: if a name is unknown, a value cannot be, or the file cannot be read.
+        SettingsError: if a name is unknown, a value is invalid, or the file cannot be read.
     """
-    if config_file is None and (named := os.environ.get(CONFIG_VARIABLE)):
-        config_file = Path(named)
+    if config_file is None and (path := os.environ.get(CONFIG_VARIABLE)):
+        config_file = Path(path)
     values: dict[str, Any] = {}
     origins: dict[str, str] = dict.fromkeys(Settings.model_fields, "default")
     if config_file is not None:
-        values |= _of_file(config_file)
+        values |= _read_file(config_file)
         origins |= dict.fromkeys(values, f"file {config_file}")
-    environment = _of_environment()
+    environment = _read_environment()
     values |= environment
     origins |= {name: f"environment {_variable(name)}" for name in environment}
     values |= flags or {}
@@ -65,7 +65,7 @@ def load_settings(
     try:
         return Configuration(Settings(**values), origins)
     except ValidationError as error:
-        raise SettingsError(_explained(error, origins)) from None
+        raise SettingsError(_explain(error, origins)) from None
 
 
 def flag_of(name: str) -> str:
@@ -73,8 +73,8 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def shown(configuration: Configuration) -> list[str]:
-    """Write the settings in effect as lines of a configuration file, secrets left out."""
+def settings_to_toml(configuration: Configuration) -> list[str]:
+    """Return the settings in effect as lines of a configuration file, without secrets."""
     lines = []
     for name, field in Settings.model_fields.items():
         value, origin = getattr(configuration.settings, name), configuration.origins[name]
@@ -89,22 +89,22 @@ def shown(configuration: Configuration) -> list[str]:
 
 
 def settings_to_json(configuration: Configuration) -> dict[str, dict[str, Any]]:
-    """Return the value and the origin of each setting, ready to be written as JSON.
+    """Return the value and the origin of each setting, as JSON.
 
-    Of a secret, `hidden` takes the place of the value.
+    A secret has `hidden` in place of its value.
     """
-    found: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     values = configuration.settings.model_dump(mode="json")
     for name, origin in configuration.origins.items():
-        secret = isinstance(getattr(configuration.settings, name), SecretStr)
-        found[name] = {"hidden": True} if secret else {"value": values[name]}
-        found[name]["origin"] = origin
-    return found
+        is_secret = isinstance(getattr(configuration.settings, name), SecretStr)
+        settings[name] = {"hidden": True} if is_secret else {"value": values[name]}
+        settings[name]["origin"] = origin
+    return settings
 
 
-def _of_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb"):  # a source takes a file that is not there for an empty one
+        with path.open("rb"):  # pydantic's source reads a missing file as an empty one
             source = TomlConfigSettingsSource(Settings, toml_file=path)
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
@@ -114,26 +114,28 @@ def _of_file(path: Path) -> dict[str, Any]:
     return source.toml_data
 
 
-def _of_environment() -> dict[str, Any]:
+def _read_environment() -> dict[str, Any]:
     known = {_variable(name) for name in Settings.model_fields}
-    given = {name for name in os.environ if name.startswith(ENV_PREFIX)} - OTHER_VARIABLES
-    _check_names(given, "environment: ", known)
+    names = {name for name in os.environ if name.startswith(ENV_PREFIX)} - OTHER_VARIABLES
+    _check_names(names, "environment: ", known)
     return EnvSettingsSource(Settings)()
 
 
-def _check_names(names: Iterable[str], where: str, known: Iterable[str]) -> None:
+def _check_names(names: Iterable[str], source: str, known: Iterable[str]) -> None:
     for name in sorted(set(names) - set(known)):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        raise SettingsError(f"{where}{name[:80]!a} is not a setting; did you mean {near[0]}?")
+        (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        raise SettingsError(f"{source}{name[:80]!a} is not a setting; did you mean {nearest}?")
 
 
-def _explained(error: ValidationError, origins: Mapping[str, str]) -> str:
+def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     sentences = []
-    for one in error.errors():
-        name = str(one["loc"][0])
-        message = str(one["msg"]).removeprefix("Value error, ").replace("Input should", "should")
-        given = "" if name.endswith(("_key", "_token")) else f" is {str(one['input'])[:80]!a}; it"
-        sentences.append(f"{origins.get(name, 'settings')}: {name}{given} {message}")
+    for details in error.errors():
+        name = str(details["loc"][0])
+        message = str(details["msg"]).removeprefix("Value error, ")
+        message = message.replace("Input should", "should")
+        is_secret = name.endswith(("_key", "_token"))
+        value = "" if is_secret else f" is {str(details['input'])[:80]!a}; it"
+        sentences.append(f"{origins.get(name, 'settings')}: {name}{value} {message}")
     return "; ".join(sentences)
 
 
@@ -147,7 +149,7 @@ def _toml(value: object) -> str:
     if isinstance(value, int | float):
         return str(value)
     text = str(value)
-    # A literal string has no escapes, so patterns stay readable.
+    # TOML's literal strings have no escapes, so patterns stay readable.
     return f"'{text}'" if "'" not in text and text.isprintable() else _basic_string(text)
 
 

@@ -1,4 +1,4 @@
-"""The log: a line a record on standard error, JSON unless a person is to read it."""
+"""The log: one line for each record on standard error, as JSON or text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from index.data_folder import DataFolder
 from service.settings import Settings
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
-"""The request that this task or thread works on, as ``X-Request-ID`` names it."""
+"""The ``X-Request-ID`` of the request that this task or thread works on."""
 
 FIELDS = "fields"
-"""Key of ``extra`` for a mapping whose entries become members of the JSON object."""
+"""The key of ``extra`` for a mapping whose items become members of the JSON object."""
 
 
 class JSONFormatter(logging.Formatter):
@@ -31,8 +31,8 @@ class JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if name := request_id.get():
-            entry["request_id"] = name
+        if id_ := request_id.get():
+            entry["request_id"] = id_
         entry |= getattr(record, FIELDS, {})
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
@@ -40,17 +40,17 @@ class JSONFormatter(logging.Formatter):
 
 
 def configure_logs(settings: Settings) -> None:
-    """Send what this process logs to standard error, as `settings` say."""
+    """Write this process's log to standard error, in the format and level of `settings`."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JSONFormatter() if settings.log_format == "json" else text)
-    # What no format shows need not be found out for every record.
+    # No format shows these, so they need not be looked up for every record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    # What uvicorn has to say of its start and stop is of no use to an operator.
-    # What a reader passes on is logged by the process that answers it.
+    # uvicorn's messages about its start and stop are of no use to an operator, and the writer logs
+    # the requests that readers forward with httpx.
     for name in ("uvicorn", "httpx"):
         logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
 
@@ -64,10 +64,10 @@ def _encodable(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def log_problems(folder: DataFolder) -> None:
-    """Log what cannot be opened or written in the data folder."""
+    """Log which collections of the data folder cannot be opened or written to, and why."""
     log = logging.getLogger("hummingbit.service")
     for name, reason in folder.unavailable().items():
         log.error("collection %s cannot be opened: %s", name, reason)
     for name, problems in folder.problems().items():
         for problem in problems:
-            log.error("collection %s cannot be written: %s", name, problem)
+            log.error("collection %s cannot be written to: %s", name, problem)

@@ -1,4 +1,4 @@
-"""One process that serves one data folder."""
+"""Serves one data folder by one process."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from service.http.uvicorn_protocol import Connection
 from service.logs import configure_logs
 from service.settings import Settings
 
-# A thread that computes in Python hands over to the event loop after so long. Python's default of
-# 5 ms would hold a short search up several times, once for each time that it gives the lock away.
+# A thread that computes in Python yields to the event loop after this time. Python's default, 5 ms,
+# would delay a short search several times, once each time that it releases the interpreter lock.
 SWITCH_SECONDS = 0.0005
-# Connections that wait to be accepted.
+# The number of connections that may wait to be accepted.
 BACKLOG = 2048
 
 
 class AddressError(HummingbitError, RuntimeError):
-    """The service cannot listen where it was told to, or must not."""
+    """The service cannot listen at the address, or must not without keys."""
 
 
 def serve(settings: Settings) -> None:
-    """Serve a data folder until SIGINT or SIGTERM; requests under way are then finished.
+    """Serve a data folder until SIGINT or SIGTERM, then finish the requests under way.
 
-    The address is printed on standard output once the service takes requests.
+    Once the service accepts requests, it prints its address on standard output.
 
     Raises:
         DataFolderError: if the folder cannot be opened, or another process is writing to it.
         StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
-        AddressError: if the address cannot be listened on, or is not the machine's own and there
-            are no keys.
+        AddressError: if the service cannot listen at the address, or other machines can reach the
+            address and there are no keys.
         KeysError: if the keys file cannot be read.
     """
     check_address(settings)
     with (
-        listening(settings.host, settings.port) as listener,
+        bind_listener(settings.host, settings.port) as listener,
         settings.location.open(
             writable=not settings.read_only, follow=settings.read_only
         ) as folder,
@@ -60,10 +60,10 @@ def serve(settings: Settings) -> None:
 
 
 def announce(settings: Settings, listener: socket.socket) -> Callable[[], None]:
-    """Return what says on standard output where the service is."""
-    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    """Return a function that prints the address of the service on standard output."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     port = listener.getsockname()[1]
-    line = f"Serving {settings.data_dir} on http://{shown}:{port}"
+    line = f"Serving {settings.data_dir} on http://{host}:{port}"
     return lambda: print(line, flush=True)
 
 
@@ -71,20 +71,20 @@ def run_server(
     app: FastAPI,
     settings: Settings,
     listeners: list[socket.socket],
-    started: Callable[[], object],
+    on_ready: Callable[[], object],
 ) -> None:
-    """Serve `app` until SIGINT or SIGTERM; `started` is called once it takes requests."""
+    """Serve `app` until SIGINT or SIGTERM; call `on_ready` once it accepts requests."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    # What was made so far stays, and need not be looked through again and again.
+    # All objects so far are kept, so the collector need not visit them again and again.
     gc.freeze()
-    _allow_descriptors(settings)
-    server = _Server(server_config(app, settings), app, settings.shutdown_delay, started)
-    with _stopped_by_signals(server):
+    _raise_descriptor_limit(settings)
+    server = _Server(server_config(app, settings), app, settings.shutdown_delay, on_ready)
+    with _stop_on_signals(server):
         server.run(sockets=listeners)
 
 
 def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """Return how uvicorn is to serve `app`."""
+    """Return uvicorn's configuration to serve `app`."""
     connections = Connections(
         settings.max_connections,
         settings.max_connections_per_address,
@@ -94,9 +94,9 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     app.state.metrics.watch_connections(connections)
     return uvicorn.Config(
         app,
-        # The loop takes either kind of protocol.
+        # uvicorn's types name its own protocols and whole seconds; asyncio accepts these, too.
         http=partial(Connection, connections),  # type: ignore[arg-type]
-        timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]  # a loop takes floats
+        timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=False,
@@ -105,33 +105,37 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def _allow_descriptors(settings: Settings) -> None:
-    """Raise the soft limit of open files, so that connections do not use up those of the data."""
+def _raise_descriptor_limit(settings: Settings) -> None:
+    """Raise the soft limit of open files, so that connections leave enough for the data."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * settings.max_connections + 4096
+    limit = 2 * settings.max_connections + 4096
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        limit = min(limit, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def check_address(settings: Settings) -> None:
-    """Raise an AddressError if others could reach the service and no key would stop them."""
+    """Raise an AddressError if other machines can reach the address and there are no keys."""
     if Keyring(settings).is_required or is_loopback(settings.host):
         return
     message = (
-        f"host is {settings.host}, which others can reach, and there are no keys: make one with"
+        f"host is {settings.host}, which others can reach, and there are no keys: create one with"
         f" hummingbit keys create, set HUMMINGBIT_ADMIN_KEY, or listen on 127.0.0.1"
     )
     raise AddressError(message)
 
 
 @contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Hold the address, but let nobody connect before there is something to answer."""
+def bind_listener(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind a socket to the address; nobody can connect before the caller listens.
+
+    Raises:
+        AddressError: if the address cannot be bound.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off where the protocol is spelled out, and only there; left
-    # on, it holds the second packet of every answer back for 40 ms.
+    # asyncio turns Nagle's algorithm off only if the protocol is explicit. Left on, it would delay
+    # the second packet of every response by 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -146,28 +150,28 @@ class _Server(uvicorn.Server):
     """Stops on a signal, after a delay; a second signal ends the delay."""
 
     def __init__(
-        self, config: uvicorn.Config, app: FastAPI, delay: float, started: Callable[[], object]
+        self, config: uvicorn.Config, app: FastAPI, delay: float, on_ready: Callable[[], object]
     ) -> None:
         super().__init__(config)
         self._app = app
         self._delay = delay
-        self._started = started
+        self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take requests, once the garbage collector has nothing of before to look at."""
+        """Begin to accept requests, and exempt all objects so far from garbage collection."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
         if self.started:
-            self._started()
+            self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let nobody else connect, answer those who have, and end."""
+        """Close the port, answer the connections that wait or are open, and end."""
         await accept_waiting(self, sockets or [])
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Turn ``/readyz``, so that a balancer sends new requests to others, and then stop."""
+        """Make ``/readyz`` return 503, so that balancers send requests elsewhere, then stop."""
         if self._delay and not self._app.state.draining:
             timer = threading.Timer(self._delay, super().handle_exit, (sig, frame))
             timer.daemon = True
@@ -178,11 +182,11 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _stopped_by_signals(server: _Server) -> Iterator[None]:
-    """Let SIGINT and SIGTERM stop `server`, and nothing else.
+def _stop_on_signals(server: _Server) -> Iterator[None]:
+    """Let SIGINT and SIGTERM stop `server`, but not the process.
 
-    It sees to that itself while it runs, but at its end it raises the signal again, and the
-    default handlers would end the process before the data folder is closed.
+    uvicorn handles the signals while it runs, but raises them again at its end, and the default
+    handlers would end the process before the data folder is closed.
     """
     signals = (signal.SIGINT, signal.SIGTERM)
     handlers = {number: signal.signal(number, server.handle_exit) for number in signals}

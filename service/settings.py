@@ -1,7 +1,7 @@
-"""Every setting of the service, written once: limits, addresses, logs, keys.
+"""The settings of the service: limits, addresses, logs, keys.
 
 The flags of ``hummingbit serve``, the variables ``HUMMINGBIT_…`` and the keys of the configuration
-file are made from these fields; :mod:`service.configuration` reads them.
+file are derived from these fields; :mod:`service.configuration` reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from index.data_folder_location import DataFolderLocation, Engine
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
-# The parser itself gives up somewhere below a thousand levels.
+# Python's parser itself fails somewhere below a thousand levels.
 MAX_JSON_DEPTH = 256
 
 
@@ -49,7 +49,7 @@ Key = Annotated[SecretStr | None, AfterValidator(_check_key)]
 
 
 class Settings(BaseSettings):
-    """What the service may be told; ``Settings()`` is the defaults, whatever the environment."""
+    """The settings of the service; ``Settings()`` has the defaults, whatever the environment."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX)
 
@@ -207,8 +207,8 @@ class Settings(BaseSettings):
     )
 
     @property
-    def most_entries(self) -> dict[str, int]:
-        """How many entries lists in bodies may have, by the name of the field."""
+    def max_entries(self) -> dict[str, int]:
+        """The most entries that a list in a body may have, by the name of its field."""
         return {
             "documents": self.max_documents,
             "searches": self.max_searches,
@@ -225,17 +225,17 @@ class Settings(BaseSettings):
 
     @property
     def keys_path(self) -> Path:
-        """Where the keys file is, whether or not there is one."""
+        """The path of the keys file, whether or not the file exists."""
         return self.data_dir / "keys.json" if self.keys_file is None else self.keys_file
 
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings calls it so
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings' signature
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read nothing behind a caller's back."""
+        """Take values from the caller only; :mod:`service.configuration` reads all sources."""
         return (init_settings,)

@@ -1,7 +1,7 @@
-"""Many writes at a time, or one thing that keeps all writes out.
+"""Lets many writers in together, or one caller alone.
 
-A name is looked up and written to within one passage through the gate. So whoever keeps the others
-out can point an alias elsewhere, and no write goes to the collection that it meant before.
+A writer looks up a name and writes to its collection within one passage through the gate. So a
+caller that has the gate alone can move an alias, and no later write goes to its old collection.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 class WriteGate:
-    """A lock that writers share; who wants it alone is let in before writers that come later."""
+    """A lock that writers share; a caller that wants it alone goes before later writers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -21,7 +21,7 @@ class WriteGate:
         self._closed = False
 
     def enter(self, *, wait: bool = True) -> bool:
-        """Begin to write; where that must wait and `wait` is false, return False at once."""
+        """Begin to write; return False at once if that must wait and `wait` is false."""
         with self._changed:
             if not wait and (self._closers or self._closed):
                 return False
@@ -30,14 +30,14 @@ class WriteGate:
             return True
 
     def leave(self) -> None:
-        """End what :meth:`enter` began; it need not be the same thread."""
+        """End what :meth:`enter` began, from any thread."""
         with self._changed:
             self._writers -= 1
             self._changed.notify_all()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Write, beside others."""
+        """Write together with others."""
         self.enter()
         try:
             yield
@@ -46,7 +46,7 @@ class WriteGate:
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Wait until nobody writes, and keep everybody out meanwhile."""
+        """Wait until nobody writes, and keep all writers out within."""
         with self._changed:
             self._closers += 1
             self._changed.wait_for(lambda: not self._writers and not self._closed)

@@ -206,9 +206,9 @@ async def post_search(request: Request, name: str, body: SearchRequest) -> Respo
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
 
 
-def write_search(found: BatchedResult, place: int, *, most: int) -> bytes:
-    """Write the answer to one of the searches of a batch."""
-    collection, options, result, seconds = found
+def write_search(batched: BatchedResult, place: int, *, max_bytes: int) -> bytes:
+    """Write the response to the search at `place` of a batch."""
+    collection, options, result, seconds = batched
     answer = search_answer(
         collection,
         result,
@@ -219,7 +219,7 @@ def write_search(found: BatchedResult, place: int, *, most: int) -> bytes:
         with_text=options.with_text,
         seconds=seconds,
     )
-    return answer_to_json(answer, most)
+    return answer_to_json(answer, max_bytes)
 
 
 def query_of(search: SearchFields, limits: Settings, *place: str | int) -> Query:

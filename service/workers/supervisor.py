@@ -40,7 +40,7 @@ from index.folder.following import Follower
 from service.app import create_app
 from service.http.gateway import Service
 from service.logs import configure_logs
-from service.server import BACKLOG, announce, check_address, listening, run_server
+from service.server import BACKLOG, announce, bind_listener, check_address, run_server
 from service.settings import Settings
 from service.workers.child_process import send_signal, start
 from service.workers.forwarding import ForwardedClient, Forwarding
@@ -72,7 +72,7 @@ def serve_by_workers(settings: Settings) -> None:
         raise DataFolderError(f"workers is {settings.workers}; {message}")
     check_address(settings)
     with (
-        listening(settings.host, settings.port) as listener,
+        bind_listener(settings.host, settings.port) as listener,
         TemporaryDirectory(prefix="hummingbit-") as private,
     ):
         configure_logs(settings)

@@ -20,7 +20,7 @@ from service.schemas import common, embeddings, encoders, search
 from service.schemas.collections import aliases, collections, documents, snapshots
 from service.schemas.jobs import duplicates, evaluations, jobs, maps
 from service.schemas.labels import labels, retraining
-from service.server import AddressError, listening, serve
+from service.server import AddressError, bind_listener, serve
 from service.settings import Settings
 from tests.support.service import ROOT, check_problem, client_of, served, serving_process
 
@@ -192,7 +192,7 @@ def test_what_keeps_the_service_from_starting(tmp_path: Path, client: httpx.Clie
 
 
 def test_answers_are_not_held_back_to_fill_a_packet() -> None:
-    with listening("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()):
             accepted, _ = listener.accept()

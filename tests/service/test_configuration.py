@@ -8,7 +8,7 @@ import pytest
 
 from hummingbit.cli import main
 from hummingbit.commands.service.service_options import SECRETS, add_settings, read_settings
-from service.configuration import SettingsError, load_settings, shown
+from service.configuration import SettingsError, load_settings, settings_to_toml
 from service.settings import Settings
 
 KEY = "k" * 32
@@ -97,13 +97,13 @@ def test_what_is_shown_can_be_read_again_and_hides_secrets(
     assert found["max_hits"] == {"value": 7, "origin": "flag --max-hits"}
     assert found["admin_key"] == {"hidden": True, "origin": "environment HUMMINGBIT_ADMIN_KEY"}
     assert set(found) == set(Settings.model_fields)
-    file = tmp_path / "shown.toml"
+    file = tmp_path / "settings_to_toml.toml"
     file.write_text(printed)
     monkeypatch.delenv("HUMMINGBIT_ADMIN_KEY")
     again = load_settings(config_file=file).settings
     expected = Settings(data_dir=Path(flags[1]), access_log=False, max_hits=7)
     assert again == expected
-    assert len(shown(load_settings())) == len(Settings.model_fields)
+    assert len(settings_to_toml(load_settings())) == len(Settings.model_fields)
 
 
 def test_every_setting_that_is_no_secret_has_a_flag() -> None:

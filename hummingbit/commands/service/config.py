@@ -6,7 +6,7 @@ import argparse
 
 from hummingbit.commands.json_output import add_json, print_result
 from hummingbit.commands.service.service_options import add_settings, read_settings
-from service.configuration import settings_to_json, shown
+from service.configuration import settings_to_json, settings_to_toml
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run_show(args: argparse.Namespace) -> int:
     """Print the settings as a configuration file, without secrets."""
     configuration = read_settings(args)
-    print_result(args, settings_to_json(configuration), shown(configuration))
+    print_result(args, settings_to_json(configuration), settings_to_toml(configuration))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Request bodies: strict JSON (RFC 8259), and bodies that go to disk as they come."""
+"""Request bodies: strict JSON (RFC 8259), and bodies that are streamed to disk."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from service.settings import Settings
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl")
 # Shorter bodies are parsed faster than they are handed to a thread.
-PARSED_IN_PLACE = 64 << 10
+SMALL_BODY = 64 << 10
 
 
 class JSONRequest(Request):
-    """A request that takes a JSON body only, and parses and validates it without a pause.
+    """A request that accepts a JSON body only, and parses it without blocking the event loop.
 
-    `model` is what the body must be; FastAPI takes an instance of it as it is.
+    The body is validated against `model`; FastAPI passes the instance on as it is.
     """
 
     def __init__(self, scope: Scope, receive: Receive, model: type[BaseModel] | None) -> None:
         super().__init__(scope, receive)
         self._model = model
         self.held = 0
-        """How many bytes of the body were counted, until they are removed from HeldBytes."""
+        """The bytes of the body that count in HeldBytes until they are removed there."""
 
     async def body(self) -> bytes:
         """Return the body.
 
         Raises:
-            ProblemError: 415 if there is one that does not say it is JSON, 503 if others are being
-                received that are too large for one more beside them.
-            ClientDisconnect: if the client has gone.
+            ProblemError: 415 if its media type is not JSON, 503 if too many large bodies are
+                being received.
+            ClientDisconnect: if the client has disconnected.
         """
-        await self.received()
+        await self.read_body()
         media_type = self.headers.get("content-type", "")
         if self._body and not is_json(media_type):
-            wanted = "send the header Content-Type: application/json"
-            raise unsupported_media_type(media_type, wanted)
+            remedy = "send the header Content-Type: application/json"
+            raise unsupported_media_type(media_type, remedy)
         return self._body
 
-    async def received(self) -> bytes:
-        """Return the body, whatever it says it is.
+    async def read_body(self) -> bytes:
+        """Return the body, whatever its media type.
 
         Raises:
-            ProblemError: 503 if others are being received that are too large for one more.
-            ClientDisconnect: if the client has gone.
+            ProblemError: 503 if too many large bodies are being received.
+            ClientDisconnect: if the client has disconnected.
         """
         if not hasattr(self, "_body"):
             held_bytes: HeldBytes = self.app.state.held_bytes
@@ -70,27 +70,27 @@ class JSONRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """Return the parsed body, an instance of the model if it must be one."""
+        """Return the parsed body, as an instance of the model if there is one."""
         raw = await self.body()
-        if len(raw) <= PARSED_IN_PLACE:
-            return self._parsed(raw)
-        return await run_in_threadpool(self._parsed_in_turn, raw)
+        if len(raw) <= SMALL_BODY:
+            return self._parse(raw)
+        return await run_in_threadpool(self._parse_in_turn, raw)
 
-    def _parsed_in_turn(self, raw: bytes) -> Any:
+    def _parse_in_turn(self, raw: bytes) -> Any:
         with in_turn(self):
-            return self._parsed(raw)
+            return self._parse(raw)
 
-    def _parsed(self, raw: bytes) -> Any:
+    def _parse(self, raw: bytes) -> Any:
         settings: Settings = self.app.state.settings
-        most = settings.most_entries
-        parsed = parse_json(raw, settings.max_json_depth, most)
-        return parsed if self._model is None else validate(self._model, parsed, most)
+        max_entries = settings.max_entries
+        parsed = parse_json(raw, settings.max_json_depth, max_entries)
+        return parsed if self._model is None else validate(self._model, parsed, max_entries)
 
 
 def in_turn(request: Request) -> AbstractContextManager[None]:
-    """Have what is done within take turns with expensive requests, and end if this one timed out.
+    """Do the work within in slices, in turn with expensive requests; end it if this one timed out.
 
-    No lock is taken within that others may hold while they wait for a turn.
+    The work must not take a lock that another thread may hold while it waits for a turn.
     """
     state = request.scope["state"]
     turns = Slices(request.app.state.compute_turns, lambda: bool(state.get("expired")))
@@ -98,54 +98,55 @@ def in_turn(request: Request) -> AbstractContextManager[None]:
 
 
 class HeldBytes:
-    """The bytes of bodies that are being received or wait for a turn, which are bounded.
+    """Counts and limits the bytes of bodies that are being received or wait for a turn.
 
-    Without a bound, clients that send all but the end of large bodies would fill the memory. What
-    is beyond a small body counts.
+    Without a limit, clients that send all but the end of large bodies would fill the memory. A
+    small body is never refused.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._held = 0
 
-    def add(self, count: int, before: int) -> None:
-        """Count `count` bytes of a body of which `before` have come.
+    def add(self, count: int, received: int) -> None:
+        """Count `count` more bytes of a body of which `received` are counted already.
 
         Raises:
-            ProblemError: 503 if it is too much.
+            ProblemError: 503 if the limit is exceeded and the body is not small.
         """
         self._held += count
-        if self._held > self._most and before + count > PARSED_IN_PLACE:
+        if self._held > self._limit and received + count > SMALL_BODY:
             self._held -= count
             message = "too many large bodies are being received; try again later"
             raise ProblemError(503, "too_many_bodies", message)
 
     def remove(self, count: int) -> None:
-        """Forget bytes that were counted."""
+        """Stop counting `count` bytes."""
         self._held -= count
 
 
 def is_json(content_type: str) -> bool:
-    """Tell whether a content type says that a body is JSON."""
+    """Tell whether the header Content-Type names JSON, such as ``application/problem+json``."""
     media_type = content_type.partition(";")[0].strip().lower()
     main, _, sub = media_type.partition("/")
     return main == "application" and (sub == "json" or sub.endswith("+json"))
 
 
-def check_media_type(request: Request, taken: Sequence[str]) -> None:
-    """Raise a ProblemError, 415, unless the body says that it is of one of the types `taken`."""
-    given = request.headers.get("content-type", "")
-    if given.partition(";")[0].strip().lower() not in taken:
-        raise unsupported_media_type(given, f"send the header Content-Type: {taken[0]}")
+def check_media_type(request: Request, media_types: Sequence[str]) -> None:
+    """Raise a ProblemError, 415, unless the body's media type is one of `media_types`."""
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() not in media_types:
+        remedy = f"send the header Content-Type: {media_types[0]}"
+        raise unsupported_media_type(content_type, remedy)
 
 
-async def keep_body(request: Request, path: Path, about: bytes = b"") -> str:
-    """Write a body to a file and return the sha256 of `about` and of the body.
+async def save_body(request: Request, path: Path, prefix: bytes = b"") -> str:
+    """Write a body to a file and return the SHA-256 of `prefix` and the body, in hexadecimal.
 
     Raises:
         ProblemError: 503 if it cannot be written.
     """
-    digest = hashlib.sha256(about)
+    digest = hashlib.sha256(prefix)
     try:
         with path.open("wb") as file:
             async for chunk in request.stream():

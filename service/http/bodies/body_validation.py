@@ -1,8 +1,8 @@
-"""Bodies held against their models, so that no body keeps the event loop waiting.
+"""Validates bodies against their models in slices, so that no body blocks the event loop.
 
-pydantic holds the interpreter lock until it is done, and keeps every error that it finds. So the
-lists of a body are counted first, their entries validated some at a time, and validation ends with
-the first errors.
+pydantic holds the interpreter lock until it is done, and collects every error that it finds. So the
+lists of a body are counted first, their entries are validated some at a time, and validation ends
+after the first errors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from foundation.slices import checkpoint
 from service.http.bodies.field_errors import MAX_ERRORS, field_errors
-from service.http.bodies.json_parser import too_many
+from service.http.bodies.json_parser import too_many_entries
 from service.http.problems import FieldError, invalid_fields
 
 # Entries that are validated at a time.
@@ -25,36 +25,38 @@ SLICE = 50
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate(model: type[Model], given: Any, most: Mapping[str, int]) -> Model:
-    """Make an instance of `model` of a parsed body; `most` bounds its lists, by field.
+def validate(model: type[Model], body: Any, max_entries: Mapping[str, int]) -> Model:
+    """Return a parsed body as an instance of `model`.
+
+    `max_entries` limits the lists of the body, by field.
 
     Raises:
-        ProblemError: 422, pointing to at most :data:`MAX_ERRORS` fields that are wrong.
+        ProblemError: 422, pointing to at most :data:`MAX_ERRORS` invalid fields.
     """
-    if isinstance(given, dict):
-        for name, limit in most.items():
-            entries = given.get(name)
+    if isinstance(body, dict):
+        for name, limit in max_entries.items():
+            entries = body.get(name)
             if isinstance(entries, list) and len(entries) > limit and name in model.model_fields:
-                raise too_many(len(entries), limit, name)
-        for name, kind in _lists_of_models(model).items():
-            entries = given.get(name)
+                raise too_many_entries(len(entries), limit, name)
+        for name, entry_model in _lists_of_models(model).items():
+            entries = body.get(name)
             if isinstance(entries, list):
-                given = {**given, name: _validated(kind, entries, name)}
+                body = {**body, name: _validate_entries(entry_model, entries, name)}
     try:
-        return model.model_validate(_with_few_unknown(given, model))
+        return model.model_validate(_limit_unknown_fields(body, model))
     except ValidationError as error:
         raise invalid_fields(_first_errors(error)) from None
 
 
-def _validated(kind: type[BaseModel], entries: Sequence[Any], name: str) -> list[Any]:
-    adapter = _adapter_of_lists(kind)
+def _validate_entries(model: type[BaseModel], entries: Sequence[Any], name: str) -> list[Any]:
+    adapter = _list_adapter(model)
     valid: list[Any] = []
     errors: list[FieldError] = []
     for start in range(0, len(entries), SLICE):
         checkpoint()
         try:
-            some = [_with_few_unknown(one, kind) for one in entries[start : start + SLICE]]
-            valid += adapter.validate_python(some)
+            part = [_limit_unknown_fields(entry, model) for entry in entries[start : start + SLICE]]
+            valid += adapter.validate_python(part)
         except ValidationError as error:
             errors += _first_errors(error, name, start)
             if len(errors) >= MAX_ERRORS:
@@ -64,26 +66,27 @@ def _validated(kind: type[BaseModel], entries: Sequence[Any], name: str) -> list
     return valid
 
 
-def _with_few_unknown(given: Any, model: type[BaseModel]) -> Any:
-    """Leave out unknown fields beyond the first ones: pydantic would make an error of each."""
+def _limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
+    """Leave out unknown fields beyond the first ones: pydantic would report an error for each."""
     fields = model.model_fields
-    if not isinstance(given, dict) or len(given) <= len(fields) + MAX_ERRORS:
-        return given
-    unknown = islice((name for name in given if name not in fields), MAX_ERRORS)
-    names = {name for name in fields if name in given} | {*unknown}
-    return {name: value for name, value in given.items() if name in names}
+    if not isinstance(item, dict) or len(item) <= len(fields) + MAX_ERRORS:
+        return item
+    unknown = islice((name for name in item if name not in fields), MAX_ERRORS)
+    names = {name for name in fields if name in item} | {*unknown}
+    return {name: value for name, value in item.items() if name in names}
 
 
 def _first_errors(error: ValidationError, *place: str | int) -> list[FieldError]:
-    """Return the first errors; `place` is the name of a list and where the slice begins in it."""
-    found: list[Mapping[str, Any]] = [
-        {**one, "loc": ("body", *_moved(one["loc"], place))}
-        for one in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
+    """Return the first errors; `place` is the name of a list and the start of a slice of it."""
+    errors: list[Mapping[str, Any]] = [
+        {**details, "loc": ("body", *_shift(details["loc"], place))}
+        for details in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
     ]
-    return field_errors(found)
+    return field_errors(errors)
 
 
-def _moved(loc: tuple[int | str, ...], place: Sequence[str | int]) -> tuple[int | str, ...]:
+def _shift(loc: tuple[int | str, ...], place: Sequence[str | int]) -> tuple[int | str, ...]:
+    """Turn a location within a slice into one within the body."""
     if not place:
         return loc
     name, start = place
@@ -93,15 +96,15 @@ def _moved(loc: tuple[int | str, ...], place: Sequence[str | int]) -> tuple[int 
 
 @cache
 def _lists_of_models(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """Return the fields of `model` that are lists of models, and of which."""
-    found = {}
+    """Return the fields of `model` that are lists of models, with the model of each."""
+    fields = {}
     for name, field in model.model_fields.items():
-        kind: Any = field.annotation
-        if get_origin(kind) is list and issubclass(get_args(kind)[0], BaseModel):
-            found[name] = get_args(kind)[0]
-    return found
+        annotation: Any = field.annotation
+        if get_origin(annotation) is list and issubclass(get_args(annotation)[0], BaseModel):
+            fields[name] = get_args(annotation)[0]
+    return fields
 
 
 @cache
-def _adapter_of_lists(kind: type[BaseModel]) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[kind])  # type: ignore[valid-type]
+def _list_adapter(model: type[BaseModel]) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[model])  # type: ignore[valid-type]

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a body, as sentences that say what would be right."""
+"""Turns pydantic's errors into sentences that say what would be right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ERRORS = 20
 SENTENCES = {
     "missing": "is missing",
     "extra_forbidden": "is not a field of this request",
-    "string_unicode": "holds a lone surrogate, which no text can",
+    "string_unicode": "contains a lone surrogate, which is not valid text",
     "model_attributes_type": "must be an object",
     "model_type": "must be an object",
     "dict_type": "must be an object",
@@ -27,11 +27,11 @@ SENTENCES = {
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
 }
-"""By pydantic's name for the kind of error; other kinds keep pydantic's message."""
+"""By pydantic's type of error; errors of other types keep pydantic's message."""
 
 
 def field_errors(errors: Sequence[Mapping[str, Any]]) -> list[FieldError]:
-    """Turn errors as pydantic lists them, the first element of `loc` being ``body``, into ours."""
+    """Turn pydantic's errors, whose `loc` begins with ``body``, into those of a problem."""
     return [
         {"pointer": pointer(*error["loc"][1:]), "message": _sentence(error)}
         for error in errors[:MAX_ERRORS]
@@ -49,12 +49,12 @@ def _sentence(error: Mapping[str, Any]) -> str:
 
 
 def show(value: object) -> str:
-    """Describe a value that a client sent, briefly: it may be of any size."""
+    """Describe a value that a client sent, in at most some 40 characters."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
         return ascii(value if len(value) <= 40 else value[:40] + "…")
-    shown = json.dumps(value)
-    return shown if len(shown) <= 40 else shown[:37] + "..."
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,8 +1,8 @@
-"""JSON as RFC 8259 has it, and nothing more lenient, parsed in slices.
+"""Strict JSON (RFC 8259), parsed in slices.
 
-Python's parser holds the interpreter lock until it is done: 16 MiB would keep the event loop
-waiting for a second. A long text is therefore cut at the commas of its containers, which numpy
-finds without the lock, and parsed some tens of KiB at a time.
+Python's parser holds the interpreter lock until it is done, so 16 MiB would block the event loop
+for a second. A long text is therefore cut at the commas of its containers, which numpy finds
+without the lock, and parsed some tens of KiB at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SLICE = 64 << 10
 BLOCK = 256 << 10
 OPEN, CLOSE, COMMA = 1, 2, 3
 WHITESPACE = b" \t\n\r"
-# A body of 16 MiB could hold millions of empty lists, and Python's garbage collector would look at
+# A body of 16 MiB could hold millions of empty lists, and Python's garbage collector would visit
 # all of them again and again.
 MAX_VALUES = 2_000_000
 MAX_CONTAINERS = 250_000
@@ -34,28 +34,29 @@ Positions = NDArray[np.int32]
 
 
 def parse_json(
-    raw: bytes, max_depth: int, most: Mapping[str, int] | None = None, size: int = SLICE
+    raw: bytes, max_depth: int, max_entries: Mapping[str, int] | None = None, size: int = SLICE
 ) -> Any:
     """Parse UTF-8 JSON, `size` bytes at a time.
 
-    `most` bounds lists that are fields of the outermost object; a longer one is refused before its
-    entries are parsed. Numbers too large for a float come out as infinity, and lone surrogates as
-    they are: what reads the values can say which of them it is.
+    `max_entries` limits lists that are fields of the outermost object; a longer one is refused
+    before its entries are parsed. Numbers too large for a float become infinity, and lone
+    surrogates are kept: the code that validates the values can name their fields.
 
     Raises:
-        ProblemError: 400 if it is not JSON, has NaN or Infinity, names a key twice in one object,
-            holds an integer of thousands of digits or more than :data:`MAX_VALUES` values, or is
-            nested in more than `max_depth` levels; 422 if a list is longer than `most` says.
+        ProblemError: 400 if it is not JSON, has NaN or Infinity, repeats a key within an object,
+            holds an integer of thousands of digits, more than :data:`MAX_VALUES` values or more
+            than :data:`MAX_CONTAINERS` containers, or is nested in more than `max_depth` levels;
+            422 if a list is longer than its limit.
     """
     if len(raw) > size or raw.count(b"[") + raw.count(b"{") > max_depth:
         structure = _Structure(raw, max_depth)
         if len(raw) > size:
-            return _Slices(raw, structure, most or {}, size).value(0, len(raw))
+            return _Slices(raw, structure, max_entries or {}, size).value(0, len(raw))
     return _parse(raw, 0, len(raw), raw)
 
 
 def parse_short_json(raw: bytes, max_depth: int) -> Any:
-    """Do as :func:`parse_json`, in half the time where `raw` is one of many short texts.
+    """Parse as :func:`parse_json` does, in half the time for a short text.
 
     Raises:
         ProblemError: as :func:`parse_json` does.
@@ -67,21 +68,22 @@ def parse_short_json(raw: bytes, max_depth: int) -> Any:
 
 
 class _Structure:
-    """Where the commas of each level of a text are, and where its containers open."""
+    """The positions of a text's commas, by level, and of the brackets that open its containers."""
 
     def __init__(self, raw: bytes, max_depth: int) -> None:
-        # Without escaped quotes, the text is inside a string after an odd number of quotes.
+        # Once escaped quotes are gone, an odd number of quotes means inside a string.
         text = raw.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in raw else raw
         table = np.zeros(256, dtype=np.uint8)
         table[[ord("["), ord("{")]] = OPEN
         table[[ord("]"), ord("}")]] = CLOSE
         table[ord(",")] = COMMA
         steps = np.array([0, 1, -1, 0], dtype=np.int32)
-        inside, depth, opened, values = 0, 0, 0, 0
-        found: list[tuple[NDArray[np.uint8], Positions, Positions]] = []
-        for at in range(0, len(text), BLOCK):
+        inside, depth, containers, values = 0, 0, 0, 0
+        parts: list[tuple[NDArray[np.uint8], Positions, Positions]] = []
+        for start in range(0, len(text), BLOCK):
             checkpoint()
-            block = np.frombuffer(text, dtype=np.uint8, count=min(BLOCK, len(text) - at), offset=at)
+            size = min(BLOCK, len(text) - start)
+            block = np.frombuffer(text, dtype=np.uint8, count=size, offset=start)
             quoted = np.bitwise_xor.accumulate((block == ord('"')).view(np.uint8)) ^ inside
             kinds = table[block] * (quoted ^ 1)
             places = np.flatnonzero(kinds)
@@ -89,14 +91,14 @@ class _Structure:
             levels = np.cumsum(steps[kinds], dtype=np.int32) + depth
             if levels.size:
                 if levels.max() > max_depth:
-                    raise _not_json(f"it is nested more than {max_depth} levels deep")
+                    raise _invalid_json(f"it is nested more than {max_depth} levels deep")
                 depth = int(levels[-1])
             inside = int(quoted[-1])
-            opened += int((kinds == OPEN).sum())
+            containers += int((kinds == OPEN).sum())
             values += int((kinds != CLOSE).sum())
-            _check_size(opened, values)
-            found.append((kinds, (places + at).astype(np.int32), levels.astype(np.int32)))
-        kinds, places, levels = (np.concatenate(part) for part in zip(*found, strict=True))
+            _check_size(containers, values)
+            parts.append((kinds, (places + start).astype(np.int32), levels.astype(np.int32)))
+        kinds, places, levels = (np.concatenate(part) for part in zip(*parts, strict=True))
         self.opens: Positions = places[kinds == OPEN]
         is_comma = kinds == COMMA
         commas, levels = places[is_comma], levels[is_comma].clip(0).astype(np.uint16)
@@ -105,13 +107,13 @@ class _Structure:
         self._ends = np.cumsum(np.bincount(levels, minlength=max_depth + 1))
 
     def commas(self, level: int, start: int, end: int) -> Positions:
-        """Return the places of the commas of a level within `start` and `end`, in order."""
+        """Return the positions of the commas of a level from `start` to before `end`, in order."""
         first = self._ends[level - 1] if level else 0
         of_level = self._commas[first : self._ends[level]]
         return of_level[bisect_left(of_level, start) : bisect_left(of_level, end)]
 
     def next_open(self, start: int, end: int) -> int | None:
-        """Return the first place from `start` before `end` where a container opens."""
+        """Return the first position from `start` to before `end` where a container opens."""
         place = bisect_left(self.opens, start)
         if place < len(self.opens) and self.opens[place] < end:
             return int(self.opens[place])
@@ -122,15 +124,15 @@ class _Slices:
     """Parses a long text by its structure."""
 
     def __init__(
-        self, raw: bytes, structure: _Structure, most: Mapping[str, int], size: int
+        self, raw: bytes, structure: _Structure, max_entries: Mapping[str, int], size: int
     ) -> None:
         self._raw = raw
         self._structure = structure
-        self._most = most
+        self._max_entries = max_entries
         self._size = size
 
     def value(self, start: int, end: int, level: int = 0) -> Any:
-        """Parse the value between `start` and `end`, which stands in a container of `level`."""
+        """Parse the value from `start` to before `end`, in a container of `level`."""
         start, end = self._strip(start, end)
         first, last = self._raw[start : start + 1], self._raw[end - 1 : end]
         if end - start > self._size and (first, last) == (b"[", b"]"):
@@ -155,30 +157,31 @@ class _Slices:
             if opens is None:
                 part = _parse(self._raw, low - 1, high, b"{" + self._raw[low:high] + b"}")
             else:
-                named = b"{" + self._raw[low:opens] + b"0}"
-                part = _parse(self._raw, low - 1, opens, named)
+                # The name of a long member, with 0 in place of its value.
+                member = b"{" + self._raw[low:opens] + b"0}"
+                part = _parse(self._raw, low - 1, opens, member)
                 if len(part) != 1 or next(iter(part.values())) != 0:
-                    raise _not_json("a member of an object has no value of its own")
+                    raise _invalid_json("a member of an object has no value of its own")
                 (name,) = part
                 if level == 1:
                     self._check_count(name, opens, high)
                 part = {name: self.value(opens, high, level)}
             if not parsed.keys().isdisjoint(part):
-                raise _given_twice(next(key for key in part if key in parsed))
+                raise _duplicate_key(next(key for key in part if key in parsed))
             parsed |= part
         return parsed
 
     def _check_count(self, name: str, start: int, end: int) -> None:
-        most = self._most.get(name)
-        if most is not None and self._raw[start : start + 1] == b"[":
+        limit = self._max_entries.get(name)
+        if limit is not None and self._raw[start : start + 1] == b"[":
             count = len(self._structure.commas(2, start, end)) + 1
-            if count > most:
-                raise too_many(count, most, name)
+            if count > limit:
+                raise too_many_entries(count, limit, name)
 
     def _runs(self, start: int, end: int, level: int) -> Iterator[tuple[int, int]]:
-        """Yield runs of entries of a container, from comma to comma, none longer than a slice.
+        """Yield runs of a container's entries, from comma to comma, each at most a slice long.
 
-        An entry that is longer is a run by itself.
+        A longer entry is a run by itself.
         """
         commas = self._structure.commas(level, start, end)
         if not self._raw[start:end].strip(WHITESPACE):
@@ -191,7 +194,7 @@ class _Slices:
                 place = max(place - 1, bisect_left(commas, start))
                 cut = int(commas[place]) if place < len(commas) else end
             if not self._raw[start:cut].strip(WHITESPACE):
-                raise _not_json(f"a value is missing ({_position(self._raw, cut)})")
+                raise _invalid_json(f"a value is missing ({_position(self._raw, cut)})")
             checkpoint()
             yield start, cut
             if cut == end:
@@ -206,32 +209,32 @@ class _Slices:
 
 
 def _check_size(containers: int, values: int) -> None:
-    for count, limit, what in (
+    for count, limit, noun in (
         (containers, MAX_CONTAINERS, "lists and objects"),
         (values, MAX_VALUES, "values"),
     ):
         if count > limit:
-            raise _not_json(f"it has more than {limit:,} {what}, the limit")
+            raise _invalid_json(f"it has more than {limit:,} {noun}, the limit")
 
 
-def too_many(count: int, most: int, *place: str | int) -> ProblemError:
-    """Return the problem of a list that has more entries than are taken."""
-    return invalid_field(f"has {count:,} entries; at most {most:,} are allowed", *place)
+def too_many_entries(count: int, limit: int, *place: str | int) -> ProblemError:
+    """Return the problem, 422, of a list at `place` with more than `limit` entries."""
+    return invalid_field(f"has {count:,} entries; at most {limit:,} are allowed", *place)
 
 
 def _parse(raw: bytes, start: int, end: int, text: bytes) -> Any:
-    """Parse `text`, which stands between `start` and `end` of `raw`, at once."""
+    """Parse `text` at once; it is what `raw` holds from `start` to before `end`."""
     try:
         return _DECODER.decode(text.decode())
     except UnicodeDecodeError as error:
-        raise _not_json(f"byte {start + error.start} is not UTF-8") from None
+        raise _invalid_json(f"byte {start + error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
         offset = min(start + len(error.doc[: error.pos].encode()), end)
-        raise _not_json(f"{error.msg} ({_position(raw, offset)})") from None
+        raise _invalid_json(f"{error.msg} ({_position(raw, offset)})") from None
     except RecursionError:
-        raise _not_json("it is nested too deeply") from None
+        raise _invalid_json("it is nested too deeply") from None
     except ValueError:
-        raise _not_json("it has an integer with too many digits") from None
+        raise _invalid_json("it has an integer with too many digits") from None
 
 
 def _position(raw: bytes, offset: int) -> str:
@@ -243,20 +246,20 @@ def _position(raw: bytes, offset: int) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     parsed = dict(pairs)
     if len(parsed) != len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _given_twice(twice)
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _duplicate_key(key)
     return parsed
 
 
-def _given_twice(key: str) -> ProblemError:
-    return _not_json(f"the key {key[:40]!a} is given twice in one object")
+def _duplicate_key(key: str) -> ProblemError:
+    return _invalid_json(f"the key {key[:40]!a} is given twice in one object")
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _not_json(f"{name} is not a JSON number; numbers must be finite")
+    raise _invalid_json(f"{name} is not a JSON number; numbers must be finite")
 
 
-def _not_json(reason: str) -> ProblemError:
+def _invalid_json(reason: str) -> ProblemError:
     return ProblemError(400, "invalid_json", f"the body cannot be read as JSON: {reason}")
 
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
-from service.http.bodies.body import JSON_LINES, check_media_type, keep_body
+from service.http.bodies.body import JSON_LINES, check_media_type, save_body
 from service.http.problems import ProblemError, invalid_field
 from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
@@ -193,7 +193,7 @@ async def post_bulk(
         draft = await run_in_threadpool(submit.draft)
         try:
             about = f"{name} {json.dumps(spec)}\n".encode()
-            digest = await keep_body(request, draft / INPUT, about)
+            digest = await save_body(request, draft / INPUT, about)
             key = None if idempotency_key is None else (idempotency_key, digest)
             job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
         finally:

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from index.data_folder import DataFolder
 from index.folder.names import check_name
-from service.http.bodies.body import check_media_type, keep_body
+from service.http.bodies.body import check_media_type, save_body
 from service.http.problems import ProblemError, problem_response
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
@@ -102,7 +102,7 @@ async def post_upload(
     check_media_type(request, [TAR])
     draft = await run_in_threadpool(submit.draft)
     try:
-        digest = await keep_body(request, draft / UPLOAD)
+        digest = await save_body(request, draft / UPLOAD)
         if sha256 is not None and sha256 != digest:
             message = f"the body has the sha256 {digest}, not {sha256}, which was given"
             raise ProblemError(422, "invalid_snapshot", message)

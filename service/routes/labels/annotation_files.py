@@ -115,7 +115,7 @@ async def post_import(
     """
     check_media_type(request, (*JSON_LINES, "text/plain"))
     folder.collection(name)
-    raw = await request.received()
+    raw = await request.read_body()
     labels, judgements = await run_in_threadpool(_read, request, raw, who or asking, format)
     report = None
     for some in _some_at_a_time(labels, judgements):
