@@ -1,12 +1,12 @@
-"""What every collection offers, wherever its documents lie.
+"""The interface of a collection, wherever its documents are stored.
 
-The service, the evaluation and the command line use these and nothing else of a collection, so a
-collection on this machine and one on a Milvus cluster can stand in for each other. The order of
-results is (distance, row) everywhere; a row is the order of insertion, is never given again, and
-so stands for one document for ever. A document that is replaced counts as inserted last.
+The service, the evaluation and the command line use only these methods, so a collection on this
+machine and one on a Milvus cluster are interchangeable. Results are always ordered by (distance,
+row). Rows number the documents in the order of insertion and are never reused, so a row always
+means the same document. A replaced document counts as inserted last.
 """
 
-# `filter` is the word of requests and of options; the builtin is not used here.
+# Requests and options use the name `filter`; the builtin is not needed here.
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BATCH_SIZE = 1000
 
 
 class CollectionBackend(Protocol):
-    """Documents, found by the Hamming distance of their codes. All methods are thread-safe."""
+    """Documents that are searched by their codes. All methods are thread-safe."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class CollectionBackend(Protocol):
 
     @property
     def encoder(self) -> Encoder | None:
-        """What makes the codes; None where documents bring their own."""
+        """The encoder that makes the codes; None if documents come with codes."""
 
     @property
     def encoder_name(self) -> str | None:
@@ -63,15 +63,15 @@ class CollectionBackend(Protocol):
 
     @property
     def engine_setting(self) -> str:
-        """The engine that it was made with; see :mod:`index.engines.setting`."""
+        """The engine that was chosen at creation; see :mod:`index.engines.setting`."""
 
     @property
     def ranking(self) -> str:
-        """What orders the hits of searches that name no ranking."""
+        """The ranking of searches that name none."""
 
     @property
     def generation(self) -> int:
-        """The number of writes so far that changed anything."""
+        """The number of writes so far that changed something."""
 
     def __len__(self) -> int:
         """The number of documents."""
@@ -83,9 +83,10 @@ class CollectionBackend(Protocol):
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
     ) -> UpsertResult:
-        """Insert documents and replace those whose id is there; acknowledged once it returns.
+        """Insert documents, or replace those with the same id; durable once this returns.
 
-        Where an id comes twice, the last one stays. `progress` is told the size of each batch.
+        If an id occurs twice, the last document wins. `progress` is called with the size of each
+        batch.
 
         Raises:
             InputError: if a document cannot be encoded, or its code has another length.
@@ -98,47 +99,48 @@ class CollectionBackend(Protocol):
         codes: Codes,
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
-        """Do as :meth:`upsert` with ``uint8[N, n_bits / 8]`` codes that were made before.
+        """Insert or replace documents whose codes, ``uint8[N, n_bits / 8]``, are already known.
 
-        `bookmark`, a key and a value, is committed with the documents, or not at all.
+        `bookmark`, a key and a value, is committed in the same transaction as the documents.
 
         Raises:
-            InputError: if `codes` has another shape.
+            InputError: if `codes` has another shape or type.
             StoreError: if they cannot be written.
         """
 
     def bookmark(self, key: str) -> str | None:
-        """Return the value that was noted last under `key`; None where there is none.
+        """Return the last value stored under `key`, or None.
 
-        A backend without transactions keeps no bookmarks: whoever resumes work on it writes the
-        last batch a second time.
+        A backend without transactions keeps no bookmarks: a job that resumes there writes its last
+        batch a second time.
         """
 
     def set_bookmark(self, key: str, value: str | None) -> None:
-        """Note `value` under `key`, or with None forget the key; the generation stays.
+        """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
 
         Raises:
             StoreError: if it cannot be written.
         """
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the documents that the collection does not hold just as they are given.
+        """Return the documents that the collection does not yet hold in exactly this form.
 
-        A backend that cannot tell returns all of them; writing one again changes only its row.
+        A backend that cannot tell returns all of them; writing a document again changes only its
+        row.
         """
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids` that documents of the collection have."""
+        """Return those of `ids` that belong to documents of the collection."""
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
-        """Delete the documents with these ids; ids that are not there are passed over.
+        """Delete the documents with these ids; unknown ids are ignored.
 
         Raises:
             StoreError: if they cannot be deleted.
         """
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
-        """Delete the documents for whose payload the filter holds.
+        """Delete the documents whose payload matches the filter.
 
         Raises:
             StoreError: if they cannot be deleted.
@@ -148,14 +150,14 @@ class CollectionBackend(Protocol):
         """Return the document with the id, or None.
 
         Raises:
-            StoreError: if it is not what was written.
+            StoreError: if the stored document is damaged.
         """
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
-        """Tell whether a search with the filter reads no payload for it: one before it has."""
+        """Tell whether a search with this filter is cheap, because no payloads must be read."""
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
-        """Return how many documents there are, or for how many the filter holds."""
+        """Return the number of documents, or of those that match the filter."""
 
     def scroll(
         self,
@@ -163,38 +165,38 @@ class CollectionBackend(Protocol):
         cursor: str | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
-        """Return up to `limit` documents in the order of rows, from the start or from a cursor.
+        """Return up to `limit` documents in the order of rows, from the start or after a cursor.
 
         Documents added after the first page do not appear, deleted ones vanish, and no document
-        comes twice.
+        appears twice.
 
         Raises:
-            InputError: if `limit` is not from 1 to :data:`MAX_K`, or the cursor is not one that a
-                scroll of this collection with this filter gave.
+            InputError: if `limit` is not from 1 to :data:`MAX_K`, or the cursor does not come from
+                a scroll of this collection with this filter.
         """
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
-        """Return the first `limit` documents above `row`, in the order of rows."""
+        """Return the first `limit` documents after `row`, in the order of rows."""
 
     def all_documents(self) -> list[StoredDocument]:
-        """Return all documents as they were given, by row."""
+        """Return all documents in the order of rows."""
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.
 
-        The labels of a document are the payload's `label_field`, a string or a list of them; for
-        the field ``label``, where there is none, its ``labels``. Unlabelled documents have ``()``.
+        The labels of a document are in its payload's `label_field`, a string or a list of strings.
+        If the field is ``label`` and absent, ``labels`` is read. Unlabelled documents have ``()``.
 
         Raises:
-            InputError: if the field holds anything else in some document.
+            InputError: if a document holds anything else in the field.
         """
 
     def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
         """Return the codes of `queries` and the real values behind them.
 
         Raises:
-            InputError: if a query is not as it must be. Its `position` says which.
-            UnknownDocument: if an id is not there.
+            InputError: if a query is invalid; its `position` says which.
+            UnknownDocument: if no document has the id of a query.
         """
 
     def search(
@@ -218,73 +220,74 @@ class CollectionBackend(Protocol):
     ) -> SearchResult:
         """Return the `k` best documents of each query, in the order of a ranking.
 
-        `ranking` is one of :data:`index.rankings.protocol.RANKINGS`; None is the collection's
-        default. `radius`, for the ranking by Hamming distance, leaves out what is farther; `filter`
-        leaves out those for whose payload it does not hold: the k best of the others are returned.
-        `offset` passes over that many of the best. `cursor`, from the page before, takes its place
-        for a single query: documents added since the first page do not appear, deleted ones
-        vanish, none comes twice and none is skipped. With `rerank`, the hits that would be returned
-        are re-ordered by (rerank_score, distance, row).
+        `ranking` is one of :data:`index.rankings.protocol.RANKINGS`; None means the collection's
+        default. `radius`, for the ranking by Hamming distance, excludes documents that are farther.
+        `filter` excludes documents whose payload does not match it; the k best of the others are
+        returned. `offset` skips that many of the best. `cursor`, from the previous page, replaces
+        it for a single query: documents added since the first page do not appear, deleted ones
+        vanish, none appears twice and none is skipped. `rerank` reorders the hits of the page by
+        (rerank_score, distance, row).
 
-        `hybrid` says how the hybrid ranking puts codes and words together. With `rescore`, more
-        candidates than are wanted are found and ordered by (its score descending, row); no cursor
-        follows them. `highlight` adds a passage of the text to each hit.
+        `hybrid` says how the hybrid ranking combines codes and words. `rescore` finds more
+        candidates than hits and orders them by (its score descending, row); such pages have no
+        cursor. `highlight` adds a passage of the text to each hit.
 
         Raises:
-            InputError: if `k` is not from 1 to :data:`MAX_K`, or `radius`, `ranking`, `offset`,
-                `cursor`, `rerank` or a query cannot be taken; the error names it.
-            UnknownDocument: if a query has an id that is not there.
+            InputError: if `k` is not from 1 to :data:`MAX_K`, or if `radius`, `ranking`, `offset`,
+                `cursor`, `rerank` or a query is invalid; the error names it.
+            UnknownDocument: if no document has the id of a query.
         """
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """Search as :meth:`search` does, with the options as one value."""
 
     def set_ranking(self, ranking: str) -> None:
-        """Order the hits of searches that name no ranking by this one from now on.
+        """Make `ranking` the default of searches that name none.
 
-        Queries of which only the code is known go on being answered by Hamming distance.
+        Queries of which only the code is known are still ranked by Hamming distance.
 
         Raises:
-            InputError: if there is no such ranking, or not for this kind of collection.
-            StoreError: if that cannot be written.
+            InputError: if the ranking does not exist, or not for this kind of collection.
+            StoreError: if the setting cannot be written.
         """
 
     @property
     def indexed_fields(self) -> tuple[str, ...]:
-        """The fields of payloads by which filters find documents without reading payloads."""
+        """The payload fields that are indexed, so that filters on them read no payloads."""
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
     ) -> None:
-        """Index just these fields of payloads, of all documents there are and will be.
+        """Index these payload fields, and no others, in present and future documents.
 
-        Filters hold for the same documents with and without; writes come in between meanwhile.
-        `progress` is called every so often. Where it is interrupted, later writes go on with it.
+        Filters match the same documents with and without an index. Other writes proceed meanwhile.
+        `progress` is called now and then. If this is interrupted, later writes complete the
+        indexes.
 
         Raises:
-            InputError: if there are too many, a filter could not name one, or this kind of
-                collection has no indexes of fields.
-            StoreError: if they cannot be written.
+            InputError: if there are too many fields, a field cannot be used in a filter, or this
+                kind of collection has no indexes of fields.
+            StoreError: if the indexes cannot be written.
         """
 
     def verify(self) -> Verification:
         """Check every document against its checksum, and the index against the documents."""
 
     def compact(self) -> None:
-        """Give back the room of what was deleted; searches go on meanwhile.
+        """Free the space of deleted documents; searches continue meanwhile.
 
-        Where the collection lies in the folder, the store is rewritten and the index built anew:
-        the file system must have as much room again as the store takes.
+        A collection in the data folder rewrites its store and rebuilds its index, which needs as
+        much free disk space as the store takes.
 
         Raises:
             StoreError: if the collection cannot be written, or is damaged.
         """
 
     def stats(self) -> dict[str, Any]:
-        """Return what can be said about the collection cheaply, ready to be written as JSON."""
+        """Return statistics of the collection that are cheap to compute, ready for JSON."""
 
     def bytes_on_disk(self) -> int:
-        """Return how much room the collection takes; 0 where that cannot be known."""
+        """Return the size of the collection on disk; 0 if it cannot be known."""
 
     def close(self) -> None:
-        """Close the collection, once a write in progress is done."""
+        """Close the collection after a write in progress has finished."""

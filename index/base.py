@@ -1,6 +1,6 @@
-"""What collections share, wherever their documents lie: settings, checks, the head of a search."""
+"""The base of all collections: settings, checks, and the beginning of a search."""
 
-# `filter` is the word of requests and of options; the builtin is not used here.
+# Requests and options use the name `filter`; the builtin is not needed here.
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from index.search.search_options import SearchOptions
 
 
 class CollectionBase(ABC):
-    """A collection of that description; `encoder` made its codes."""
+    """A collection with the given description; `encoder` made its codes."""
 
     def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
-        """Raise EncoderMismatch if it was made with another encoder, or without one.
+        """Check the encoder against the description.
 
-        `incarnation` tells it from collections that had or will have the same name. Rows mean
-        something within one incarnation only, and cursors hold rows.
+        `incarnation` distinguishes the collection from earlier and later ones of the same name.
+        Rows, and so cursors, are valid within one incarnation only.
+
+        Raises:
+            EncoderMismatch: if the collection was made with another encoder, or without one.
         """
         check_encoder(description, encoder)
         self.description = description
@@ -64,8 +67,8 @@ class CollectionBase(ABC):
     ) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.search`.
 
-        The answer is the same moment's for all of `queries`. A query by id finds the document
-        itself as well.
+        All queries are answered on the same generation. A query by id also finds the document
+        itself.
         """
         options = SearchOptions(
             k,
@@ -96,7 +99,7 @@ class CollectionBase(ABC):
 
     @abstractmethod
     def bytes_on_disk(self) -> int:
-        """Return how much room the collection takes; 0 where that cannot be known."""
+        """Return the size of the collection on disk; 0 if it cannot be known."""
 
     def _stats(
         self,
@@ -129,40 +132,41 @@ class CollectionBase(ABC):
     def _last_of_each_id(
         self, documents: Sequence[Document], codes: Codes
     ) -> tuple[list[Document], Codes]:
-        """Leave out documents whose id comes again, and their codes.
+        """Keep the last document of each id, and its code.
 
         Raises:
             InputError: unless there is a code of `n_bits` for each document.
         """
         shape = (len(documents), self.n_bits // 8)
         if codes.dtype != np.uint8 or codes.shape != shape:
-            given = f"{codes.dtype}{list(codes.shape)}"
-            raise InputError("codes", f"are {given}; they must be uint8{list(shape)}")
-        places = sorted({document.id: at for at, document in enumerate(documents)}.values())
-        return [documents[at] for at in places], codes[places]
+            actual = f"{codes.dtype}{list(codes.shape)}"
+            raise InputError("codes", f"are {actual}; they must be uint8{list(shape)}")
+        last = sorted({document.id: at for at, document in enumerate(documents)}.values())
+        return [documents[at] for at in last], codes[last]
 
-    def _scroll(self, limit: int, filter_: Filter | None) -> tuple[str, str, str, str | None]:
-        """Return what the cursors of a scroll belong to.
+    def _scroll_key(self, limit: int, filter_: Filter | None) -> tuple[str, str, str, str | None]:
+        """Return the values that bind a cursor to this scroll.
 
         Raises:
             InputError: if `limit` is not from 1 to :data:`MAX_K`.
         """
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
-        shown = None if filter_ is None else filter_to_json(filter_)
-        return ("scroll", self.name, self.incarnation, shown)
+        filter_json = None if filter_ is None else filter_to_json(filter_)
+        return ("scroll", self.name, self.incarnation, filter_json)
 
 
 def check_encoder(description: Description, encoder: Encoder | None) -> None:
-    """Raise EncoderMismatch unless `encoder` is the one the collection's codes were made with."""
+    """Raise EncoderMismatch unless `encoder` made the codes of the collection."""
     expected = description.encoder_fingerprint
-    found = None if encoder is None else encoder.fingerprint
-    if found != expected:
+    actual = None if encoder is None else encoder.fingerprint
+    if actual != expected:
         message = (
-            f"collection {description.name!r} was made with encoder {description.encoder_name!r} of"
-            f" fingerprint {expected}; this is {found}. Index it again to change the encoder."
+            f"collection {description.name!r} was made with encoder {description.encoder_name!r},"
+            f" fingerprint {expected}; this encoder has fingerprint {actual}. To change the"
+            " encoder, index the documents again."
         )
         raise EncoderMismatch(message)
     if encoder is not None and encoder.n_bits != description.n_bits:
-        bits = f"{description.n_bits} bits, its encoder {encoder.n_bits}"
+        bits = f"codes of {description.n_bits} bits, but its encoder makes {encoder.n_bits}"
         raise EncoderMismatch(f"collection {description.name!r} has {bits}")

@@ -1,12 +1,12 @@
-"""A collection: an encoder, a store and an index that are kept in step.
+"""A collection: an encoder, a store and an index that stay consistent.
 
-**Writes.** See :mod:`index.generations.writing`. A write that returned is durable, and every later
-search sees it.
+**Writes** are described in :mod:`index.generations.writing`. Once a write returns, it is durable
+and every later search sees it.
 
-**Searches** are described at the head of :mod:`index.search.search_steps`.
+**Searches** are described in :mod:`index.search.search_steps`.
 
-**Readers.** A process that only reads works alike. Nothing keeps the writer's commits away from it;
-:meth:`Collection.follow`, called every so often, publishes what was committed since.
+**Readers.** A process that only reads works in the same way. The writer may commit at any time;
+:meth:`Collection.follow`, called regularly, publishes what was committed since.
 """
 
 from __future__ import annotations
@@ -48,10 +48,7 @@ from index.sqlite.verification import MAX_PROBLEMS, verify_store
 
 
 class Collection(IndexedCollection):
-    """Documents, found by the Hamming distance of their codes. All methods are thread-safe.
-
-    It is an :class:`index.backend.CollectionBackend`.
-    """
+    """An :class:`index.backend.CollectionBackend` over a store. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -63,8 +60,8 @@ class Collection(IndexedCollection):
     ) -> None:
         """Open the collection in `store`, which is closed with it; `encoder` made its codes.
 
-        `engine` is what :meth:`index.engines.segments.Generation.build` takes. Where it is not to
-        be `indexed`, the index is built by the first search, and writes before it do without one.
+        `engine` is an engine of :meth:`index.engines.segments.Generation.build`. Without `indexed`,
+        the first search builds the index, and writes before it need none.
 
         Raises:
             EncoderMismatch: if the collection was made with another encoder, or without one.
@@ -82,9 +79,7 @@ class Collection(IndexedCollection):
             self.build_index()
 
     def build_index(self) -> None:
-        """Build the index, and what the encoder looks up in, so that no search has to.
-
-        What is there stays.
+        """Build the index and the encoder's tables, where missing, so that no search has to.
 
         Raises:
             StoreError: if the store cannot be read, or is damaged.
@@ -98,7 +93,7 @@ class Collection(IndexedCollection):
 
     @property
     def generation(self) -> int:
-        """The number of writes so far that changed anything."""
+        """The number of writes so far that changed something."""
         built = self._publication.if_built()
         return self.store.generation() if built is None else built.number
 
@@ -113,19 +108,19 @@ class Collection(IndexedCollection):
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
     ) -> UpsertResult:
-        """See :meth:`index.backend.CollectionBackend.upsert`; all documents, or none on an error.
+        """See :meth:`index.backend.CollectionBackend.upsert`; an error undoes the whole write.
 
-        `documents` may be any length. Other writes wait until this one is done.
+        There may be any number of documents. Other writes wait until this one is done.
         """
 
-        def encoded() -> Iterator[tuple[list[Document], Codes]]:
-            for given in batches(documents, batch_size):
-                batch = last_of_each_id(given)
-                yield batch, encode_documents(batch, self.encoder, self.n_bits)
+        def encoded_batches() -> Iterator[tuple[list[Document], Codes]]:
+            for batch in batches(documents, batch_size):
+                distinct = last_of_each_id(batch)
+                yield distinct, encode_documents(distinct, self.encoder, self.n_bits)
                 if progress is not None:
-                    progress(len(given))
+                    progress(len(batch))
 
-        return self._writer.upsert(encoded())
+        return self._writer.upsert(encoded_batches())
 
     def upsert_encoded(
         self,
@@ -133,11 +128,11 @@ class Collection(IndexedCollection):
         codes: Codes,
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
-        """See :meth:`index.backend.CollectionBackend.upsert_encoded`; all of them, or none."""
+        """See :meth:`index.backend.CollectionBackend.upsert_encoded`; an error undoes it all."""
         return self._writer.upsert(iter([self._last_of_each_id(documents, codes)]), bookmark)
 
     def bookmark(self, key: str) -> str | None:
-        """Return the value that was noted last under `key`, if any."""
+        """Return the last value stored under `key`, or None."""
         return self.store.bookmark(key)
 
     def set_bookmark(self, key: str, value: str | None) -> None:
@@ -145,11 +140,11 @@ class Collection(IndexedCollection):
         self._writer.set_bookmark(key, value)
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the documents that the collection does not hold just as they are given."""
+        """See :meth:`index.backend.CollectionBackend.new_or_changed`."""
         return self._writer.new_or_changed(documents)
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids` that documents of the collection have."""
+        """Return those of `ids` that belong to documents of the collection."""
         return set(self.store.read_marks(list(dict.fromkeys(ids))))
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
@@ -169,7 +164,7 @@ class Collection(IndexedCollection):
         return self._publication.knows(filter) or self.store.is_covered(filter, wholly=True)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
-        """Return how many documents there are, or for how many the filter holds."""
+        """Return the number of documents, or of those that match the filter."""
         if filter is None:
             return len(self)
         if self._publication.if_built() is None or not self.store.is_covered(filter):
@@ -184,23 +179,23 @@ class Collection(IndexedCollection):
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
         """See :meth:`index.backend.CollectionBackend.scroll`."""
-        search = self._scroll(limit, filter)
-        start = None if cursor is None else read_cursor(cursor, *search)
+        key = self._scroll_key(limit, filter)
+        start = None if cursor is None else read_cursor(cursor, *key)
         after, up_to = (0, None) if start is None else (start.row, start.last_row)
-        found, last_row = self.store.scroll(limit + 1, after, up_to, filter)
-        if len(found) <= limit:
-            return ScrollPage(found, None)
+        documents, last_row = self.store.scroll(limit + 1, after, up_to, filter)
+        if len(documents) <= limit:
+            return ScrollPage(documents, None)
         last = last_row if up_to is None else up_to
         passed = limit if start is None else start.passed + limit
-        position = Position(0, found[limit - 1].row, last, passed)
-        return ScrollPage(found[:limit], write_cursor(position, *search))
+        position = Position(0, documents[limit - 1].row, last, passed)
+        return ScrollPage(documents[:limit], write_cursor(position, *key))
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
-        """Return the first `limit` documents above `row`, in the order of rows."""
+        """Return the first `limit` documents after `row`, in the order of rows."""
         return self.store.scroll(limit, row, None, None)[0]
 
     def all_documents(self) -> list[StoredDocument]:
-        """Return all documents as they were given, all as of one moment, by row."""
+        """Return all documents of one generation, in the order of rows."""
         return self.store.read_contents()
 
     def set_ranking(self, ranking: str) -> None:
@@ -228,20 +223,20 @@ class Collection(IndexedCollection):
     def verify(self) -> Verification:
         """Check every document against its checksum, and the index against the documents.
 
-        Searches and writes go on meanwhile; what is checked is the store as of one moment.
+        The check covers one generation; searches and writes continue meanwhile.
         """
         with ExitStack() as stack:
             with self._publication.lock:
                 connection = stack.enter_context(self.store.moment())
                 generation = self._publication.up_to_date().generation
-            found = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
-            found.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
-        return replace(found, problems=[*self.store.warnings(), *found.problems])
+            verification = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
+            verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
+        return replace(verification, problems=[*self.store.warnings(), *verification.problems])
 
     def follow(self) -> bool:
-        """Let searches see what another process has written since.
+        """Publish what another process has written since.
 
-        Return False where another store has taken the place of this one.
+        Return False if another store has replaced this one.
 
         Raises:
             StoreError: if the store cannot be read, or is damaged.
@@ -257,7 +252,7 @@ class Collection(IndexedCollection):
         self._writer.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Return what can be said about the collection cheaply, ready to be written as JSON."""
+        """See :meth:`index.backend.CollectionBackend.stats`."""
         generation = self._publication.current().generation
         return self._stats(
             documents=len(generation),
@@ -274,20 +269,20 @@ class Collection(IndexedCollection):
 
     @property
     def compactions(self) -> int:
-        """How often the index was made anew since the collection was opened."""
+        """How often the index was compacted since the collection was opened."""
         return self._publication.compactions
 
     def prepare_fork(self) -> None:
-        """Close all connections, so that this process and its child can go on with the store.
+        """Close all connections, so that this process and a forked child can both use the store.
 
-        They share the memory of what was read so far. There must be no thread but the caller's;
-        connections are opened again as they are needed.
+        They share the memory of the index. The caller's must be the only thread. Connections are
+        opened again when needed.
         """
         self._publication.wait()
         self.store.release()
 
     def close(self) -> None:
-        """Close the store, once a write and a compaction in progress are done."""
+        """Close the store after a write and a compaction in progress have finished."""
         self._publication.wait()
         with self._writing:
             self.store.close()

@@ -3,16 +3,16 @@
 ::
 
     encoders/NAME/                       an encoder artifact
-    collections/RANDOM/store.sqlite      a collection; its name is held in the store
-    aliases.json                         second names of collections, where there are any
+    collections/RANDOM/store.sqlite      a collection; the store holds its name
+    aliases.json                         second names of collections, if there are any
     snapshots/RANDOM/                    a snapshot of a collection
 
-A name that a caller gives is compared with the names that are there and never becomes a path.
-Whoever writes holds an exclusive lock on the folder, which the operating system drops when the
-process ends in any way.
+A name from a caller is compared with the existing names and never becomes a path. The writing
+process holds an exclusive lock on the folder, which the operating system releases when the process
+ends, however it ends.
 
-Collections and snapshots appear whole or not at all, see :mod:`index.folder.partial`. What a crash
-leaves behind is deleted when the data folder is next opened for writing.
+Collections and snapshots appear whole or not at all; see :mod:`index.folder.partial`. The remains
+of a crash are deleted when the data folder is next opened for writing.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class DataFolder:
         indexed: bool = True,
         follow: bool = False,
     ) -> None:
-        """Open the data folder at `path`; it is made if it is missing and `writable`.
+        """Open the data folder at `path`; if `writable`, a missing folder is created.
 
-        Opened for reading only, it shows what is there at that moment, and with `follow` what
-        another process writes later. A collection that cannot be opened does not stand in the way
-        of the others: see :meth:`unavailable`. `engine` and `indexed` are for
+        A folder opened for reading shows its contents at that moment, and with `follow` what
+        another process writes later. For collections that cannot be opened, see
+        :meth:`unavailable`. `engine` and `indexed` are those of
         :class:`index.collection.Collection`; a process that only writes needs no index.
 
         Raises:
             DataFolderInUse: if `writable` and another process is writing.
-            DataFolderError: if it is missing or cannot be made or read.
+            DataFolderError: if the folder is missing, or cannot be created or read.
         """
         self.path = path
         self.writable = writable
@@ -71,7 +71,7 @@ class DataFolder:
         self.snapshots = Snapshots(path / "snapshots")
         self._reserved: set[str] = set()
         self._follower: Follower | None = None
-        self._collections = self._find_collections(engine, indexed=indexed)
+        self._collections = self._make_collections(engine, indexed=indexed)
         self._lock = FolderLock(path, writable=writable)
         try:
             if writable:
@@ -84,7 +84,7 @@ class DataFolder:
         if follow and not writable:
             self._follower = Follower(lambda: self.follow(wait=False))
 
-    def _find_collections(self, engine: str, *, indexed: bool) -> Collections:
+    def _make_collections(self, engine: str, *, indexed: bool) -> Collections:
         """Return the collections, none of them open yet."""
         path, writable = self.path / "collections", self.writable
         return LocalCollections(path, self.encoders, engine, writable=writable, indexed=indexed)
@@ -94,23 +94,23 @@ class DataFolder:
         self._collections.check_engine(engine, n_bits)
 
     def aliases(self) -> Mapping[str, str]:
-        """Return which collection each alias means, in the order of the aliases."""
+        """Return the collection of each alias, in the order of the aliases."""
         return self._aliases.current()
 
     def change_aliases(
         self, actions: Sequence[AliasAction], job: str | None = None
     ) -> Mapping[str, str]:
-        """Take all actions or none, see :meth:`index.folder.alias_file.Aliases.apply`.
+        """Apply all actions or none; see :meth:`index.folder.alias_file.Aliases.apply`.
 
         Raises:
-            DataFolderError: also if it is not open for writing.
+            DataFolderError: also if the folder is not open for writing.
         """
         with self._changing:
             self._lock.check_writable()
             return self._aliases.apply(actions, self._collections.names(), job)
 
     def aliases_changed_by(self, job: str) -> bool:
-        """Tell whether :meth:`change_aliases` took the actions of a job."""
+        """Tell whether :meth:`change_aliases` applied the actions of a job."""
         return self._aliases.changed_by(job)
 
     def collections(self) -> Mapping[str, CollectionBackend]:
@@ -118,14 +118,14 @@ class DataFolder:
         return self._collections.by_name()
 
     def unavailable(self) -> Mapping[str, str]:
-        """Return why collections cannot be opened, by name, or by folder if that is not known."""
+        """Return why collections cannot be opened, by name, or by folder if the name is unknown."""
         return self._collections.unavailable()
 
     def collection(self, name: str) -> CollectionBackend:
         """Return a collection by its name or an alias; see :meth:`Collections.get`."""
         name = self._aliases.names.get(name, name)
-        found = self._collections.opened.get(name)
-        return self._collections.get(name) if found is None else found
+        collection = self._collections.opened.get(name)
+        return self._collections.get(name) if collection is None else collection
 
     def create_collection(
         self,
@@ -136,28 +136,28 @@ class DataFolder:
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
     ) -> CollectionBackend:
-        """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
+        """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine` is one of :data:`index.engines.choice.ENGINES`; the collection is searched by it
-        from then on. Filters find documents by the `indexed_fields` of their payloads without
-        reading these. If there is one just like it, that one is returned.
+        `engine`, one of :data:`index.engines.choice.ENGINES`, searches the collection from then on.
+        Filters on `indexed_fields` read no payloads. If a collection with the same name and
+        settings exists, it is returned.
 
         Raises:
-            InputError: if a value cannot be, or of encoder and `n_bits` both or none are given.
-            UnknownEncoder, ArtifactError: if the encoder is missing or not intact.
-            CollectionExists: if the name is taken by a collection with other settings.
+            InputError: if a value is invalid, or not exactly one of encoder and `n_bits` is given.
+            UnknownEncoder, ArtifactError: if the encoder is missing or damaged.
+            CollectionExists: if an alias or a collection with other settings has the name.
             StoreError: if it cannot be written.
         """
         description, loaded = self._collections.describe(name, encoder, n_bits, engine)
         with self._changing:
             if name in self._collections.names():
-                return self._collections.get_like(description, indexed_fields)
+                return self._collections.get_equal(description, indexed_fields)
             self._check_free(name)
             self._lock.check_writable()
             return self._collections.create(description, loaded, indexed_fields or ())
 
     def draft_collection(self, name: str, *, encoder: str, engine: str = AUTO) -> Draft:
-        """Begin a collection that nobody sees before it is published; the name is taken meanwhile.
+        """Create a collection that is hidden until it is published; its name is reserved meanwhile.
 
         Raises:
             InputError, UnknownEncoder, ArtifactError, StoreError: as :meth:`create_collection`.
@@ -175,15 +175,15 @@ class DataFolder:
             raise
         return Draft(name, hidden, collection, self._publish, self._reserved.discard)
 
-    def published(self, id_: str) -> CollectionBackend | None:
-        """Return the collection that was a draft of that id; None if it never appeared."""
-        return self._collections.published(id_)
+    def published_draft(self, id_: str) -> CollectionBackend | None:
+        """Return the collection that was the draft `id_`; None if it was never published."""
+        return self._collections.published_draft(id_)
 
     def drop_collection(self, name: str) -> None:
-        """Delete a collection, all of its documents and its aliases, also one that is damaged.
+        """Delete a collection with all its documents and aliases, even if it is damaged.
 
         Raises:
-            UnknownCollection: if there is none of that name.
+            UnknownCollection: if no collection has that name.
         """
         with self._changing:
             if name not in self._collections.names():
@@ -193,35 +193,35 @@ class DataFolder:
             self._collections.delete(name)
 
     def create_snapshot(
-        self, name: str, before_it_counts: Callable[[str], object] | None = None
+        self, name: str, before_appearing: Callable[[str], object] | None = None
     ) -> Snapshot:
-        """Copy a collection and its encoder, as of one moment; searches and writes go on.
+        """Copy one generation of a collection and its encoder; searches and writes continue.
 
-        `before_it_counts` is told the id once all is written, just before the snapshot is listed.
+        `before_appearing` is called with the id just before the complete snapshot is listed.
 
         Raises:
             UnknownCollection, CollectionUnavailable: as :meth:`collection`.
             DataFolderError: if the folder is not open for writing.
-            SnapshotError: if the collection lies elsewhere, or the snapshot cannot be written.
+            SnapshotError: if the collection is stored elsewhere, or the snapshot cannot be written.
         """
         self._lock.check_writable()
         collection = self.collection(name)
         if not isinstance(collection, Collection):
-            message = f"collection {name!a} does not lie in this folder; use index export"
+            message = f"collection {name!a} is not stored in this folder; use index export"
             raise SnapshotError(message)
         encoder = collection.encoder_name
         artifact = None if encoder is None else self.encoders.folder(encoder)
-        return self.snapshots.create(collection.store.copy_to, artifact, before_it_counts)
+        return self.snapshots.create(collection.store.copy_to, artifact, before_appearing)
 
     def restore_snapshot(
-        self, tar: Path, name: str, before_it_counts: Callable[[str], object] | None = None
+        self, tar: Path, name: str, before_appearing: Callable[[str], object] | None = None
     ) -> CollectionBackend:
-        """Make a collection `name` of a snapshot's file, with its encoder if it is not there.
+        """Create the collection `name` from a snapshot file, and its encoder if it is missing.
 
-        `before_it_counts` is told the id for :meth:`published`, just before the collection appears.
+        `before_appearing` is called with the id of :meth:`published_draft`, before it appears.
 
         Raises:
-            InputError, CollectionExists: if the name cannot be, or is taken.
+            InputError, CollectionExists: if the name is invalid or taken.
             SnapshotError, EncoderMismatch, StoreError: as :meth:`Collections.restore_hidden`.
             DataFolderError: if the folder is not open for writing.
         """
@@ -231,22 +231,22 @@ class DataFolder:
         try:
             with self._changing:
                 self._check_free(name)
-                if before_it_counts is not None:
-                    before_it_counts(restored.id)
+                if before_appearing is not None:
+                    before_appearing(restored.id)
                 restored.appear()
         finally:
             restored.delete()
         return self._collections.get_ready(name)
 
     def problems(self) -> Mapping[str, list[str]]:
-        """Return why nothing can be written to collections that are open, by name."""
+        """Return why open collections refuse writes, by name."""
         return self._collections.problems()
 
     def accept_loss(self, name: str) -> None:
-        """Let a collection that lost acknowledged writes go on from what it holds.
+        """Accept the loss of acknowledged writes, so that a collection can be written again.
 
         Raises:
-            UnknownCollection: if there is none of that name.
+            UnknownCollection: if no collection has that name.
             DataFolderError: if the folder is not open for writing.
             StoreError: if it cannot be written.
         """
@@ -259,21 +259,21 @@ class DataFolder:
     def follow(self, *, wait: bool = True) -> None:
         """Show what another process has written since: documents, collections and aliases.
 
-        Without `wait`, a collection that opens slowly is there later; till then no alias moves.
+        Without `wait`, a collection that opens slowly appears later, and no alias moves until then.
         DataFolderError is raised if the aliases cannot be read.
         """
         with self._changing:
             if not self._lock.is_open:
                 return
             try:
-                # Read before the folders, so that what an alias means is among them.
+                # Aliases are read before the folders, so that the folders hold their collections.
                 aliases = Aliases(self.path / ALIASES_FILE)
             finally:
                 self._collections.follow(wait=wait)
-            self._aliases = self._aliases if self._collections.are_opening else aliases
+            self._aliases = self._aliases if self._collections.is_opening else aliases
 
     def close(self) -> None:
-        """Close every collection and let another process write."""
+        """Close every collection and release the lock."""
         if self._follower is not None:
             self._follower.stop()
         with self._changing:
@@ -294,7 +294,7 @@ class DataFolder:
 
     def _check_free(self, name: str) -> None:
         if name in self._collections.names():
-            raise CollectionExists(f"collection {name!a} exists already")
+            raise CollectionExists(f"collection {name!a} already exists")
         if name in self._reserved:
-            raise CollectionExists(f"collection {name!a} is being made")
+            raise CollectionExists(f"collection {name!a} is being created")
         self._aliases.check_free(name)

@@ -1,4 +1,4 @@
-"""Where collections lie, as settings and options say it."""
+"""Where collections are stored, according to settings and options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENGINES = get_args(Engine)
 
 @dataclass(frozen=True, slots=True)
 class DataFolderLocation:
-    """The data folder, and whether its collections lie in it or on Milvus."""
+    """The data folder, and whether its collections are stored in it or on Milvus."""
 
     path: Path
     engine: Engine = "local"
@@ -27,8 +27,9 @@ class DataFolderLocation:
         """Open the data folder; see :class:`index.data_folder.DataFolder`.
 
         Raises:
-            DataFolderError: if it cannot be opened, or what is needed for Milvus is missing.
-            StoreError: if Milvus cannot be reached or refuses.
+            DataFolderError: if it cannot be opened, or pymilvus or the address of Milvus is
+                missing.
+            StoreError: if Milvus cannot be reached or refuses the connection.
         """
         if self.engine == "local":
             return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
@@ -36,11 +37,12 @@ class DataFolderLocation:
             known = " or ".join(ENGINES)
             raise DataFolderError(f"engine is {self.engine[:80]!a}; it must be {known}")
         if self.milvus_uri is None:
-            hint = "give --milvus-uri or HUMMINGBIT_MILVUS_URI, like http://HOST:19530"
-            raise DataFolderError(f"the engine is milvus, but nothing says where it is: {hint}")
+            hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"
+            raise DataFolderError(f"the engine milvus needs the address of a server; {hint}")
         if find_spec("pymilvus") is None:
-            raise DataFolderError("the engine is milvus: pip install 'hummingbit[milvus]'")
-        # Its client takes a second to import, and not everybody has it.
+            hint = "pip install 'hummingbit[milvus]'"
+            raise DataFolderError(f"the engine milvus needs the package pymilvus; run {hint}")
+        # pymilvus takes a second to import and may not be installed.
         from index.milvus.folder import MilvusFolder  # noqa: PLC0415
 
         return MilvusFolder(self.path, self.milvus_uri, self.milvus_token, writable=writable)

@@ -1,4 +1,4 @@
-"""All documents of a collection, or those that match, a page at a time."""
+"""All documents of a collection, or those that match a filter, a page at a time."""
 
 from __future__ import annotations
 

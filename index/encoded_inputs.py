@@ -1,4 +1,4 @@
-"""What a collection takes, documents and queries, and how it becomes codes."""
+"""From documents and queries to codes."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ QUERY_FIELDS = ("text", "vector", "code", "id")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What was found in documents or queries: codes that were given, and what is to be encoded.
+    """The contents of documents: codes, and inputs that are to be encoded.
 
-    `codes` is ``uint8[N, n_bits / 8]``, zeros where there was none; `inputs` are what an encoder
-    takes, and `places` whose they are.
+    `codes` is ``uint8[N, n_bits / 8]``, with zeros for documents without a code. `inputs` are the
+    texts or vectors to encode, and `positions` the documents that they belong to.
     """
 
     codes: Codes
-    places: list[int]
+    positions: list[int]
     inputs: Inputs
 
-    def filled(self, encoded: Codes) -> Codes:
-        """Return the codes with the codes of the inputs, ``uint8[len(inputs), C]``, in them."""
-        self.codes[self.places] = encoded
+    def insert_codes(self, encoded: Codes) -> Codes:
+        """Put the codes of the inputs, ``uint8[len(inputs), C]``, into `codes` and return these."""
+        self.codes[self.positions] = encoded
         return self.codes
 
 
 def encode_documents(documents: Sequence[Document], encoder: Encoder | None, n_bits: int) -> Codes:
     """Return the codes of `documents`, ``uint8[N, n_bits / 8]``: read, or made by `encoder`.
 
-    Documents that carry none of text, vector and code get zeros.
+    Documents without text, vector and code get zeros.
 
     Raises:
-        InputError: naming the field, what is wrong with it and which document it belongs to.
+        InputError: if a document is invalid; it names the field, what is wrong and the document.
     """
     contents = read_contents(documents, encoder, n_bits)
-    if encoder is None or not contents.places:
+    if encoder is None or not contents.positions:
         return contents.codes
-    return contents.filled(encoder.encode(contents.inputs))
+    return contents.insert_codes(encoder.encode(contents.inputs))
 
 
 def encode_queries(
@@ -63,46 +63,47 @@ def encode_queries(
 ) -> EncodedQueries:
     """Return the codes of `queries` and the real values behind them.
 
-    `codes_of` returns the codes of the documents with some ids. Of a query by code or by id only
-    bits are known; they weigh 1 each.
+    `codes_of` returns the codes of the documents with the ids. Of a query by code or id only the
+    bits are known; each weighs 1.
 
     Raises:
-        InputError: if a query does not carry exactly one of text, vector, code and id, or carries
-            what the collection's encoder does not take. Its `position` says which.
-        UnknownDocument: if an id is not there.
+        InputError: if a query does not have exactly one of text, vector, code and id, or if the
+            collection's encoder does not encode it. Its `position` says which query.
+        UnknownDocument: if no document has the id of a query.
     """
     for position, query in enumerate(queries):
         others = (query.vector is not None) + (query.code is not None) + (query.id is not None)
         if (query.text is not None) + others != 1:
-            raise InputError("query", _which_fields(query), position)
-    codes, places, inputs = _read(queries, encoder, description.n_bits)
-    whole = len(places) == len(queries)
-    if not whole:
-        _fill_in(queries, codes, description.name, codes_of)
-    if encoder is None or not places:
+            raise InputError("query", _describe_fields(query), position)
+    codes, positions, inputs = _read(queries, encoder, description.n_bits)
+    all_encoded = len(positions) == len(queries)
+    if not all_encoded:
+        _insert_document_codes(queries, codes, description.name, codes_of)
+    if encoder is None or not positions:
         return EncodedQueries.of_codes(codes)
     texts = [query.text for query in queries]
-    encoded, read = encoder.read_queries(inputs)
-    given = pack_bits(encoded > 0)
-    # A text of which nothing is recognised says nothing about any bit.
-    encoded[[one is not None and not one.recognized_terms for one in read]] = 0
-    if whole:
-        weighted = np.ones(len(places), dtype=np.bool_)
-        return EncodedQueries(given, encoded, texts, weighted, read)
-    codes[places] = given
-    known = EncodedQueries.of_codes(codes)
-    known.weights[places], known.weighted[places] = encoded, True
-    terms = dict(zip(places, read, strict=True))
-    return replace(known, texts=texts, terms=[terms.get(place) for place in range(len(queries))])
+    weights, terms = encoder.read_queries(inputs)
+    encoded_codes = pack_bits(weights > 0)
+    # A text without a recognized term says nothing about any bit.
+    weights[[one is not None and not one.recognized_terms for one in terms]] = 0
+    if all_encoded:
+        weighted = np.ones(len(positions), dtype=np.bool_)
+        return EncodedQueries(encoded_codes, weights, texts, weighted, terms)
+    codes[positions] = encoded_codes
+    encoded = EncodedQueries.of_codes(codes)
+    encoded.weights[positions], encoded.weighted[positions] = weights, True
+    terms_at = dict(zip(positions, terms, strict=True))
+    all_terms = [terms_at.get(position) for position in range(len(queries))]
+    return replace(encoded, texts=texts, terms=all_terms)
 
 
 def read_contents(
     items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
 ) -> Contents:
-    """Check what `items` carry and read the codes that are given, without encoding the others.
+    """Check `items` and parse their codes; texts and vectors are not encoded.
 
     Raises:
-        InputError: naming the field, what is wrong with it and which item it belongs to.
+        InputError: if an item is invalid; it names the field, what is wrong and the item.
     """
     return Contents(*_read(items, encoder, n_bits))
 
@@ -110,12 +111,12 @@ def read_contents(
 def _read(
     items: Sequence[Document | Query], encoder: Encoder | None, n_bits: int
 ) -> tuple[Codes, list[int], Inputs]:
-    places: list[int] = []
-    given = [item.code for item in items if item.code is not None]
-    if len(given) == len(items):
-        # With one mistake among them, they are read one by one, to say whose it is.
+    positions: list[int] = []
+    hex_codes = [item.code for item in items if item.code is not None]
+    if len(hex_codes) == len(items):
+        # If one of them is invalid, the loop below parses them one by one and names it.
         with suppress(InputError):
-            return codes_from_hex(given, n_bits), places, []
+            return codes_from_hex(hex_codes, n_bits), positions, []
     codes = np.zeros((len(items), n_bits // 8), dtype=np.uint8)
     for position, item in enumerate(items):
         try:
@@ -123,52 +124,53 @@ def _read(
                 codes[position] = code_from_hex(item.code, n_bits)
             elif item.text is not None or item.vector is not None:
                 _check_content(item, encoder)
-                places.append(position)
+                positions.append(position)
         except InputError as error:
             if isinstance(item, Document):
                 raise InputError(error.field, f"{error.reason} (document {item.id!a})") from None
             raise InputError(error.field, error.reason, position) from None
-    return codes, places, _inputs([items[place] for place in places], encoder)
+    return codes, positions, _encoder_inputs([items[at] for at in positions], encoder)
 
 
-def _which_fields(query: Query) -> str:
-    given = [name for name in QUERY_FIELDS if getattr(query, name) is not None]
-    found = " and ".join(given) or "none of them"
-    return f"must have exactly one of {', '.join(QUERY_FIELDS)}; has {found}"
+def _describe_fields(query: Query) -> str:
+    present = [name for name in QUERY_FIELDS if getattr(query, name) is not None]
+    fields = " and ".join(present) or "none of them"
+    return f"must have exactly one of {', '.join(QUERY_FIELDS)}; it has {fields}"
 
 
-def _fill_in(
+def _insert_document_codes(
     queries: Sequence[Query],
     codes: Codes,
     name: str,
     codes_of: Callable[[Sequence[str]], Mapping[str, Codes]],
 ) -> None:
-    """Put the codes of the documents that queries name into `codes`."""
-    named = {position: query.id for position, query in enumerate(queries) if query.id is not None}
-    known = codes_of(sorted(set(named.values()))) if named else {}
-    for position, id_ in named.items():
-        if id_ not in known:
+    """Put the codes of the documents that queries name by id into `codes`."""
+    ids = {position: query.id for position, query in enumerate(queries) if query.id is not None}
+    stored = codes_of(sorted(set(ids.values()))) if ids else {}
+    for position, id_ in ids.items():
+        if id_ not in stored:
             raise UnknownDocument(f"collection {name!r} has no document {id_!a}")
-        codes[position] = known[id_]
+        codes[position] = stored[id_]
 
 
 def _check_content(item: Document | Query, encoder: Encoder | None) -> None:
-    """Raise InputError unless `encoder` takes what `item` carries."""
-    given = "text" if item.text is not None else "vector"
+    """Raise InputError unless `encoder` can encode the text or vector of `item`."""
+    field = "text" if item.text is not None else "vector"
     if encoder is None:
-        raise InputError(given, "cannot be taken: the collection has no encoder; give a code")
-    if given != encoder.kind:
-        raise InputError(given, f"cannot be taken: the collection's encoder takes {encoder.kind}s")
-    if given == "text":
+        raise InputError(field, "cannot be encoded: the collection has no encoder; give a code")
+    if field != encoder.kind:
+        message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
+        raise InputError(field, message)
+    if field == "text":
         parse_text(item.text)
         return
     encoder.check_vector(parse_vector(item.vector))
 
 
-def _inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:
+def _encoder_inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:
     if encoder is None or encoder.kind == "text" or not items:
         return [item.text or "" for item in items]
-    # They have been checked.
+    # _check_content has checked the vectors.
     return np.stack([np.asarray(item.vector, dtype=np.float32) for item in items])
 
 
@@ -180,7 +182,7 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def last_of_each_id(documents: Iterable[Document]) -> list[Document]:
-    """Leave out documents whose id comes again."""
+    """Keep the last document of each id."""
     last: dict[str, Document] = {}
     for document in documents:
         last.pop(document.id, None)

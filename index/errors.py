@@ -1,6 +1,6 @@
-"""What can go wrong with an index, each kind with a name of its own."""
+"""The errors of an index."""
 
-# ruff: noqa: N818 - the names read as what happened; most of them need no "Error" to say so.
+# ruff: noqa: N818 - most of these names say what happened without the suffix "Error".
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class UnknownEncoder(HummingbitError, LookupError):
 
 
 class CollectionExists(HummingbitError, ValueError):
-    """The name is taken by a collection of another kind."""
+    """Another collection or an alias has the name."""
 
 
 class CollectionUnavailable(HummingbitError, RuntimeError):
-    """A collection is there but cannot be opened; the message says why."""
+    """A collection exists but cannot be opened; the message says why."""
 
 
 class EncoderMismatch(CollectionUnavailable):
-    """The encoder that made a collection's codes is missing, or is another one by now."""
+    """The encoder that made a collection's codes is missing or was replaced."""
 
 
 class StoreError(HummingbitError, RuntimeError):
-    """A store is damaged, locked, closed or of a format that cannot be read."""
+    """A store is damaged, locked, closed, or has a format that cannot be read."""
 
 
 class StoreClosed(StoreError):
-    """A store was closed, because its collection was dropped or the process ends."""
+    """A store was closed because its collection was dropped or the process is ending."""
 
 
 class StoreFull(StoreError):
-    """There is no room on the disk for a write; it changed nothing."""
+    """The disk is full; the write changed nothing."""
 
 
 class StoreReplaced(StoreError):
@@ -52,7 +52,7 @@ class WritesLost(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The server that holds a store cannot be reached; it may be later."""
+    """The server that holds a store cannot be reached now; trying later may help."""
 
 
 class UnknownSnapshot(HummingbitError, LookupError):
@@ -60,11 +60,11 @@ class UnknownSnapshot(HummingbitError, LookupError):
 
 
 class SnapshotError(HummingbitError, RuntimeError):
-    """A snapshot cannot be written or read, or is not what was written."""
+    """A snapshot cannot be written or read, or is damaged."""
 
 
 class InvalidSnapshot(SnapshotError):
-    """A file is not a whole snapshot."""
+    """A file is not a complete, intact snapshot."""
 
 
 class DataFolderError(HummingbitError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Filters out of JSON that somebody sent, in the forms that :mod:`index.filters` shows."""
+"""Parses filters from untrusted JSON, in the forms that :mod:`index.filters` lists."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ FORMS = 'it must be {"field": ..., "eq"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": ...
 
 
 def parse_filter(value: object) -> Filter:
-    """Make a filter of a decoded JSON object in one of those forms.
+    """Return the filter that a decoded JSON object describes.
 
     Raises:
-        InputError: for the field ``filter``, saying where in it what is wrong, and what would be
-            right.
+        InputError: for the field ``filter``; it says where the error is and what would be right.
     """
     return _Parser().parse(value, "", 1)
 
 
 def check_indexed_fields(fields: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields that are to be indexed, in order and each once.
+    """Return the fields to index, sorted and without duplicates.
 
     Raises:
-        InputError: for ``indexed_fields``, if there are too many or a filter could not name one.
+        InputError: for ``indexed_fields``, if there are too many or one cannot be used in a filter.
     """
     distinct = tuple(sorted(set(fields)))
     if len(distinct) > MAX_INDEXED_FIELDS:
@@ -48,7 +47,7 @@ def check_indexed_fields(fields: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Parser:
-    """Counts the parts and values of one filter while it is read."""
+    """Parses one filter and counts its parts and values."""
 
     def __init__(self) -> None:
         self._parts = 0
@@ -57,9 +56,9 @@ class _Parser:
     def parse(self, value: object, place: str, depth: int) -> Filter:
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise InputError("filter", f"has more than {MAX_PARTS} parts; give fewer")
+            raise InputError("filter", f"has more than {MAX_PARTS} parts; use fewer")
         if depth > MAX_DEPTH:
-            raise _wrong(place, f"lies deeper than {MAX_DEPTH} levels; use fewer")
+            raise _wrong(place, f"is nested deeper than {MAX_DEPTH} levels; use fewer")
         if not isinstance(value, Mapping):
             raise _wrong(place, f"is {_show(value)}; {FORMS}")
         if "field" in value:
@@ -83,12 +82,13 @@ class _Parser:
         unknown = [name for name in names if name not in CONDITIONS]
         if unknown:
             known = ", ".join(CONDITIONS)
-            raise _wrong(place, f"has {unknown[0][:60]!a}; the conditions are {known}")
+            raise _wrong(place, f"has the key {unknown[0][:60]!a}; the conditions are {known}")
         if names and set(names) <= set(BOUNDS):
             return self._range(field, {name: value[name] for name in names}, place)
         if len(names) != 1:
-            found = " and ".join(names) or "none"
-            raise _wrong(place, f"must have one condition, or bounds of a range; has {found}")
+            present = " and ".join(names) or "none"
+            message = f"must have one condition, or the bounds of one range; it has {present}"
+            raise _wrong(place, message)
         (name,) = names
         if name == "exists":
             if not isinstance(value[name], bool):
@@ -96,22 +96,22 @@ class _Parser:
                     _inside(place, "exists"), f"is {_show(value[name])}; it must be true or false"
                 )
             return Exists(field, value[name])
-        given = [value[name]] if name == "eq" else value[name]
-        if not isinstance(given, list) or not given:
-            raise _wrong(_inside(place, "in"), f"is {_show(given)}; it must be a list of values")
-        self._values += len(given)
+        values = [value[name]] if name == "eq" else value[name]
+        if not isinstance(values, list) or not values:
+            raise _wrong(_inside(place, "in"), f"is {_show(values)}; it must be a list of values")
+        self._values += len(values)
         if self._values > MAX_VALUES:
-            raise InputError("filter", f"has more than {MAX_VALUES} values; give fewer")
-        return AnyOf(field, tuple(_parse_scalar(one, _inside(place, name)) for one in given))
+            raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
+        return AnyOf(field, tuple(_parse_scalar(one, _inside(place, name)) for one in values))
 
     def _range(self, field: str, bounds: dict[str, Any], place: str) -> InRange:
         if len({"gt", "gte"} & set(bounds)) > 1 or len({"lt", "lte"} & set(bounds)) > 1:
-            raise _wrong(place, "bounds one side twice; give one of gt and gte, of lt and lte")
+            raise _wrong(place, "has two bounds on one side; use gt or gte, and lt or lte")
         parsed = {name: _parse_scalar(one, _inside(place, name)) for name, one in bounds.items()}
         kinds = {kind_of(one) for one in parsed.values()}
         if len(kinds) > 1 or bool in kinds:
-            shown = _show(list(bounds.values()))
-            raise _wrong(place, f"has the bounds {shown}; they must be all numbers or all strings")
+            values = _show(list(bounds.values()))
+            raise _wrong(place, f"has the bounds {values}; they must be all numbers or all strings")
         return InRange(field, **parsed)
 
 
@@ -120,9 +120,9 @@ def _parse_field(value: object, place: str) -> str:
         raise _wrong(
             place, f"is {_show(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
         )
-    # What JSON writes with a backslash, so that a name reads the same in a stored payload.
+    # JSON escapes these characters; without them a name reads the same in a stored payload.
     if not all(value.split(".")) or any(c in '"\\' or c < " " for c in value):
-        rule = 'names separated by dots, without ", \\ and control characters'
+        rule = 'names separated by dots, without ", \\ or control characters'
         raise _wrong(place, f"is {_show(value)}; it must be {rule}")
     _check_unicode(value, place)
     return value
@@ -148,7 +148,7 @@ def _check_unicode(value: str, place: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(place, f"is {_show(value)}, which holds a lone surrogate") from None
+        raise _wrong(place, f"is {_show(value)}; it must not contain a lone surrogate") from None
 
 
 def _inside(place: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Conditions on payloads, as requests and the command line write them.
+"""Conditions on payloads, as they appear in requests and on the command line.
 
 ::
 
@@ -6,12 +6,13 @@
     {"field": "year", "gte": 1990, "lt": 2000}  {"field": "author.name", "exists": true}
     {"and": [...]}                              {"or": [...]}              {"not": {...}}
 
-A field is a path of names separated by dots, which reach into nested objects. Where the field holds
-a list, the condition holds if it does for any element; an object matches nothing, and null counts
-as absent. Strings, numbers and truth values never equal one another; 1 and 1.0 are equal. A range
-is over numbers or over strings (by code point) and passes over values of the other kind.
+A field is a path of names separated by dots, which reach into nested objects. If the field holds a
+list, the condition matches if any element does; an object matches nothing, and null counts as
+absent. Strings, numbers and booleans are never equal to one another; 1 and 1.0 are equal. A range
+is over numbers or over strings (by code point) and ignores values of the other kind.
 
-:meth:`Filter.matches` is what a filter means; the stores' translations are tested against it.
+:meth:`Filter.matches` defines what a filter means; the translations of the stores are tested
+against it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """The field holds one of `values`: of ``eq`` there is one."""
+    """The field holds one of `values`; ``eq`` has one value."""
 
     field: str
     values: tuple[Scalar, ...]
@@ -54,9 +55,9 @@ class InRange:
 
     @property
     def bounds(self) -> dict[str, str | float]:
-        """The bounds that are given, by their names."""
-        given = {name: getattr(self, name) for name in BOUNDS}
-        return {name: bound for name, bound in given.items() if bound is not None}
+        """The bounds that are not None, by name."""
+        bounds = {name: getattr(self, name) for name in BOUNDS}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
     def matches(self, payload: Mapping[str, Any]) -> bool:
         """Tell whether the filter holds for a payload."""
@@ -68,19 +69,19 @@ class InRange:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The field is there and not null; or, where not `wanted`, it is absent or null."""
+    """The field is present and not null; or, unless `expected`, it is absent or null."""
 
     field: str
-    wanted: bool = True
+    expected: bool = True
 
     def matches(self, payload: Mapping[str, Any]) -> bool:
         """Tell whether the filter holds for a payload."""
-        return (reach(payload, self.field) is not None) == self.wanted
+        return (read_field(payload, self.field) is not None) == self.expected
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Every part holds."""
+    """Every part matches."""
 
     parts: tuple[Filter, ...]
 
@@ -91,7 +92,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one part holds."""
+    """At least one part matches."""
 
     parts: tuple[Filter, ...]
 
@@ -102,7 +103,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold; so also where its field is absent."""
+    """The part does not match, for example because its field is absent."""
 
     part: Filter
 
@@ -115,7 +116,7 @@ Filter = AnyOf | InRange | Exists | And | Or | Not
 
 
 def filter_to_json(filter_: Filter) -> str:
-    """Write a filter as JSON that :func:`parse_filter` reads; equal filters give equal text."""
+    """Return a filter as JSON that :func:`parse_filter` reads; equal filters give equal text."""
     return json.dumps(_to_object(filter_), ensure_ascii=False, sort_keys=True)
 
 
@@ -130,12 +131,12 @@ def _to_object(filter_: Filter) -> dict[str, Any]:
         single = len(filter_.values) == 1
         condition = {"eq": filter_.values[0]} if single else {"in": list(filter_.values)}
     else:
-        condition = {"exists": filter_.wanted} if isinstance(filter_, Exists) else filter_.bounds
+        condition = {"exists": filter_.expected} if isinstance(filter_, Exists) else filter_.bounds
     return {"field": filter_.field, **condition}
 
 
 def fields_of(filter_: Filter) -> frozenset[str]:
-    """Return the fields that a filter names."""
+    """Return the fields that a filter uses."""
     if isinstance(filter_, Not):
         return fields_of(filter_.part)
     if isinstance(filter_, And | Or):
@@ -143,16 +144,16 @@ def fields_of(filter_: Filter) -> frozenset[str]:
     return frozenset({filter_.field})
 
 
-def implied(filter_: Filter, fields: Collection[str]) -> Filter | None:
-    """Return a filter over `fields` only that holds wherever `filter_` does; None if there is none.
+def implied_filter(filter_: Filter, fields: Collection[str]) -> Filter | None:
+    """Return a filter over `fields` only that matches whatever `filter_` matches, or None.
 
-    It is `filter_` itself, and not a copy, where that names no other field.
+    If `filter_` uses no other field, it is returned itself, not a copy.
     """
     if fields_of(filter_) <= set(fields):
         return filter_
     if not isinstance(filter_, And | Or):
         return None
-    parts = [implied(part, fields) for part in filter_.parts]
+    parts = [implied_filter(part, fields) for part in filter_.parts]
     known = tuple(part for part in parts if part is not None)
     if isinstance(filter_, Or):
         return Or(known) if len(known) == len(parts) else None
@@ -160,23 +161,23 @@ def implied(filter_: Filter, fields: Collection[str]) -> Filter | None:
 
 
 def kind_of(value: Scalar) -> type:
-    """Return which of the three kinds of values this is: a truth value, a string or a number."""
+    """Return the kind of a value: bool, str, or float for every number."""
     if isinstance(value, bool):
         return bool
     return str if isinstance(value, str) else float
 
 
 def read_payload(stored: str) -> Any:
-    """Return a payload as filters see it: a whole number beyond 64 bits may come as a float."""
+    """Parse a payload for filters: an integer beyond 64 bits may become a float."""
     try:
         return orjson.loads(stored)
     except orjson.JSONDecodeError:
-        # Numbers beyond a float's range, which Python reads.
+        # Python also reads numbers beyond the range of a float.
         return json.loads(stored)
 
 
-def reach(payload: Mapping[str, Any], field: str) -> Any:
-    """Return what the payload holds in the field, or None."""
+def read_field(payload: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a payload's field, or None."""
     value: Any = payload
     for name in field.split("."):
         if not isinstance(value, Mapping):
@@ -186,12 +187,12 @@ def reach(payload: Mapping[str, Any], field: str) -> Any:
 
 
 def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
-    """Yield the values in the field that a condition can hold for."""
-    return scalars_of(reach(payload, field))
+    """Yield the values in the field that a condition can match."""
+    return scalars_of(read_field(payload, field))
 
 
 def scalars_of(value: Any) -> Iterable[Scalar]:
-    """Yield the values that a condition can hold for where a field holds `value`."""
+    """Yield the values that a condition can match if a field holds `value`."""
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, int) and not isinstance(one, bool):
             yield json_number(one)
@@ -200,7 +201,7 @@ def scalars_of(value: Any) -> Iterable[Scalar]:
 
 
 def json_number(value: str | int) -> int | float:
-    """Return a number as filters compare it: whole numbers beyond 64 bits as the nearest float."""
+    """Return a number as filters compare it: integers beyond 64 bits as the nearest float."""
     number: int | float = json.loads(value) if isinstance(value, str) else value
     if isinstance(number, float) or -(2**63) <= number < 2**63:
         return number

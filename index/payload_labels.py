@@ -1,4 +1,4 @@
-"""The labels of a stored document, as its payload has them."""
+"""The labels in the payload of a stored document."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from foundation.errors import InputError
 def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ...]:
     """Return the labels in `field` of a payload: a string or a list of strings.
 
-    Where the field is ``label`` and absent, ``labels`` is read. Whole numbers and truth values
-    count as the text JSON has for them; an absent field or null is no label.
+    If the field is ``label`` and absent, ``labels`` is read. Integers and booleans become their
+    JSON text. An absent field and null are no label.
 
     Raises:
         InputError: if the field holds anything else.
@@ -25,7 +25,7 @@ def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ..
         return ()
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int) for one in values):
-        shown = ascii(value)
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        raise InputError("label_field", f"{field!a} is {shown}; it must hold strings")
+        text = ascii(value)
+        text = text if len(text) <= 60 else text[:57] + "..."
+        raise InputError("label_field", f"{field!a} is {text}; it must hold strings")
     return tuple(one if isinstance(one, str) else json.dumps(one) for one in values)

@@ -1,4 +1,4 @@
-"""What goes into a collection's search and what comes out of its methods."""
+"""The queries of a search, and the results of a collection's methods."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from index.lexical.highlights import Highlight
 
 
 class Query(NamedTuple):
-    """What to search for: exactly one of the four.
+    """What to search for; exactly one of the four fields is set.
 
-    `code` is a packed code in hexadecimal. `id` names a document of the collection, whose code is
-    searched for; the document itself is found as well, at distance 0.
+    `code` is a packed code in hexadecimal. `id` names a document of the collection: the search uses
+    its code, and finds the document itself at distance 0.
     """
 
     text: str | None = None
@@ -30,20 +30,20 @@ class Query(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedQueries:
-    """Queries as a ranking takes them; :meth:`of_codes` makes them of codes alone."""
+    """The queries of a ranking; :meth:`of_codes` makes them from codes alone."""
 
     codes: Codes
     """``uint8[Q, n_bits / 8]``"""
     weights: Floats
-    """``float32[Q, n_bits]``: what each bit of a document weighs; see
-    :meth:`encoder.encoder.Encoder.query_weights`. A query of which only a code is known has 1
-    where its bit is 1, and -1 where it is 0."""
+    """``float32[Q, n_bits]``: the weight of each bit of a document; see
+    :meth:`encoder.encoder.Encoder.query_weights`. If only the code of a query is known, its weights
+    are 1 for bits that are 1, and -1 for bits that are 0."""
     texts: Sequence[str | None]
-    """What was asked, where that is a text."""
+    """The text of each query, or None."""
     weighted: npt.NDArray[np.bool_]
-    """``bool[Q]``: which queries have real values, so that more is known than their codes."""
+    """``bool[Q]``: which queries have weights from an encoder, not only a code."""
     terms: Sequence[QueryTerms | None]
-    """What the encoder knows of each query that it took as a text; None of the others."""
+    """The terms that the encoder recognized in each query that is a text; None for others."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -58,19 +58,19 @@ class EncodedQueries:
         )
 
     def words_of(self, place: int) -> str | None:
-        """Return a query's text and the words that its unknown ones were corrected to.
+        """Return a query's text followed by the corrections of its unknown words.
 
-        The words as they were written stay: the encoder may not know a word that documents have.
+        The original words stay, because documents may have a word that the encoder does not know.
         """
         text, terms = self.texts[place], self.terms[place]
         if text is None or terms is None:
             return text
-        return " ".join([text, *(known for _, known in terms.corrected)])
+        return " ".join([text, *(correction for _, correction in terms.corrected)])
 
     def is_unrecognized(self, place: int) -> bool:
-        """Return whether a query is a text of which the encoder knows nothing.
+        """Return whether a query is a text without a term that the encoder recognizes.
 
-        The code of such a query says nothing; every one of them has the same.
+        All such queries have the same code, which says nothing about them.
         """
         terms = self.terms[place]
         return terms is not None and not terms.recognized_terms
@@ -79,44 +79,45 @@ class EncodedQueries:
     def of_codes(cls, codes: Codes) -> EncodedQueries:
         """Return queries of which only the codes, ``uint8[Q, n_bits / 8]``, are known."""
         signs = unpack_codes(codes).astype(np.float32) * 2 - 1
-        nothing = [None] * len(codes)
-        return cls(codes, signs, nothing, np.zeros(len(codes), dtype=np.bool_), nothing)
+        none = [None] * len(codes)
+        return cls(codes, signs, none, np.zeros(len(codes), dtype=np.bool_), none)
 
 
 Queries = Sequence[Query] | EncodedQueries
-"""What a search takes: queries, or what they were encoded to before."""
+"""The queries of a search, encoded or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hybrid:
-    """How a hybrid ranking puts codes and words together; `rrf` leaves the others no part."""
+    """How a hybrid ranking combines codes and words; `rrf` excludes the other two."""
 
     codes: float | None = None
-    """What the standardised scores by codes weigh, those by words weighing 1."""
+    """The weight of the standardised scores by codes; those by words weigh 1."""
     rrf: int | None = None
-    """The constant of reciprocal rank fusion, which takes the place of scores."""
+    """The constant of reciprocal rank fusion, which replaces standardised scores."""
     feedback: int | None = None
-    """How many of its best documents a query learns from; none with 0."""
+    """How many of its best documents a query learns from; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rescore:
-    """More candidates than are wanted, by a search's ranking, and another order of them."""
+    """Find more candidates than hits by a search's ranking, and order them by another."""
 
     by: str
     """One of :data:`index.search.search_options.RESCORERS`."""
     oversample: float = 4.0
-    """How many times as many candidates are rescored as hits are wanted, offset included."""
+    """The number of candidates divided by the number of hits, offset included."""
 
 
 class Hit(NamedTuple):
-    """One document found. `payload`, `text` and `code` are None where they were not asked for.
+    """A document that a search found.
 
-    `distance` is the Hamming distance from the query's code. `score` is the ranking's, the higher
-    the better; see :meth:`index.rankings.protocol.Ranking.shown`. `code` is hexadecimal.
-    `highlight` is a passage of the text, if it was asked for and there is a text on both sides.
-    `rerank_score` is None but in a re-ranked search, where it is the sum over the bits of
-    |alpha_b - c_b|: the query's probability of a 1 against the stored bit.
+    `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
+    Hamming distance from the query's code. `score` is the score of the ranking, higher is better;
+    see :meth:`index.rankings.protocol.Ranking.hit_scores`. `highlight` is a passage of the text, if
+    requested and if query and document both have a text. `rerank_score` is set in a reranked search
+    only: the sum over the bits of |alpha_b - c_b|, the query's probability of a 1 minus the
+    stored bit.
     """
 
     id: str
@@ -131,19 +132,19 @@ class Hit(NamedTuple):
 
 
 StoredRow = tuple[str, dict[str, Any] | None, str | None, bytes | None]
-"""The id, payload, text and code of a row; the last three are None where not asked for."""
+"""The id, payload, text and code of a row; the last three are None unless requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits of each query, all as of one generation of the collection.
+    """The hits of each query, all on one generation of the collection.
 
-    Hits come best first, by (score descending, row); where `reranked`, the same hits come by
-    (rerank_score, distance, row). `next_cursors` continue the search of a single query, and are
-    None where nothing is left or there are several queries. `ties_cut` tells whether documents
-    with the score of the last hit were left out. `engine` names what searched, and `rankings`
-    what ordered the hits of each query; where `rescored_by` is not None, more candidates than hits
-    came in that order and were put in another by it. `queries` are as they were encoded.
+    Hits are ordered by (score descending, row), or by (rerank_score, distance, row) if `reranked`.
+    `next_cursors` continue the search of a single query; they are None if nothing is left or there
+    are several queries. `ties_cut` tells whether documents with the score of the last hit are
+    missing. `engine` names the engine, and `rankings` the ranking of each query. If `rescored_by`
+    is not None, that ranking only chose the candidates, and `rescored_by` ordered them. `queries`
+    are the encoded queries.
     """
 
     generation: int
@@ -156,12 +157,12 @@ class SearchResult:
     reranked: bool = False
     rescored_by: str | None = None
     highlighted: bool = False
-    """Whether passages were asked for."""
+    """Whether passages were requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpsertResult:
-    """How many documents were written (an id given twice counts once) and what that made."""
+    """How many documents were written, counting each id once, and the generation with them."""
 
     upserted: int
     generation: int
@@ -169,7 +170,7 @@ class UpsertResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """How many documents there were to delete, and the generation without them."""
+    """How many documents were deleted, and the generation without them."""
 
     deleted: int
     generation: int
@@ -177,7 +178,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredDocument:
-    """A document as the collection holds it; `code` is its packed code in hexadecimal."""
+    """A document of a collection; `code` is its packed code in hexadecimal."""
 
     id: str
     row: int
@@ -189,7 +190,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class ScrollPage:
-    """Documents in the order of rows, and the cursor of those after them; None at the end."""
+    """Documents in the order of rows, and the cursor of the next page; None at the end."""
 
     documents: list[StoredDocument]
     next_cursor: str | None
@@ -197,7 +198,7 @@ class ScrollPage:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How many documents were checked and what is wrong with the collection, a sentence each."""
+    """How many documents were checked, and the problems that were found, a sentence each."""
 
     documents: int
     problems: list[str]

@@ -1,8 +1,8 @@
-"""What a store's file looks like, and what makes a row of it whole.
+"""The schema of a store's file, and the checksum of a row.
 
-``documents`` holds what was given, each row with a checksum of all of it. ``codes`` holds the
-packed codes a second time, in blocks of thousands, so that opening a collection reads a few large
-values and no document; ``removed`` lists the rows in those blocks that are no longer there.
+``documents`` holds the documents, each with a checksum of the whole row. ``codes`` holds the packed
+codes a second time, in blocks of thousands, so that opening a collection reads a few large values
+and no document. ``removed`` lists the rows of those blocks that were deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from index.errors import StoreError
 FORMAT_VERSION = 2
 APPLICATION_ID = 0x48424954
 AUTO = "auto"
-# Begins the keys of ``meta`` under which jobs note how far they have come.
+# The prefix of the keys of ``meta`` under which jobs store their progress.
 BOOKMARK = "bookmark:"
 
 SCHEMA = """
@@ -47,21 +47,21 @@ CREATE TABLE removed (row INTEGER PRIMARY KEY);
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a collection is, from its creation on."""
+    """The settings of a collection, fixed at its creation."""
 
     name: str
     n_bits: int
     encoder_name: str | None = None
     encoder_fingerprint: str | None = None
     engine: str = AUTO
-    """What :func:`index.engines.choice.build` is told, whoever opens the collection."""
+    """The engine that :func:`index.engines.choice.build` uses."""
 
 
-def first_meta(description: Description, ranking: str | None = None) -> dict[str, Any]:
-    """Return the entries of ``meta`` of an empty store, with a default ranking if one is given."""
-    chosen = {} if ranking is None else {"default_ranking": ranking}
+def initial_meta(description: Description, ranking: str | None = None) -> dict[str, Any]:
+    """Return the entries of ``meta`` in an empty store; `ranking` is the default ranking."""
+    default_ranking = {} if ranking is None else {"default_ranking": ranking}
     return {
-        **chosen,
+        **default_ranking,
         "format_version": FORMAT_VERSION,
         "name": description.name,
         "n_bits": check_n_bits(description.n_bits),
@@ -76,10 +76,10 @@ def first_meta(description: Description, ranking: str | None = None) -> dict[str
 
 
 def read_description(connection: sqlite3.Connection) -> Description:
-    """Read what a store is.
+    """Read the settings of the collection in a store.
 
     Raises:
-        StoreError: if it is no store, is damaged, or has another format.
+        StoreError: if the file is not a store, is damaged, or has another format.
     """
     (path,) = [file for _, name, file in connection.execute("PRAGMA database_list") if file]
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
@@ -88,7 +88,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
     version = meta.get("format_version")
     if version != FORMAT_VERSION:
         later = isinstance(version, int) and version > FORMAT_VERSION
-        hint = "use a later one" if later else "index the documents again"
+        hint = "use a later hummingbit" if later else "index the documents again"
         message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"
         raise StoreError(f"{path}: {message}; {hint}")
     try:
@@ -97,7 +97,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
             n_bits=check_n_bits(meta["n_bits"]),
             encoder_name=meta["encoder_name"],
             encoder_fingerprint=meta["encoder_fingerprint"],
-            # Stores had none before collections could ask for one.
+            # Stores of earlier versions have no engine.
             engine=str(meta.get("engine", AUTO)),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -105,42 +105,42 @@ def read_description(connection: sqlite3.Connection) -> Description:
 
 
 def number_in_meta(connection: sqlite3.Connection, key: str) -> int:
-    """Return ``generation``, the commits that changed anything, ``documents`` or ``removed``."""
+    """Return one of the counts ``generation``, ``documents`` and ``removed``."""
     query = "SELECT value FROM meta WHERE key = ?"
     return int(connection.execute(query, (key,)).fetchone()[0])
 
 
 def new_incarnation() -> str:
-    """Return what tells a store from another that had or will have the same name.
+    """Return a random id that distinguishes a store from others of the same name.
 
-    Rows mean something within one incarnation only.
+    Rows are valid within one incarnation only.
     """
     return secrets.token_hex(8)
 
 
-def incarnation(connection: sqlite3.Connection) -> str:
-    """Return a store's; the empty string of a store that was made before there were any."""
+def read_incarnation(connection: sqlite3.Connection) -> str:
+    """Return the incarnation of a store; empty if an earlier version wrote the store."""
     query = "SELECT value FROM meta WHERE key = 'incarnation'"
     return str((connection.execute(query).fetchone() or ("",))[0])
 
 
 def last_row(connection: sqlite3.Connection) -> int:
-    """Return the last row that was ever given; 0 where there was none."""
+    """Return the last row that was ever assigned, or 0."""
     query = "SELECT seq FROM sqlite_sequence WHERE name = 'documents'"
     return int((connection.execute(query).fetchone() or (0,))[0])
 
 
-# json.dumps would make one for each payload.
-_PAYLOADS = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+# json.dumps would make an encoder for each payload.
+_PAYLOAD_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def payload_to_json(payload: Mapping[str, Any]) -> str:
-    """Write a payload as it is stored."""
-    return _PAYLOADS.encode(payload)
+    """Return a payload as the JSON that is stored."""
+    return _PAYLOAD_ENCODER.encode(payload)
 
 
 def checksum(id_: str, code: bytes, payload: str, text: str | None, vector: bytes | None) -> bytes:
-    """Return what is stored beside a document to tell whether all of it is as it was: 8 bytes."""
+    """Return the checksum of a stored document, 8 bytes."""
     head = f"{id_}\0{payload}\0{'-' if text is None else f'+{text}'}\0"
     digest = blake2b(head.encode(), digest_size=8)
     digest.update(code)

@@ -75,8 +75,8 @@ def ingest(
         for batch in _encoded(collection, documents, batch_size, pool, ahead=2 * jobs - 2):
             if batch.documents:
                 codes = batch.contents.codes
-                if batch.contents.places:
-                    codes = batch.contents.filled(batch.encoded.result())
+                if batch.contents.positions:
+                    codes = batch.contents.insert_codes(batch.encoded.result())
                 written += collection.upsert_encoded(batch.documents, codes).upserted
             read += batch.given
             if progress is not None:

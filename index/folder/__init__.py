@@ -1,1 +1,1 @@
-"""What a data folder is made of: names, aliases, encoders, drafts, folders that appear whole."""
+"""The parts of a data folder: names, aliases, encoders, drafts, folders that appear whole."""

@@ -1,8 +1,8 @@
 """Second names of collections, changed all together or not at all.
 
-They lie in one JSON file, which is replaced by a complete one: a crash leaves the old aliases or
-the new ones. A caller that asks for ``books`` while ``books`` moves from one collection to another
-finds either of the two, never neither.
+One JSON file holds them and is always replaced by a complete one, so a crash leaves the old aliases
+or the new ones. A caller that uses ``books`` while ``books`` moves from one collection to another
+gets one of the two.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from index.errors import CollectionExists, DataFolderError, UnknownCollection
 from index.folder.names import check_name
 
 FORMAT_VERSION = 1
-# A job asks whether it changed the aliases when it is resumed, which is soon.
-JOBS_KEPT = 100
+# A job asks whether it changed the aliases only when it is resumed, which is soon.
+MAX_JOBS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class AddAlias:
-    """Let `alias` mean `collection` from now on, whatever it meant before."""
+    """Point `alias` to `collection`, wherever it pointed before."""
 
     alias: str
     collection: str
@@ -36,7 +36,7 @@ class AddAlias:
 
 @dataclass(frozen=True, slots=True)
 class RemoveAlias:
-    """Forget `alias`."""
+    """Remove `alias`."""
 
     alias: str
 
@@ -48,27 +48,27 @@ class Aliases:
     """The aliases of a data folder. All methods are thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        """Read the aliases in the file at `path`; there are none where there is no file.
+        """Read the aliases in the file at `path`; a missing file has none.
 
         Raises:
             DataFolderError: if the file cannot be read or is not a file of aliases.
         """
         self._path = path
-        self._changing = threading.Lock()
+        self._write_lock = threading.Lock()
         self.names: Mapping[str, str]
-        """Which collection each alias means; replaced as a whole."""
+        """The collection of each alias; always replaced as a whole."""
         self.names, self._jobs = _read(path)
 
     def current(self) -> Mapping[str, str]:
-        """Return which collection each alias means, in the order of the aliases."""
+        """Return the collection of each alias, in the order of the aliases."""
         return MappingProxyType(dict(sorted(self.names.items())))
 
-    def of(self, collection: str) -> list[str]:
-        """Return the aliases of a collection, in order."""
+    def aliases_of(self, collection: str) -> list[str]:
+        """Return the aliases of a collection, sorted."""
         return sorted(alias for alias, name in self.names.items() if name == collection)
 
     def resolve(self, name: str) -> str:
-        """Return the name of the collection that an alias means; any other name as it is."""
+        """Return the collection of an alias; any other name is returned unchanged."""
         return self.names.get(name, name)
 
     def check_free(self, name: str) -> None:
@@ -77,28 +77,28 @@ class Aliases:
             raise CollectionExists(f"{name!a} is an alias of collection {self.resolve(name)!a}")
 
     def changed_by(self, job: str) -> bool:
-        """Tell whether :meth:`apply` took the actions of `job`; the last hundred are known."""
+        """Tell whether :meth:`apply` applied the actions of `job`, one of the last hundred."""
         return job in self._jobs
 
     def apply(
         self, actions: Sequence[AliasAction], collections: Names[str], job: str | None = None
     ) -> Mapping[str, str]:
-        """Take all `actions` in their order, or none if one cannot be; return the aliases then.
+        """Apply all `actions` in their order, or none if one is invalid; return the new aliases.
 
-        They are on disk when this returns. `collections` are the names of those there are. The id
-        of a `job` is written in the same step, so that :meth:`changed_by` can tell after a crash.
+        They are on disk when this returns. `collections` are the names of the existing collections.
+        The id of a `job` is written in the same step, so :meth:`changed_by` knows it after a crash.
 
         Raises:
-            InputError: if an alias cannot be a name, is the name of a collection, or is to be
-                removed and not there. Its `position` says which action it was.
-            UnknownCollection: if a collection is not there; with a `position`, too.
+            InputError: if an alias is not a valid name, is the name of a collection, or is to be
+                removed and does not exist. Its `position` says which action.
+            UnknownCollection: if a collection does not exist; its `position` says which action.
             DataFolderError: if the file cannot be written.
         """
-        with self._changing:
-            changed = dict(self.names)
+        with self._write_lock:
+            aliases = dict(self.names)
             for position, action in enumerate(actions):
-                _take(action, changed, collections, position)
-            self._write(changed, job)
+                _apply_action(action, aliases, collections, position)
+            self._write(aliases, job)
         return self.current()
 
     def forget(self, collection: str) -> None:
@@ -107,14 +107,14 @@ class Aliases:
         Raises:
             DataFolderError: if the file cannot be written.
         """
-        with self._changing:
+        with self._write_lock:
             others = {alias: name for alias, name in self.names.items() if name != collection}
             self._write(others)
 
     def _write(self, aliases: dict[str, str], job: str | None = None) -> None:
         if aliases == self.names and job is None:
             return
-        jobs = self._jobs if job is None else [*self._jobs, job][-JOBS_KEPT:]
+        jobs = self._jobs if job is None else [*self._jobs, job][-MAX_JOBS:]
         record = {
             "format_version": FORMAT_VERSION,
             "aliases": dict(sorted(aliases.items())),
@@ -128,7 +128,7 @@ class Aliases:
         self.names, self._jobs = aliases, jobs
 
 
-def _take(
+def _apply_action(
     action: AliasAction, aliases: dict[str, str], collections: Names[str], position: int
 ) -> None:
     if isinstance(action, RemoveAlias):
@@ -138,7 +138,7 @@ def _take(
         return
     check_name(action.alias, "alias", position)
     if action.alias in collections:
-        message = f"{action.alias!a} is the name of a collection; an alias needs another"
+        message = f"{action.alias!a} is the name of a collection; choose another name"
         raise InputError("alias", message, position)
     if action.collection not in collections:
         message = f"there is no collection {action.collection[:80]!a}"
@@ -156,7 +156,7 @@ def _read(path: Path) -> tuple[dict[str, str], list[str]]:
         raise DataFolderError(f"{path}: cannot be read: {error}") from error
     aliases = record.get("aliases") if isinstance(record, dict) else None
     if not isinstance(aliases, dict) or not all(isinstance(one, str) for one in aliases.values()):
-        raise DataFolderError(f"{path}: is damaged: it holds no aliases")
+        raise DataFolderError(f"{path}: is damaged: it has no valid aliases")
     if record.get("format_version") != FORMAT_VERSION:
         version = record.get("format_version")
         message = f"has format version {version}; this hummingbit reads version {FORMAT_VERSION}"

@@ -1,8 +1,7 @@
-"""A collection that is made out of sight, and appears once it is complete.
+"""A collection that stays hidden until it is complete.
 
-Its store lies in a partial folder (:mod:`index.folder.partial`), so nobody finds it by its name or
-writes to it, and a crash leaves nothing but what the next opening deletes. The name is taken
-meanwhile.
+Its store is in a partial folder (:mod:`index.folder.partial`), so nobody else finds or changes it,
+and the next opening of the data folder deletes what a crash leaves. Its name is reserved meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from index.folder.named_collections import HiddenCollection
 
 
 class Draft:
-    """A collection that only its maker can see. It ends with :meth:`publish` or :meth:`discard`."""
+    """A hidden collection; :meth:`publish` or :meth:`discard` ends it."""
 
     def __init__(
         self,
@@ -24,9 +23,9 @@ class Draft:
         publish: Callable[[str, HiddenCollection], CollectionBackend],
         release: Callable[[str], object],
     ) -> None:
-        """Hold a hidden collection; the folder is to `publish` it, and to `release` its name."""
+        """Hold a hidden collection; `publish` makes it appear, and `release` frees its name."""
         self.id = hidden.id
-        """What :meth:`index.data_folder.DataFolder.published` knows it by afterwards."""
+        """The id for :meth:`index.data_folder.DataFolder.published_draft`."""
         self.collection = collection
         self._name = name
         self._hidden = hidden
@@ -35,16 +34,16 @@ class Draft:
         self._ended = False
 
     def publish(self) -> CollectionBackend:
-        """Let the collection appear under its name, in one step, and return it.
+        """Make the collection appear under its name, in one step, and return it.
 
         Raises:
-            CollectionExists: if the name was given to an alias meanwhile; it stays a draft.
+            CollectionExists: if an alias has got the name meanwhile; the draft stays.
             StoreError, DataFolderError: if it cannot be opened.
         """
-        published = self._publish(self._name, self._hidden)
+        collection = self._publish(self._name, self._hidden)
         self._release(self._name)
         self._ended = True
-        return published
+        return collection
 
     def discard(self) -> None:
         """Delete the collection, unless it was published or discarded before."""

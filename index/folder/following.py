@@ -1,4 +1,4 @@
-"""A thread that keeps a data folder which is open for reading up to date with its writer."""
+"""A thread that keeps a data folder open for reading up to date with its writer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Follower:
     """Calls a function every :data:`SECONDS` until it is stopped."""
 
     def __init__(self, follow: Callable[[], object]) -> None:
-        """Begin; what `follow` raises is logged once, until it is something else or succeeds."""
+        """Start the thread; an error of `follow` is logged once, until it changes or is over."""
         self._follow = follow
         self._stopped = threading.Event()
-        self._failed = ""
+        self._last_error = ""
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, once a call in progress is done."""
+        """Stop after a call in progress."""
         self._stopped.set()
         self._thread.join()
 
@@ -31,8 +31,8 @@ class Follower:
         while not self._stopped.wait(SECONDS):
             try:
                 self._follow()
-                self._failed = ""
-            except Exception as error:  # noqa: BLE001 - the next round may do better
-                if str(error) != self._failed:
-                    _log.warning("the data folder cannot be followed: %s", error)
-                self._failed = str(error)
+                self._last_error = ""
+            except Exception as error:  # noqa: BLE001 - the next call may succeed
+                if str(error) != self._last_error:
+                    _log.warning("following the data folder failed: %s", error)
+                self._last_error = str(error)

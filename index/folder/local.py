@@ -1,4 +1,4 @@
-"""Collections whose stores lie in the data folder, each in a folder with a random name."""
+"""Collections that are stored in the data folder, each in a folder with a random name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from index.errors import CollectionUnavailable, StoreError, UnknownCollection
 from index.filter_parser import check_indexed_fields
 from index.folder.named_collections import Collections, HiddenCollection
 from index.folder.named_encoders import EncoderFolder
-from index.folder.partial import begin, remove, remove_partial, settle, settled
+from index.folder.partial import (
+    begin_folder,
+    finish_folder,
+    finished_folders,
+    remove_folder,
+    remove_partial_folders,
+)
 from index.rankings.protocol import HYBRID
 from index.schema import AUTO, Description
 from index.snapshots.restoring import restore
@@ -26,19 +32,19 @@ from index.sqlite.connection_pool import store_error
 from index.sqlite.store import Store
 
 STORE_FILE = "store.sqlite"
-ROUNDS_BETWEEN_TRIES = 10
+ROUNDS_BETWEEN_RETRIES = 10
 SECONDS_FOR_OPENING = 0.25
 
 
 class LocalCollections(Collections):
-    """The collections in one folder. A name is held in the store and never becomes a path."""
+    """The collections in one folder. The store holds the name, which never becomes a path."""
 
     def __init__(
         self, path: Path, encoders: EncoderFolder, engine: str, *, writable: bool, indexed: bool
     ) -> None:
-        """Find the collections in `path`; :meth:`open_all` opens them.
+        """Hold the collections in `path`; :meth:`open_all` opens them.
 
-        `engine` and `indexed` are for :class:`index.collection.Collection`.
+        `engine` and `indexed` are passed to :class:`index.collection.Collection`.
         """
         super().__init__(encoders)
         self._path = path
@@ -50,14 +56,14 @@ class LocalCollections(Collections):
         self._opening: dict[Path, threading.Thread] = {}
 
     def open_all(self) -> None:
-        """Open every collection there is; a writer first deletes what a crash left behind."""
+        """Open every collection; a writer first deletes the remains of a crash."""
         if self._writable:
-            remove_partial(self._path)
-        for folder in settled(self._path):
+            remove_partial_folders(self._path)
+        for folder in finished_folders(self._path):
             self._open_folder(folder, indexed=self._indexed)
 
     def get_ready(self, name: str) -> CollectionBackend:
-        """Return a collection once its index is built."""
+        """Return a collection after building its index."""
         collection = self.get(name)
         if self._indexed and isinstance(collection, Collection):
             collection.build_index()
@@ -69,26 +75,26 @@ class LocalCollections(Collections):
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
     ) -> CollectionBackend:
-        """Make an empty collection under a name that is free, and return it."""
+        """Create an empty collection under a free name and return it."""
         partial = self._begin_store(description, encoder, check_indexed_fields(indexed_fields))
         try:
             with self._store_errors():
-                folder = settle(partial)
+                folder = finish_folder(partial)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         name = description.name
         self._folders[name] = folder
         store = Store(folder / STORE_FILE, writable=True)
-        self.opened[name] = collection = self._collection(store, encoder, indexed=self._indexed)
+        self.opened[name] = collection = self._open_store(store, encoder, indexed=self._indexed)
         return collection
 
     def create_hidden(
         self, description: Description, encoder: Encoder | None
     ) -> tuple[HiddenCollection, CollectionBackend]:
-        """Make an empty collection in a partial folder, which a crash leaves to be deleted."""
+        """Create an empty collection in a partial folder."""
         partial = self._begin_store(description, encoder)
         try:
-            # Nobody searches it, and without an index it is written in half the time.
+            # Nobody searches it, and without an index, writes take half the time.
             store = Store(partial / STORE_FILE, writable=True)
             collection = Collection(store, encoder, indexed=False)
         except BaseException:
@@ -97,7 +103,7 @@ class LocalCollections(Collections):
 
         def appear() -> None:
             collection.close()
-            self._settle(partial)
+            self._finish(partial)
 
         def delete() -> None:
             collection.close()
@@ -106,15 +112,15 @@ class LocalCollections(Collections):
         return HiddenCollection(partial.stem, appear, delete), collection
 
     def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
-        """Make a hidden collection of a snapshot's file, and install its encoder if it is missing.
+        """Create a hidden collection from a snapshot file; a missing encoder is installed.
 
         Raises:
-            SnapshotError: if the file is not a whole snapshot.
-            EncoderMismatch: if there is another encoder of the same name.
-            StoreError: if it cannot be written.
+            SnapshotError: if the file is not a complete, intact snapshot.
+            EncoderMismatch: if another encoder has the same name.
+            StoreError: if the collection cannot be written.
         """
         with self._store_errors():
-            partial = begin(self._path)
+            partial = begin_folder(self._path)
         try:
             with self._store_errors():
                 restore(tar, partial / STORE_FILE, name, self._encoders)
@@ -123,11 +129,11 @@ class LocalCollections(Collections):
             raise
         return HiddenCollection(
             partial.stem,
-            lambda: self._settle(partial),
+            lambda: self._finish(partial),
             lambda: shutil.rmtree(partial, ignore_errors=True),
         )
 
-    def published(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> CollectionBackend | None:
         """Return the collection that was hidden under that id; None if it never appeared."""
         for name, folder in self._folders.copy().items():
             if folder.name == id_:
@@ -135,35 +141,35 @@ class LocalCollections(Collections):
         return None
 
     def delete(self, name: str) -> None:
-        """Delete a collection with all of its documents, also one that is damaged."""
+        """Delete a collection with all its documents, even if it is damaged."""
         folder = self._folders[name]
-        self._forget(name)
-        remove(folder)
+        self._close_collection(name)
+        remove_folder(folder)
 
     def check_engine(self, engine: str, n_bits: int) -> None:
         """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
         check_engine(engine, n_bits)
 
     def problems(self) -> Mapping[str, list[str]]:
-        """Return why nothing can be written to collections that are open, by name."""
-        found = {
+        """Return why open collections refuse writes, by name."""
+        warnings = {
             name: collection.store.warnings()
             for name, collection in self.by_name().items()
             if isinstance(collection, Collection)
         }
-        return MappingProxyType({name: problems for name, problems in found.items() if problems})
+        return MappingProxyType({name: problems for name, problems in warnings.items() if problems})
 
     def accept_loss(self, name: str) -> None:
-        """Let a collection that lost acknowledged writes go on from what it holds.
+        """Accept the loss of acknowledged writes, so that a collection can be written again.
 
         Raises:
-            UnknownCollection: if there is none of that name.
+            UnknownCollection: if no collection has that name.
             StoreError: if it cannot be written.
         """
         if name not in self._folders:
             raise UnknownCollection(f"there is no collection {name!a}")
         folder = self._folders[name]
-        self._forget(name)
+        self._close_collection(name)
         Store(folder / STORE_FILE, writable=True, accept_loss=True).close()
         self._open_folder(folder, indexed=False)
 
@@ -177,28 +183,28 @@ class LocalCollections(Collections):
         collection = self.opened[name]
         try:
             if isinstance(collection, Collection) and not collection.follow():
-                self._forget(name)
+                self._close_collection(name)
         except StoreError as error:
             folder = self._folders[name]
-            self._forget(name)
+            self._close_collection(name)
             self._folders[name], self._unavailable[name] = folder, error
 
     def _follow_folders(self, seconds: float | None) -> None:
-        """Open the collections that were made since, and close those that are gone."""
+        """Open the collections that were created since, and close those that were deleted."""
         self._rounds += 1
-        there = settled(self._path)
+        folders = finished_folders(self._path)
         for name, folder in list(self._folders.items()):
-            # What cannot be opened may have been mended. To try takes long, so it is seldom tried.
-            again = name in self._unavailable and self._rounds % ROUNDS_BETWEEN_TRIES == 0
-            if folder not in there or again:
-                self._forget(name)
+            # An unavailable collection may have been repaired. Opening is slow, so retries are few.
+            retry = name in self._unavailable and self._rounds % ROUNDS_BETWEEN_RETRIES == 0
+            if folder not in folders or retry:
+                self._close_collection(name)
         self._opening = {one: thread for one, thread in self._opening.items() if thread.is_alive()}
-        for folder in there:
+        for folder in folders:
             if folder not in self._folders.values() and folder not in self._opening:
-                self._open_beside(folder, seconds)
+                self._open_in_thread(folder, seconds)
 
-    def _open_beside(self, folder: Path, seconds: float | None) -> None:
-        """Open a collection; if it takes more than so long, the others are followed meanwhile."""
+    def _open_in_thread(self, folder: Path, seconds: float | None) -> None:
+        """Open a collection, and wait for it at most so many `seconds`."""
         opening = threading.Thread(
             target=self._open_folder,
             args=(folder,),
@@ -210,18 +216,18 @@ class LocalCollections(Collections):
         opening.join(seconds)
 
     @property
-    def are_opening(self) -> bool:
-        """Whether some that are there will only be found in a while."""
+    def is_opening(self) -> bool:
+        """Whether collections are still being opened."""
         return any(opening.is_alive() for opening in self._opening.values())
 
     def close(self) -> None:
-        """Close every collection, once those are open that are being opened."""
+        """Close every collection, after those that are being opened are open."""
         for opening in self._opening.values():
             opening.join()
         super().close()
 
-    def _forget(self, name: str) -> None:
-        """Close a collection, which stays where it is."""
+    def _close_collection(self, name: str) -> None:
+        """Close a collection; its files stay."""
         self._unavailable.pop(name, None)
         collection = self.opened.pop(name, None)
         if collection is not None:
@@ -229,23 +235,23 @@ class LocalCollections(Collections):
         self._folders.pop(name, None)
 
     def _open_folder(self, folder: Path, *, indexed: bool) -> None:
-        """Open a collection, or note why it cannot be opened."""
+        """Open a collection, or record why it cannot be opened."""
         name = folder.name
         store = None
         try:
             store = Store(folder / STORE_FILE, writable=self._writable)
             if store.description.name in self._folders:
-                raise StoreError(f"there are two collections named {store.description.name!r}")
+                raise StoreError(f"another collection is also named {store.description.name!r}")
             name = store.description.name
             encoder = self._encoder_of(store.description)
-            self.opened[name] = self._collection(store, encoder, indexed=indexed)
+            self.opened[name] = self._open_store(store, encoder, indexed=indexed)
         except (StoreError, CollectionUnavailable) as error:
             if store is not None:
                 store.close()
             self._unavailable[name] = error
         self._folders[name] = folder
 
-    def _collection(self, store: Store, encoder: Encoder | None, *, indexed: bool) -> Collection:
+    def _open_store(self, store: Store, encoder: Encoder | None, *, indexed: bool) -> Collection:
         engine = store.description.engine
         try:
             check_engine(engine, store.description.n_bits)
@@ -260,9 +266,9 @@ class LocalCollections(Collections):
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
     ) -> Path:
-        """Write an empty store in a partial folder, and return the folder."""
+        """Write an empty store in a partial folder and return the folder."""
         with self._store_errors():
-            partial = begin(self._path)
+            partial = begin_folder(self._path)
         try:
             ranking = _default_ranking(encoder)
             Store.create(partial / STORE_FILE, description, ranking, indexed_fields)
@@ -271,10 +277,10 @@ class LocalCollections(Collections):
             raise
         return partial
 
-    def _settle(self, partial: Path) -> None:
-        """Let the collection in a partial folder appear."""
+    def _finish(self, partial: Path) -> None:
+        """Make the collection in a partial folder appear, and open it."""
         with self._store_errors():
-            folder = settle(partial)
+            folder = finish_folder(partial)
         self._open_folder(folder, indexed=False)
 
     @contextmanager
@@ -287,8 +293,8 @@ class LocalCollections(Collections):
 
 
 def _default_ranking(encoder: Encoder | None) -> str | None:
-    """Return the default ranking of a collection that is made now; None is the distance of codes.
+    """Return the default ranking of a new collection; None means Hamming distance.
 
-    Texts are stored, so they are searched by their words as well.
+    Texts are stored, so they can also be searched by their words.
     """
     return HYBRID if encoder is not None and encoder.kind == "text" else None

@@ -12,17 +12,17 @@ from index.folder.partial import make_folder
 
 
 class FolderLock:
-    """A data folder that is held open, and locked if it is to be written to.
+    """An open data folder, locked if it is writable.
 
-    The operating system drops the lock when the process ends in any way.
+    The operating system releases the lock when the process ends, however it ends.
     """
 
     def __init__(self, path: Path, *, writable: bool) -> None:
-        """Open the folder at `path`; it is made if it is missing and `writable`.
+        """Open the folder at `path`; if `writable`, a missing folder is created.
 
         Raises:
             DataFolderInUse: if `writable` and another process is writing.
-            DataFolderError: if it is missing or cannot be made or read.
+            DataFolderError: if the folder is missing, or cannot be created or read.
         """
         self._path = path
         self._writable = writable
@@ -39,19 +39,19 @@ class FolderLock:
 
     @property
     def is_open(self) -> bool:
-        """Whether :meth:`close` was not called yet."""
+        """Whether :meth:`close` has not been called."""
         return self._descriptor >= 0
 
     def check_writable(self) -> None:
         """Raise a DataFolderError unless the folder is locked for writing and still at its path."""
         if not self._writable or not self.is_open:
             raise DataFolderError(f"{self._path} is not open for writing")
-        if not self._is_there():
-            message = "was deleted or replaced while it was open; restart on the right folder"
+        if not self._is_at_path():
+            message = "was deleted or replaced while it was open; restart with the right folder"
             raise StoreReplaced(f"{self._path}: {message}")
 
     def close(self) -> None:
-        """Let another process write."""
+        """Release the lock and close the folder."""
         if self.is_open:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -64,7 +64,7 @@ class FolderLock:
             message = f"{self._path} is in use: another process is writing to it"
             raise DataFolderInUse(message) from error
 
-    def _is_there(self) -> bool:
+    def _is_at_path(self) -> bool:
         """Tell whether the folder that was opened is still at its path."""
         try:
             same = os.path.samestat(os.fstat(self._descriptor), self._path.stat())
@@ -74,10 +74,10 @@ class FolderLock:
 
 
 def _check_can_write(path: Path) -> None:
-    """Raise OSError unless files can be made in the folder and in those that are written to."""
+    """Raise OSError unless files can be created in the folder and its collections."""
     for folder in (path, path / "collections"):
         if not os.access(folder, os.W_OK | os.X_OK):
             read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
             code = errno.EROFS if read_only else errno.EACCES
-            hint = "it can be served with --read-only"
+            hint = "to serve it without writing, use --read-only"
             raise OSError(code, f"cannot be written: {os.strerror(code)}; {hint}")

@@ -1,4 +1,4 @@
-"""The collections of a data folder by name, wherever their documents lie."""
+"""The collections of a data folder by name, wherever their documents are stored."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from index.schema import Description
 
 
 class HiddenCollection(NamedTuple):
-    """A collection that nobody finds by its name until it is to `appear`; `delete` gives it up."""
+    """A collection that has no name until `appear` is called; `delete` discards it."""
 
     id: str
-    """What :meth:`Collections.published` knows it by once it appeared."""
+    """The id for :meth:`Collections.published_draft`."""
     appear: Callable[[], None]
     delete: Callable[[], None]
 
@@ -38,88 +38,88 @@ class HiddenCollection(NamedTuple):
 class Collections(ABC):
     """The open collections of a data folder, and why others cannot be opened.
 
-    Reading is thread-safe. The data folder lets one thread at a time change anything.
+    Reading is thread-safe. Changes need the lock of the data folder.
     """
 
     def __init__(self, encoders: EncoderFolder) -> None:
         self._encoders = encoders
         self.opened: dict[str, CollectionBackend] = {}
-        """The collections that are open, by name; for reading."""
+        """The open collections by name; for reading only."""
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
 
     def by_name(self) -> Mapping[str, CollectionBackend]:
-        """Return the collections that are open, in the order of their names."""
+        """Return the open collections, in the order of their names."""
         return MappingProxyType(dict(sorted(self.opened.copy().items())))
 
     def unavailable(self) -> Mapping[str, str]:
-        """Return why collections cannot be opened, by name, or by folder if that is not known."""
+        """Return why collections cannot be opened, by name, or by folder if the name is unknown."""
         reasons = {name: str(error) for name, error in self._unavailable.copy().items()}
         return MappingProxyType(dict(sorted(reasons.items())))
 
     def names(self) -> set[str]:
-        """Return the names of all collections, of those that cannot be opened as well."""
+        """Return the names of all collections, including those that cannot be opened."""
         return {*self.opened, *self._unavailable}
 
     def get(self, name: str) -> CollectionBackend:
         """Return a collection.
 
         Raises:
-            UnknownCollection: if there is none of that name.
-            EncoderMismatch: if its encoder is missing, damaged or another one by now.
-            CollectionUnavailable: if it is there but cannot be opened for another reason.
+            UnknownCollection: if no collection has that name.
+            EncoderMismatch: if its encoder is missing, damaged or was replaced.
+            CollectionUnavailable: if it exists but cannot be opened for another reason.
         """
         collection = self.opened.get(name)
         if collection is not None:
             return collection
-        reason = self._unavailable.get(name)
-        if reason is not None:
-            kind = type(reason) if isinstance(reason, EncoderMismatch) else CollectionUnavailable
-            raise kind(f"collection {name!a} cannot be opened: {reason}") from reason
+        cause = self._unavailable.get(name)
+        if cause is not None:
+            kind = type(cause) if isinstance(cause, EncoderMismatch) else CollectionUnavailable
+            raise kind(f"collection {name!a} cannot be opened: {cause}") from cause
         raise UnknownCollection(f"there is no collection {name!a}")
 
     def get_ready(self, name: str) -> CollectionBackend:
-        """Return a collection once it can be searched without delay, which may take a while."""
+        """Return a collection after preparing it for searches, which may take a while."""
         return self.get(name)
 
-    def get_like(
+    def get_equal(
         self, description: Description, indexed_fields: Sequence[str] | None = None
     ) -> CollectionBackend:
-        """Return the collection of that name if it was made with these settings.
+        """Return the collection of that name if it has these settings.
 
-        Its indexed fields may be any where none are given.
+        If `indexed_fields` is None, it may have any indexed fields.
 
         Raises:
-            CollectionExists: if it was made with others.
+            CollectionExists: if it has other settings.
             UnknownCollection, CollectionUnavailable: as :meth:`get`.
         """
         collection = self.get(description.name)
-        found = Description(
+        actual = Description(
             collection.name,
             collection.n_bits,
             collection.encoder_name,
             collection.encoder_fingerprint,
             collection.engine_setting,
         )
-        if found != description:
-            made_with = collection.encoder_name or f"{collection.n_bits} bits"
-            message = f"collection {description.name!a} exists already, with {made_with}"
+        if actual != description:
+            encoding = collection.encoder_name or f"{collection.n_bits} bits"
+            message = f"collection {description.name!a} already exists, with {encoding}"
             raise CollectionExists(f"{message} and the engine {collection.engine_setting}")
         if indexed_fields is not None and {*indexed_fields} != {*collection.indexed_fields}:
-            indexed = ", ".join(collection.indexed_fields) or "none"
-            message = f"collection {description.name!a} exists already; its indexed fields are"
-            raise CollectionExists(f"{message} {indexed}")
+            fields = ", ".join(collection.indexed_fields) or "none"
+            message = f"collection {description.name!a} already exists; its indexed fields are"
+            raise CollectionExists(f"{message} {fields}")
         return collection
 
     def describe(
         self, name: str, encoder_name: str | None, n_bits: int | None, engine: str
     ) -> tuple[Description, Encoder | None]:
-        """Return the settings of a collection that is to be made, and its encoder.
+        """Return the settings of a collection to create, and its encoder.
 
         Raises:
-            InputError: if the name, `n_bits` or the engine cannot be, or of encoder and `n_bits`
-                both or none are given.
-            UnknownEncoder: if there is no encoder of that name.
-            ArtifactError: if the encoder is not intact.
+            InputError: if the name, `n_bits` or the engine is invalid, or not exactly one of
+                encoder and `n_bits` is given.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if the encoder is damaged.
         """
         check_name(name)
         if (encoder_name is None) == (n_bits is None):
@@ -130,17 +130,15 @@ class Collections(ABC):
             _check_n_bits(description.n_bits)
         else:
             encoder = self._encoders.load(encoder_name)
-            made_with = encoder_name, encoder.fingerprint
-            description = Description(name, encoder.n_bits, *made_with, engine)
+            description = Description(
+                name, encoder.n_bits, encoder_name, encoder.fingerprint, engine
+            )
         self.check_engine(engine, description.n_bits)
         return description, encoder
 
     @abstractmethod
     def open_all(self) -> None:
-        """Open every collection there is.
-
-        A collection that cannot be opened does not stand in the way of the others.
-        """
+        """Open every collection; one that cannot be opened does not affect the others."""
 
     @abstractmethod
     def create(
@@ -149,10 +147,10 @@ class Collections(ABC):
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
     ) -> CollectionBackend:
-        """Make an empty collection under a name that is free, and return it.
+        """Create an empty collection under a free name and return it.
 
         Raises:
-            InputError: if fields cannot be indexed in it.
+            InputError: if it cannot index the fields.
             StoreError: if it cannot be written.
         """
 
@@ -160,7 +158,7 @@ class Collections(ABC):
     def create_hidden(
         self, description: Description, encoder: Encoder | None
     ) -> tuple[HiddenCollection, CollectionBackend]:
-        """Make an empty collection that is hidden, and return it to be written to.
+        """Create an empty hidden collection; the second value is for writing to it.
 
         Raises:
             StoreError: if it cannot be written.
@@ -168,40 +166,40 @@ class Collections(ABC):
 
     @abstractmethod
     def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
-        """Make a hidden collection `name` of a snapshot's file.
+        """Create a hidden collection `name` from a snapshot file.
 
         Raises:
-            SnapshotError: if the file is not a whole snapshot.
-            EncoderMismatch: if there is another encoder of the same name.
+            SnapshotError: if the file is not a complete, intact snapshot.
+            EncoderMismatch: if another encoder has the same name.
         """
 
     @abstractmethod
-    def published(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> CollectionBackend | None:
         """Return the collection that was hidden under that id; None if it never appeared."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a collection with all of its documents, also one that is damaged."""
+        """Delete a collection with all its documents, even if it is damaged."""
 
     @abstractmethod
     def check_engine(self, engine: str, n_bits: int) -> None:
         """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
 
     def problems(self) -> Mapping[str, list[str]]:
-        """Return why nothing can be written to collections that are open, by name."""
+        """Return why open collections refuse writes, by name."""
         return {}
 
     def accept_loss(self, name: str) -> None:
-        """Let a collection that lost acknowledged writes go on from what it holds."""
+        """Accept the loss of acknowledged writes, so that a collection can be written again."""
         raise UnknownCollection(f"there is no collection {name!a}")
 
     @abstractmethod
     def follow(self, *, wait: bool) -> None:
-        """Show what another process has written since; without `wait`, what takes long later."""
+        """Show what another process has written since; `wait` for collections that open slowly."""
 
     @property
-    def are_opening(self) -> bool:
-        """Whether some that are there will only be found in a while."""
+    def is_opening(self) -> bool:
+        """Whether collections are still being opened."""
         return False
 
     def close(self) -> None:

@@ -21,9 +21,9 @@ from index.folder.names import NAME, check_name
 
 
 class EncoderFolder:
-    """Artifacts in folders whose names are the encoders'. All methods are thread-safe.
+    """Artifacts in folders that are named as the encoders. All methods are thread-safe.
 
-    A name that is asked for is compared with those of the folders there are, never made a path.
+    A name from a caller is compared with the names of the folders and never becomes a path.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,15 +32,15 @@ class EncoderFolder:
         self._loaded: dict[str, Encoder] = {}
 
     def names(self) -> list[str]:
-        """Return the names of the encoders, in order."""
+        """Return the names of the encoders, sorted."""
         return sorted(self._folders())
 
     def load(self, name: str) -> Encoder:
         """Return an encoder.
 
         Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged.
         """
         with self._loading:
             if name not in self._loaded:
@@ -48,29 +48,29 @@ class EncoderFolder:
             return self._loaded[name]
 
     def folder(self, name: str) -> Path:
-        """Return where an encoder's artifact lies.
+        """Return the folder of an encoder's artifact.
 
         Raises:
-            UnknownEncoder: if there is none of that name.
+            UnknownEncoder: if no encoder has that name.
         """
         folders = self._folders()
         if name not in folders:
             known = ", ".join(sorted(folders)) or "none"
-            raise UnknownEncoder(f"there is no encoder {name!a}; there are: {known}")
+            raise UnknownEncoder(f"there is no encoder {name!a}; known encoders: {known}")
         return folders[name]
 
     def with_fingerprint(self, fingerprint: str) -> list[str]:
-        """Return the names of the encoders with a fingerprint, in order."""
-        found = [
+        """Return the names of the encoders with a fingerprint, sorted."""
+        names = [
             name for name, path in self._folders().items() if read_fingerprint(path) == fingerprint
         ]
-        return sorted(found)
+        return sorted(names)
 
     def install(self, source: Path, name: str) -> Encoder:
-        """Copy the artifact in the folder `source` and return the encoder, from now on `name`.
+        """Copy the artifact in the folder `source` under `name` and return the encoder.
 
         Raises:
-            InputError: if the name cannot be.
+            InputError: if the name is invalid.
             ArtifactError: if `source` is not an intact artifact, or the name is taken.
         """
         check_name(name, "encoder")
@@ -79,34 +79,34 @@ class EncoderFolder:
             return self._loaded[name]
 
     def labelled_ids(self, name: str) -> list[str]:
-        """Return the ids of the documents whose labels an encoder was shown, as it records them.
+        """Return the recorded ids of the documents whose labels trained an encoder.
 
         Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact, or has changed since it was loaded.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged, or has changed since it was loaded.
         """
         return read_labelled_ids(self.folder(name), self.load(name))
 
     def classifier(self, name: str) -> Classifier | None:
-        """Return the classifier that an encoder is compared with, None if it has none beside it.
+        """Return the classifier baseline in an encoder's artifact, or None.
 
         Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact, or has changed since it was loaded.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged, or has changed since it was loaded.
         """
         return read_classifier(self.folder(name), self.load(name))
 
     def figures(self, name: str) -> dict[str, Any]:
-        """Return what training measured of an encoder, as it records it; nothing if it does not.
+        """Return the figures of an encoder that training recorded; empty if there are none.
 
         Raises:
-            UnknownEncoder: if there is none of that name.
-            ArtifactError: if it is not intact, or has changed since it was loaded.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if it is damaged, or has changed since it was loaded.
         """
         return read_metrics(self.folder(name), self.load(name))
 
     def _folders(self) -> dict[str, Path]:
         if not self.path.is_dir():
             return {}
-        found = {path.name: path for path in self.path.iterdir() if path.is_dir()}
-        return {name: path for name, path in found.items() if NAME.fullmatch(name)}
+        folders = {path.name: path for path in self.path.iterdir() if path.is_dir()}
+        return {name: path for name, path in folders.items() if NAME.fullmatch(name)}

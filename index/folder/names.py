@@ -1,4 +1,4 @@
-"""What a collection, an encoder and an alias can be called."""
+"""The names that a collection, an encoder or an alias can have."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ RULE = "1 to 64 of a-z, 0-9, ., _ and -, beginning with a letter or a digit"
 
 
 def check_name(name: str, field: str = "name", position: int | None = None) -> None:
-    """Raise InputError for `field` unless `name` is one."""
+    """Raise InputError for `field` unless `name` is a valid name."""
     if not NAME.fullmatch(name):
         raise InputError(field, f"is {name[:80]!a}; it must be {RULE}", position)

@@ -1,7 +1,7 @@
-"""Folders with random names that appear whole or not at all, and go in one step.
+"""Folders with random names that appear whole or not at all, and disappear in one step.
 
-A folder is made under a name that ends in ``.partial`` and renamed when it is complete; to remove
-one is to rename it back and delete it. What a crash leaves behind ends in ``.partial``.
+A folder is created under a name that ends in ``.partial`` and renamed when it is complete. To
+remove it, it is renamed back and deleted. So whatever a crash leaves ends in ``.partial``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ PARTIAL = ".partial"
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, where they are missing; they are on disk then.
+    """Create a folder and its parents if they are missing, and sync them to disk.
 
     Raises:
-        OSError: if they cannot be made.
+        OSError: if they cannot be created.
     """
     if path.is_dir():
         return
@@ -28,16 +28,19 @@ def make_folder(path: Path) -> None:
     sync_folder(path.parent)
 
 
-def begin(parent: Path) -> Path:
-    """Make an empty folder in `parent` that does not count yet."""
+def begin_folder(parent: Path) -> Path:
+    """Create an empty partial folder in `parent` and return its path."""
     make_folder(parent)
     partial = parent / (secrets.token_hex(8) + PARTIAL)
     partial.mkdir()
     return partial
 
 
-def settle(partial: Path) -> Path:
-    """Make a folder count, for good, once what is in it is on disk; return its path from now on."""
+def finish_folder(partial: Path) -> Path:
+    """Make a partial folder appear durably, and return its final path.
+
+    Its files must be on disk before.
+    """
     folder = partial.with_suffix("")
     sync_folder(partial)
     partial.rename(folder)
@@ -45,22 +48,22 @@ def settle(partial: Path) -> Path:
     return folder
 
 
-def remove(folder: Path) -> None:
-    """Delete a folder that counts."""
+def remove_folder(folder: Path) -> None:
+    """Delete a finished folder."""
     partial = folder.with_suffix(PARTIAL)
     folder.rename(partial)
     sync_folder(partial.parent)
     shutil.rmtree(partial)
 
 
-def settled(parent: Path) -> list[Path]:
-    """Return the folders that count, in the order of their names; none if `parent` is missing."""
+def finished_folders(parent: Path) -> list[Path]:
+    """Return the finished folders, sorted by name; none if `parent` is missing."""
     if not parent.is_dir():
         return []
     return sorted(path for path in parent.iterdir() if path.is_dir() and path.suffix != PARTIAL)
 
 
-def remove_partial(parent: Path) -> None:
-    """Delete what a crash left behind."""
+def remove_partial_folders(parent: Path) -> None:
+    """Delete the partial folders, which a crash left."""
     for path in parent.glob(f"*{PARTIAL}"):
         shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""What every data folder offers, wherever its collections lie."""
+"""The interface of a data folder, wherever its collections are stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Folder(Protocol):
 
     @property
     def encoders(self) -> EncoderFolder:
-        """The encoders, which lie in the folder wherever the collections lie."""
+        """The encoders, which are always stored in the folder itself."""
 
     def collections(self) -> Mapping[str, CollectionBackend]:
         """Return the collections by name, in the order of the names."""
@@ -27,9 +27,9 @@ class Folder(Protocol):
         """Return a collection.
 
         Raises:
-            UnknownCollection: if there is none of that name.
-            EncoderMismatch: if its encoder is missing, damaged or another one by now.
-            CollectionUnavailable: if it is there but cannot be opened for another reason.
+            UnknownCollection: if no collection has that name.
+            EncoderMismatch: if its encoder is missing, damaged or was replaced.
+            CollectionUnavailable: if it exists but cannot be opened for another reason.
         """
 
     def create_collection(
@@ -41,17 +41,17 @@ class Folder(Protocol):
         engine: str = AUTO,
         indexed_fields: Sequence[str] | None = None,
     ) -> CollectionBackend:
-        """Make a collection with an encoder, or for codes of `n_bits` that documents bring.
+        """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
-        `engine` is one that the folder's collections can be searched by. If there is a collection
-        just like it, that one is returned.
+        `engine` must be an engine of the folder's collections. If a collection with the same name
+        and settings exists, it is returned.
 
         Raises:
-            InputError: if the name, `n_bits`, the engine or an indexed field cannot be, or of
-                encoder and `n_bits` both or none are given.
-            UnknownEncoder: if there is no encoder of that name.
-            ArtifactError: if the encoder is not intact.
-            CollectionExists: if the name is taken by a collection with other settings.
+            InputError: if the name, `n_bits`, the engine or an indexed field is invalid, or not
+                exactly one of encoder and `n_bits` is given.
+            UnknownEncoder: if no encoder has that name.
+            ArtifactError: if the encoder is damaged.
+            CollectionExists: if the name belongs to a collection with other settings.
             StoreError: if it cannot be written.
         """
 
@@ -62,7 +62,7 @@ class Folder(Protocol):
         """Delete a collection and all of its documents.
 
         Raises:
-            UnknownCollection: if there is none of that name.
+            UnknownCollection: if no collection has that name.
         """
 
     def close(self) -> None:

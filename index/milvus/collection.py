@@ -183,7 +183,7 @@ class MilvusCollection(SearchedCollection):
         filter: Filter | None = None,  # noqa: A002
     ) -> ScrollPage:
         """See :meth:`index.backend.CollectionBackend.scroll`."""
-        search = self._scroll(limit, filter)
+        search = self._scroll_key(limit, filter)
         last = self._progress.now().last_row
         start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
         condition = self._store.condition(filter, start.last_row)

@@ -52,7 +52,7 @@ def expression(filter_: Filter, judge: Judge) -> str:
         return f"({word.join(expression(part, judge) for part in filter_.parts)})"
     path = _path(filter_.field)
     if isinstance(filter_, Exists):
-        return f"(exists {path})" if filter_.wanted else f"(not (exists {path}))"
+        return f"(exists {path})" if filter_.expected else f"(not (exists {path}))"
     if isinstance(filter_, AnyOf):
         return _any_of(path, filter_, judge)
     return _range(path, filter_, judge)

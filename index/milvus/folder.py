@@ -52,7 +52,7 @@ class MilvusFolder(DataFolder):
         super().close()
         self._cluster.close()
 
-    def _find_collections(
+    def _make_collections(
         self,
         engine: str,  # noqa: ARG002 - Milvus has its own
         *,
@@ -111,7 +111,7 @@ class MilvusCollections(Collections):
         hint = "restore it without Milvus, and move it there by index export and import"
         raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")
 
-    def published(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> CollectionBackend | None:
         """Return the collection that was hidden under that id."""
         return self.opened.get(id_)
 

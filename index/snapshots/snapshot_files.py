@@ -28,7 +28,13 @@ from tempfile import TemporaryDirectory
 from foundation.files import write_file
 from foundation.times import now
 from index.errors import SnapshotError, UnknownSnapshot
-from index.folder.partial import begin, remove, remove_partial, settle, settled
+from index.folder.partial import (
+    begin_folder,
+    finish_folder,
+    finished_folders,
+    remove_folder,
+    remove_partial_folders,
+)
 from index.snapshots.contents import (
     ENCODER,
     RECORD,
@@ -95,23 +101,23 @@ class Snapshots:
         self,
         copy_store: Callable[[Path], None],
         encoder: Path | None,
-        before_it_counts: Callable[[str], object] | None = None,
+        before_appearing: Callable[[str], object] | None = None,
     ) -> Snapshot:
         """Make a snapshot of what `copy_store` writes to a path, and of the artifact `encoder`.
 
-        `before_it_counts` is told its id once all is written, just before the snapshot is listed.
+        `before_appearing` is told its id once all is written, just before the snapshot is listed.
 
         Raises:
             SnapshotError: if it cannot be written.
             StoreError: as `copy_store` does.
         """
         try:
-            partial = begin(self.path)
+            partial = begin_folder(self.path)
             try:
                 snapshot = _make(partial, copy_store, encoder)
-                if before_it_counts is not None:
-                    before_it_counts(snapshot.id)
-                settle(partial)
+                if before_appearing is not None:
+                    before_appearing(snapshot.id)
+                finish_folder(partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
@@ -129,7 +135,7 @@ class Snapshots:
             SnapshotError: if it cannot be read, or the snapshot not be written.
         """
         try:
-            partial = begin(self.path)
+            partial = begin_folder(self.path)
             try:
                 _place(tar, partial / TAR, link=link)
                 digest = _sha256(partial / TAR)
@@ -140,7 +146,7 @@ class Snapshots:
                     (artifact := Path(scratch) / "artifact").mkdir()
                     contents, _ = check_snapshot(partial / TAR, Path(scratch) / STORE, artifact)
                 snapshot = _record(partial, contents, digest)
-                settle(partial)
+                finish_folder(partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
@@ -158,14 +164,14 @@ class Snapshots:
             UnknownSnapshot: if there is none of that id.
         """
         with self._listing:
-            remove(self._folder(id_))
+            remove_folder(self._folder(id_))
 
     def delete_partial(self) -> None:
         """Delete what a crash left behind."""
-        remove_partial(self.path)
+        remove_partial_folders(self.path)
 
     def _folder(self, id_: str) -> Path:
-        for folder in settled(self.path):
+        for folder in finished_folders(self.path):
             if folder.name == id_:
                 return folder
         raise UnknownSnapshot(f"there is no snapshot {id_[:40]!a}")
@@ -173,7 +179,7 @@ class Snapshots:
     def _listed(self) -> dict[str, Snapshot | SnapshotError]:
         found: dict[str, Snapshot | SnapshotError] = {}
         with self._listing:
-            for folder in settled(self.path):
+            for folder in finished_folders(self.path):
                 try:
                     found[folder.name] = self._read(folder)
                 except SnapshotError as error:

@@ -17,11 +17,11 @@ from index.schema import (
     APPLICATION_ID,
     SCHEMA,
     Description,
-    first_meta,
-    incarnation,
+    initial_meta,
     new_incarnation,
     number_in_meta,
     read_description,
+    read_incarnation,
 )
 from index.sqlite.acknowledged import Acknowledged, read_acknowledged
 from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of, store_error
@@ -91,7 +91,7 @@ class Database:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.executescript(f"BEGIN; {SCHEMA}")
-                entries = first_meta(description, ranking).items()
+                entries = initial_meta(description, ranking).items()
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", entries)
                 set_indexed_fields(connection, indexed_fields)
                 connection.execute("COMMIT")
@@ -175,7 +175,7 @@ class Database:
         except StoreReplaced:
             return True
         with self.reading() as connection:
-            return incarnation(connection) != self.incarnation
+            return read_incarnation(connection) != self.incarnation
 
     def vacuum(self) -> None:
         """Rewrite the file without what is unused, and empty the write-ahead log.
@@ -202,7 +202,7 @@ class Database:
         """Read what the store is, by a connection that leaves the files as they are."""
         with self.reading() as connection:
             self.description = read_description(connection)
-            self.incarnation = incarnation(connection)
+            self.incarnation = read_incarnation(connection)
         self.lost = self._missing()
 
     def _missing(self) -> str | None:
@@ -233,7 +233,7 @@ class Database:
             self._writer.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", entries)
             self._writer.execute("COMMIT")
             self.lost = None
-            self.incarnation = incarnation(self._writer)
+            self.incarnation = read_incarnation(self._writer)
         # The log is there from the first read on.
         generation = number_in_meta(self._writer, "generation")
         self._files = self.connections.files = OpenFiles(self.path)

@@ -233,7 +233,7 @@ def _bytes_of(value: str) -> bytes:
 def _ranges(condition: AnyOf | InRange | Exists, block: FieldBlock) -> list[tuple[int, int]]:
     """Return the ranges of codes, each up to a code that is not in it, that the condition takes."""
     if isinstance(condition, Exists):
-        return [(NO_SCALAR, block.n_codes) if condition.wanted else (ABSENT, ABSENT + 1)]
+        return [(NO_SCALAR, block.n_codes) if condition.expected else (ABSENT, ABSENT + 1)]
     ranges: list[tuple[int, int]] = []
     if isinstance(condition, InRange):
         for first, values, bound_of in _parts(block):

@@ -22,7 +22,7 @@ import numpy as np
 
 from foundation.slices import checkpoint
 from index.engines.protocol import Rows
-from index.filters import Filter, fields_of, implied, reach, read_payload
+from index.filters import Filter, fields_of, implied_filter, read_field, read_payload
 from index.schema import last_row
 from index.sqlite.connection_pool import PARAMETERS
 from index.sqlite.field_block import (
@@ -140,7 +140,7 @@ def is_covered(connection: sqlite3.Connection, filter_: Filter, *, wholly: bool 
     Payloads of what they find may have to be read, unless it is to be covered `wholly`.
     """
     fields = indexed_fields(connection)
-    found = implied(filter_, fields) if fields else None
+    found = implied_filter(filter_, fields) if fields else None
     if found is None or (wholly and found is not filter_):
         return False
     uncovered = last_row(connection) - min(fields[field] for field in fields_of(found))
@@ -161,7 +161,7 @@ def matching_in_runs(
     Rows of documents that were deleted may be among them. Where there is an index it is used.
     """
     fields = indexed_fields(connection)
-    found = implied(filter_, fields) if fields else None
+    found = implied_filter(filter_, fields) if fields else None
     if found is not None:
         names = sorted(fields_of(found))
         covered = min(up_to, *(fields[field] for field in names))
@@ -271,7 +271,7 @@ def _values(
         for place, (field, values) in enumerate(zip(fields, columns, strict=True)):
             if values is None:
                 continue
-            values.append(value := packable(reach(payload, field)))
+            values.append(value := packable(read_field(payload, field)))
             if type(value) is list:
                 costs[place] += cost_of_list(value)
                 if costs[place] > MAX_COST:

@@ -115,7 +115,7 @@ class _Translation:
             return f"({word.join(self.of(part) for part in filter_.parts)})"
         place = self._place(filter_.field)
         if isinstance(filter_, Exists):
-            sign = "<>" if filter_.wanted else "="
+            sign = "<>" if filter_.expected else "="
             return f"coalesce({place.kind}, 'null') {sign} 'null'"
         self._parts.append(filter_)
         tests = self._tests(filter_)

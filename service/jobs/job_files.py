@@ -7,7 +7,14 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from index.folder.partial import begin, make_folder, remove, remove_partial, settle, settled
+from index.folder.partial import (
+    begin_folder,
+    finish_folder,
+    finished_folders,
+    make_folder,
+    remove_folder,
+    remove_partial_folders,
+)
 from service.jobs.job_store import JobStoreError
 
 _log = logging.getLogger("hummingbit.service")
@@ -25,7 +32,7 @@ class JobFiles:
         self.path = path
         try:
             make_folder(path)
-            remove_partial(path)
+            remove_partial_folders(path)
         except OSError as error:
             raise JobStoreError(f"{path}: {error.strerror or error}") from error
 
@@ -36,7 +43,7 @@ class JobFiles:
             JobStoreError: if it cannot be made.
         """
         try:
-            return begin(self.path)
+            return begin_folder(self.path)
         except OSError as error:
             raise JobStoreError(f"{self.path}: {error.strerror or error}") from error
 
@@ -46,7 +53,7 @@ class JobFiles:
         Raises:
             OSError: if that fails.
         """
-        return settle(draft).name
+        return finish_folder(draft).name
 
     def of(self, id_: str) -> Path:
         """Return the folder of a job."""
@@ -54,7 +61,7 @@ class JobFiles:
 
     def ids(self) -> list[str]:
         """Return the ids of the jobs that have a folder."""
-        return [folder.name for folder in settled(self.path)]
+        return [folder.name for folder in finished_folders(self.path)]
 
     def delete_all_but(self, names: Collection[str], id_: str) -> int:
         """Delete the files of a job except those of the `names`; return the bytes that are left.
@@ -75,7 +82,7 @@ class JobFiles:
     def remove(self, id_: str) -> None:
         """Delete the folder of a job that has no record any more, if it is there."""
         try:
-            remove(self.of(id_))
+            remove_folder(self.of(id_))
         except FileNotFoundError:
             return
         except OSError as error:  # the next start tries again

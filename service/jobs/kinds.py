@@ -166,7 +166,7 @@ def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
 
 def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     made = (progress.recorded or {}).get("collection")
-    restored = None if made is None else folder.published(made)
+    restored = None if made is None else folder.published_draft(made)
     if restored is None:
 
         def record(id_: str) -> None:

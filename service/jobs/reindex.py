@@ -105,7 +105,7 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
     Called with writers kept out.
     """
     spec, recorded = progress.job.spec, progress.recorded or {}
-    alias, target = spec["alias"], folder.published(recorded["target"])
+    alias, target = spec["alias"], folder.published_draft(recorded["target"])
     generation = recorded["target_generation"]
     if alias is not None and folder.aliases_changed_by(progress.job.id):
         return _result(progress, 0 if target is None else len(target), generation)

@@ -136,7 +136,7 @@ def test_radius_has_bounds(collection: Collection, radius: int) -> None:
 @pytest.mark.parametrize(
     ("query", "field", "message"),
     [
-        (Query(), "query", "must have exactly one of text, vector, code, id; has none of them"),
+        (Query(), "query", "must have exactly one of text, vector, code, id; it has none of them"),
         (Query(code="0000", id="a"), "query", "has code and id"),
         (Query(text="a"), "text", "the collection has no encoder; give a code"),
         (Query(code="00000"), "code", "'00000' is not 4 hexadecimal digits"),
@@ -213,7 +213,7 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
     with_encoder(tmp_path, text_encoder()).close()
     other = write_artifact(tmp_path / "other", text_encoder(seed=1), random_texts(20))
     with closing(Store(tmp_path / "store.sqlite", writable=True)) as store:
-        with pytest.raises(EncoderMismatch, match="was made with encoder 'e' of fingerprint"):
+        with pytest.raises(EncoderMismatch, match="was made with encoder 'e', fingerprint"):
             Collection(store, other)
         with pytest.raises(EncoderMismatch):
             Collection(store)

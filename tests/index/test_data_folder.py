@@ -91,11 +91,11 @@ def test_one_just_like_it_is_returned(data: DataFolder, folder: Path) -> None:
     add_encoder(folder)
     first = data.create_collection("c", encoder="words")
     assert data.create_collection("c", encoder="words") is first
-    with pytest.raises(CollectionExists, match="'c' exists already, with words"):
+    with pytest.raises(CollectionExists, match="'c' already exists, with words"):
         data.create_collection("c", n_bits=32)
     codes = data.create_collection("codes", n_bits=32)
     assert data.create_collection("codes", n_bits=32) is codes
-    with pytest.raises(CollectionExists, match="'codes' exists already, with 32 bits"):
+    with pytest.raises(CollectionExists, match="'codes' already exists, with 32 bits"):
         data.create_collection("codes", n_bits=64)
     assert len(store_folders(folder)) == 2
 
@@ -126,7 +126,7 @@ def test_an_encoder_or_a_length_and_not_both(data: DataFolder) -> None:
         data.create_collection("c")
     with pytest.raises(InputError, match="exactly one of encoder and n_bits"):
         data.create_collection("c", encoder="words", n_bits=32)
-    with pytest.raises(UnknownEncoder, match="no encoder 'words'; there are: none"):
+    with pytest.raises(UnknownEncoder, match="no encoder 'words'; known encoders: none"):
         data.create_collection("c", encoder="words")
 
 
@@ -222,7 +222,7 @@ def test_without_its_encoder_a_collection_waits(folder: Path, change: str) -> No
         (folder / "encoders" / "words" / "vocabulary.txt").write_text("changed\n")
     reason = {
         "missing": "no encoder 'words'",
-        "other": "made with encoder 'words' of fingerprint",
+        "other": "made with encoder 'words', fingerprint",
         "damaged": "has changed since the encoder was written",
     }
     with DataFolder(folder, writable=True) as data:
@@ -270,7 +270,7 @@ def test_two_stores_of_one_name(folder: Path) -> None:
     shutil.copytree(path, path.with_name("zz"))
     with DataFolder(folder, writable=True) as data:
         assert list(data.collections()) == ["a"]
-        assert "two collections named 'a'" in data.unavailable()["zz"]
+        assert "another collection is also named 'a'" in data.unavailable()["zz"]
 
 
 def test_a_damaged_encoder_is_reported(data: DataFolder, folder: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_damaged_encoder_is_reported(data: DataFolder, folder: Path) -> None:
     assert store_folders(folder) == []
 
 
-@pytest.mark.parametrize("step", ["begin", "settle"])
+@pytest.mark.parametrize("step", ["begin_folder", "finish_folder"])
 def test_a_full_disk_is_told_of_and_leaves_nothing(
     data: DataFolder, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_not_called_a_hub_out_of_reach(
         (["pull", "me/missing"], "404"),
         (["pull", "me/a/b", "--name", "x"], "Repo id must be"),
         (["pull", "me/x", "--name", "../x"], "--name"),
-        (["push", "none", "me/x"], "there is no encoder 'none'; there are: news"),
+        (["push", "none", "me/x"], "there is no encoder 'none'; known encoders: news"),
         (["push", "news", "a b"], "Repo id must use alphanumeric chars"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_read_only_file_system_is_said_and_served_read_only(
     assert main(["serve", "--port", "0", "--data-dir", str(disk / "data")]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"hummingbit: {disk / 'data'}: cannot be written: Read-only file system")
-    assert said.endswith("; it can be served with --read-only\n")
+    assert said.endswith("; to serve it without writing, use --read-only\n")
     with (
         serving_process(disk / "data", "--read-only") as (_, address),
         client_of(address) as client,

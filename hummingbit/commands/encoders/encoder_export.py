@@ -74,7 +74,7 @@ def encoder_folder(data_dir: Path, name: str) -> Path:
     known = {path.name: path for path in encoder_folders(data_dir)}
     if name not in known:
         names = ", ".join(known) or "none"
-        raise OptionError(f"there is no encoder {name!a}; there are: {names}")
+        raise OptionError(f"there is no encoder {name!a}; known encoders: {names}")
     return known[name]
 
 

@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_in_a_line(
     monkeypatch.setenv("HUMMINGBIT_MILVUS_TOKEN", "root:secret")
     stats = ["index", "stats", "c", "--data-dir", data, "--engine", "milvus"]
     for uri, message in (
-        ([], "nothing says where it is: give --milvus-uri or HUMMINGBIT_MILVUS_URI"),
+        ([], "needs the address of a server; set --milvus-uri or HUMMINGBIT_MILVUS_URI"),
         (["--milvus-uri", "http://127.0.0.1:1"], "Milvus at 127.0.0.1:1 cannot be reached"),
         (["--milvus-uri", "milvus"], "the address of Milvus must be like http://HOST:19530"),
     ):

@@ -97,6 +97,6 @@ def test_a_document_that_cannot_be_encoded_ends_it(folder: Path) -> None:
     with DataFolder(folder, writable=True) as data:
         collection = data.create_collection("c", encoder="words")
         for jobs in (1, 2):
-            with pytest.raises(InputError, match=r"vector: cannot be taken.*document 'bad'"):
+            with pytest.raises(InputError, match=r"vector: cannot be encoded.*document 'bad'"):
                 ingest(collection, documents, batch_size=10, jobs=jobs)
             assert len(collection) == 30

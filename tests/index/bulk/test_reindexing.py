@@ -111,6 +111,6 @@ def test_a_document_without_text_cannot_be_encoded_again(
     vectors = folder.create_collection("vectors", encoder="vectors")
     source, _ = pair(folder, "more")
     source.upsert([Document("d", TEXTS[0])])
-    with pytest.raises(InputError, match="text: cannot be taken"):
+    with pytest.raises(InputError, match="text: cannot be encoded"):
         copy_following(source, vectors, 0)
     assert len(target) == len(vectors) == 0

@@ -207,7 +207,7 @@ def test_the_encoder_is_taken_that_has_the_fingerprint(data: Path, tmp_path: Pat
 def test_a_name_that_is_taken_or_cannot_be_is_refused(data: Path) -> None:
     tar = snapshot_of(data)
     with DataFolder(data, writable=True) as folder:
-        with pytest.raises(CollectionExists, match="'recipes' exists already"):
+        with pytest.raises(CollectionExists, match="'recipes' already exists"):
             folder.restore_snapshot(tar, "recipes")
         with pytest.raises(InputError, match=r"name: is '\.\./x'"):
             folder.restore_snapshot(tar, "../x")

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from index.filter_parser import parse_filter
-from index.filters import fields_of, reach
+from index.filters import fields_of, read_field
 from index.schema import payload_to_json
 from index.sqlite.field_block import matching_offsets, pack_field, unpack_field
 from tests.support.oracles.filters import FILTERS, PAYLOADS
@@ -30,7 +30,7 @@ def test_packed_values_say_what_the_payloads_say(
     offsets = [first + step * place for place in range(len(payloads))]
     size = first + step * len(payloads) + 1
     blocks = {
-        field: unpack_field(pack_field(offsets, [reach(one, field) for one in read_back]))
+        field: unpack_field(pack_field(offsets, [read_field(one, field) for one in read_back]))
         for field in fields_of(filter_)
     }
     expected = [

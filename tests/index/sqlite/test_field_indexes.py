@@ -17,7 +17,7 @@ from corpus.document import Document
 from foundation.errors import InputError
 from index.collection import Collection
 from index.filter_parser import MAX_STRING_LENGTH, check_indexed_fields, parse_filter
-from index.filters import AnyOf, Filter, InRange, implied
+from index.filters import AnyOf, Filter, InRange, implied_filter
 from index.records import Query
 from index.schema import Description, payload_to_json
 from index.sqlite import document_reader, field_indexes
@@ -131,11 +131,11 @@ def _read_back(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_most_of_a_filter_is_found_by_the_fields_that_are_indexed() -> None:
     both = parse_filter({"and": [{"field": "n", "eq": 1}, {"field": "m", "eq": 2}]})
-    assert implied(both, {"n"}) == parse_filter({"and": [{"field": "n", "eq": 1}]})
-    assert implied(both, {"n", "m"}) is both
+    assert implied_filter(both, {"n"}) == parse_filter({"and": [{"field": "n", "eq": 1}]})
+    assert implied_filter(both, {"n", "m"}) is both
     either = parse_filter({"or": [{"field": "n", "eq": 1}, {"field": "m", "eq": 2}]})
-    assert implied(either, {"n"}) is None
-    assert implied(parse_filter({"not": {"field": "m", "eq": 2}}), {"n"}) is None
+    assert implied_filter(either, {"n"}) is None
+    assert implied_filter(parse_filter({"not": {"field": "m", "eq": 2}}), {"n"}) is None
 
 
 def test_what_is_damaged_is_told_and_passed_over(collection: Collection, tmp_path: Path) -> None:

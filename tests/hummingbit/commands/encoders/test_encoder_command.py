@@ -59,7 +59,7 @@ def test_bad_names_and_damaged_folders_are_refused(
     assert "golden.json: has changed" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
     assert hummingbit("encoder", "show", "words", *here) == 2
-    assert "there are: none" in capsys.readouterr().err
+    assert "known encoders: none" in capsys.readouterr().err
 
 
 def test_a_damaged_encoder_is_listed_as_such(
