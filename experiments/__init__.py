@@ -1,1 +1,1 @@
-"""One file per table or figure of a paper; ``hummingbit reproduce`` runs them."""
+"""Experiments, a folder for each paper or study; ``hummingbit reproduce`` runs them."""

@@ -1,4 +1,4 @@
-"""One cell of a retrieval table: a method trained on a data set, and what it scores."""
+"""One cell of a retrieval table: a method trained on a data set, and its figures."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from evaluation.baselines import tfidf_cosine
 from evaluation.classifier_baseline import ClassifierReference, classifier_baseline
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_encoder
-from experiments.kept_encoders import kept_encoder
 from experiments.result_tables import Record
+from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
 from training.class_codes.class_recipe import ClassCodeRecipe
 from training.class_codes.run import train_class_codes
@@ -33,15 +33,15 @@ CLASSIFIER_OF = {
     "ssb-vae": CLASSIFIER_BASELINE,
     "class-codes": "class code alone",
 }
-"""What the classifier beside a method is called; that of class-codes is part of its codes."""
+"""The record name of the classifier beside a method; that of class-codes is part of its codes."""
 TFIDF = "tf-idf cosine"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A method's recipe on a data set; its encoder is kept in `folder`.
+    """A method's recipe on a data set; its encoder is saved in `folder`.
 
-    With `vectors`, a file of them by id, the documents are these instead of what the data set has.
+    With `vectors`, a file of vectors by id, these are the inputs instead of the data set's own.
     """
 
     dataset: str
@@ -51,53 +51,58 @@ class Cell:
     vectors: Path | None = None
 
 
-def kind_of(dataset: str, vectors: Path | None) -> str:
-    """Name the documents of a cell, as records, folders and presets do."""
+def documents_name(dataset: str, vectors: Path | None) -> str:
+    """Return the name of the documents of a cell in records, folders and presets."""
     return f"{dataset}-vectors" if vectors else dataset
 
 
 @dataclass(frozen=True)
 class Result:
-    """The records of a cell and, by method, each query's p@100 tie-averaged."""
+    """The records of a cell and, by method, the tie-averaged p@100 of each query."""
 
     records: list[Record]
     p100: dict[str, Any]
 
 
 def run_cell(cell: Cell) -> Result:
-    """Train the encoder, unless it is there already, and measure it beside the classifier."""
+    """Train the encoder or load the saved one, and measure it beside its classifier."""
     data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
     encoder = trained_encoder(data, cell.recipe, cell.folder)
-    shown = data.rows_of(read_labelled_ids(cell.folder, encoder))
-    found = {cell.recipe.method: evaluate_encoder(encoder, data.labelled(), queries.labelled())}
-    bits = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
-    # Other methods learn from fewer soft labels or none; these have the strongest classifiers.
+    labelled_rows = data.rows_of(read_labelled_ids(cell.folder, encoder))
+    evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled())
+    evaluations = {cell.recipe.method: evaluation}
+    bit_means = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
+    # Other methods learn from fewer soft labels or none, so their classifiers are weaker.
     if cell.recipe.method in CLASSIFIER_OF:
         reference = ClassifierReference(encoder, read_classifier(cell.folder, encoder))
-        found[CLASSIFIER_OF[cell.recipe.method]] = classifier_baseline(
-            reference, data.labelled(shown), data.labelled(), queries.labelled()
+        evaluations[CLASSIFIER_OF[cell.recipe.method]] = classifier_baseline(
+            reference, data.labelled(labelled_rows), data.labelled(), queries.labelled()
         )
-    records = [_record(cell, method, one) for method, one in found.items()]
-    records[0]["bit_balance_least"] = float(bits.min())
-    records[0]["bit_balance_most"] = float(bits.max())
+    records = [_record(cell, method, each) for method, each in evaluations.items()]
+    records[0]["bit_balance_least"] = float(bit_means.min())
+    records[0]["bit_balance_most"] = float(bit_means.max())
     return Result(
-        records, {method: one.expected_per_query["P@100"] for method, one in found.items()}
+        records,
+        {method: each.expected_per_query["P@100"] for method, each in evaluations.items()},
     )
 
 
 def run_tfidf(dataset: str, data_root: Path | None) -> Record | None:
-    """Measure TF-IDF cosine, which has neither bits nor labels; None where there are no texts."""
+    """Return the record of TF-IDF cosine, which has no bits and no labels; None without texts."""
     data, queries = read_split(dataset, data_root)
     if not data.is_text:
         return None
-    found = tfidf_cosine(data.labelled(), queries.labelled())
-    return {"dataset": dataset, "method": TFIDF, **_UNTRAINED, **_figures(found)}
+    evaluation = tfidf_cosine(data.labelled(), queries.labelled())
+    return {"dataset": dataset, "method": TFIDF, **_UNTRAINED, **_figures(evaluation)}
 
 
 def trained_encoder(data: TrainingData, recipe: AnyRecipe, folder: Path) -> Encoder:
-    """Train an encoder to `folder`, unless one made by all the same is there."""
+    """Return the encoder saved in `folder`; train it if it is missing or out of date.
 
-    def trained() -> Encoder:
+    :func:`load_or_train` says when a saved encoder is reused.
+    """
+
+    def train_anew() -> Encoder:
         if isinstance(recipe, Recipe):
             return train(data, recipe, folder, overwrite=True).encoder
         if isinstance(recipe, ClassCodeRecipe):
@@ -106,34 +111,34 @@ def trained_encoder(data: TrainingData, recipe: AnyRecipe, folder: Path) -> Enco
             ).encoder
         return train_linear(data, recipe, folder, overwrite=True).encoder
 
-    return kept_encoder(folder, data, recipe, trained)
+    return load_or_train(folder, data, recipe, train_anew)
 
 
 _UNTRAINED = {"n_bits": None, "supervision": None, "seed": None}
 
 
-def _record(cell: Cell, method: str, found: Evaluation) -> Record:
+def _record(cell: Cell, method: str, evaluation: Evaluation) -> Record:
     recipe = cell.recipe
     return {
-        "dataset": kind_of(cell.dataset, cell.vectors),
+        "dataset": documents_name(cell.dataset, cell.vectors),
         "method": method,
         "n_bits": recipe.n_bits,
         "supervision": recipe.supervision,
         "seed": recipe.seed,
-        **_figures(found),
+        **_figures(evaluation),
     }
 
 
-def _figures(found: Evaluation) -> Record:
+def _figures(evaluation: Evaluation) -> Record:
     return {
-        "p100": found.metrics["P@100"],
-        "map100": found.metrics["mAP@100"],
-        "p100_expected": found.expected["P@100"],
-        "map100_expected": found.expected["mAP@100"],
-        "distinct_codes": found.distinct_codes,
+        "p100": evaluation.metrics["P@100"],
+        "map100": evaluation.metrics["mAP@100"],
+        "p100_expected": evaluation.expected["P@100"],
+        "map100_expected": evaluation.expected["mAP@100"],
+        "distinct_codes": evaluation.distinct_codes,
     }
 
 
-def per_run(results: list[Result], method: str) -> Any:
-    """Return the precision of each run at each query, ``float64[R, Q]``."""
-    return np.array([one.p100[method] for one in results if method in one.p100])
+def p100_by_run(results: list[Result], method: str) -> Any:
+    """Return a method's p@100 by run and query, ``float64[R, Q]``."""
+    return np.array([result.p100[method] for result in results if method in result.p100])

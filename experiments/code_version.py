@@ -1,4 +1,4 @@
-"""The version of the code that a result was made with, to tell results of older code apart."""
+"""The version of the code that computed a result; results of older code are computed again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 FOLDERS = ("corpus", "encoder", "evaluation", "experiments", "foundation", "training")
-"""All that decides what an experiment computes."""
+"""The packages whose code determines what an experiment computes."""
 
 
 @cache
@@ -19,46 +19,46 @@ def code_version() -> str:
     digest = hashlib.sha256()
     for folder in FOLDERS:
         for name, source in _modules(files(folder), folder):
-            digest.update(f"{name}\n{meaning_of(source)}\n".encode())
+            digest.update(f"{name}\n{dump_syntax(source)}\n".encode())
     return digest.hexdigest()
 
 
 def version_of(*modules: str) -> str:
     """Return the SHA-256 of modules and of all in :data:`FOLDERS` that they import, at any depth.
 
-    A result that depends on one method stays when another method changes.
+    So a result that depends on one method stays valid when another method changes.
 
     Raises:
-        ModuleNotFoundError: if one of `modules` is not there.
+        ModuleNotFoundError: if one of `modules` does not exist.
     """
-    found: dict[str, str] = {}
-    waiting = list(modules)
-    while waiting:
-        name = waiting.pop()
-        if name in found:
+    dumps: dict[str, str] = {}
+    pending = list(modules)
+    while pending:
+        name = pending.pop()
+        if name in dumps:
             continue
         source = _source_of(name)
         if source is None:
             if name in modules:
                 raise ModuleNotFoundError(f"there is no module {name}", name=name)
-            # A name that is imported from a module, such as a function.
+            # The name of something in a module, such as a function.
             continue
-        found[name], imported = _meaning_and_imports(source)
-        waiting += imported
+        dumps[name], imports = _dump_and_imports(source)
+        pending += imports
     digest = hashlib.sha256()
-    for name, meaning in sorted(found.items()):
-        digest.update(f"{name}\n{meaning}\n".encode())
+    for name, dump in sorted(dumps.items()):
+        digest.update(f"{name}\n{dump}\n".encode())
     return digest.hexdigest()
 
 
-def meaning_of(source: str) -> str:
+def dump_syntax(source: str) -> str:
     """Return the syntax tree of a module as text: without comments, layout and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            # A string on its own does nothing, as a docstring or anywhere else.
-            node.body = [one for one in body if not _is_string(one)]  # type: ignore[attr-defined]
+            # A string as a statement has no effect, as a docstring or anywhere else.
+            node.body = [statement for statement in body if not _is_string(statement)]  # type: ignore[attr-defined]
     return ast.dump(tree)
 
 
@@ -68,17 +68,18 @@ def _is_string(node: ast.AST) -> bool:
 
 
 def _modules(folder: Traversable, name: str) -> list[tuple[str, str]]:
-    """Return the name and the source of all modules of a folder, and of those below, by name."""
-    found: list[tuple[str, str]] = []
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    """Return the name and the source of each module in and below a folder, ordered by name."""
+    modules: list[tuple[str, str]] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found += _modules(entry, f"{name}/{entry.name}")
+            modules += _modules(entry, f"{name}/{entry.name}")
         elif entry.name.endswith(".py"):
-            found.append((f"{name}/{entry.name}", entry.read_text(encoding="utf-8")))
-    return found
+            modules.append((f"{name}/{entry.name}", entry.read_text(encoding="utf-8")))
+    return modules
 
 
 def _source_of(name: str) -> str | None:
+    """Return the source of a module by its dotted name, None if there is no such module."""
     folder, *path = name.split(".")
     place = files(folder)
     for part in path[:-1]:
@@ -91,13 +92,13 @@ def _source_of(name: str) -> str | None:
 
 
 @cache
-def _meaning_and_imports(source: str) -> tuple[str, tuple[str, ...]]:
-    """Parse a module once: those of a leaderboard are asked about for each of its cells."""
-    return meaning_of(source), tuple(_imports(source))
+def _dump_and_imports(source: str) -> tuple[str, tuple[str, ...]]:
+    """Return a module's syntax and imports, cached: each cell of a leaderboard needs them."""
+    return dump_syntax(source), tuple(_imports(source))
 
 
 def _imports(source: str) -> Iterator[str]:
-    """Yield what a module imports from :data:`FOLDERS`, at its beginning or within functions."""
+    """Yield the names that a module imports from :data:`FOLDERS`, at the top or in functions."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Figures of experiments: drawn without a display, written in the format of a suffix."""
+"""Figures of experiments, drawn without a display and saved in the format of the file's suffix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def new_drawing(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure of so many inches."""
+    """Return an empty matplotlib figure of `width` by `height` inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - takes a second
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -17,6 +17,6 @@ def new_drawing(width: float, height: float) -> Any:
 
 
 def save_drawing(drawing: Any, path: Path) -> None:
-    """Write a figure, the same bytes each time; folders on the way are made."""
+    """Save a figure, with the same bytes each time, and create missing folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -1,6 +1,6 @@
-"""Options that experiments share; an experiment of several parts, as one command.
+"""Options that experiments share, and experiments of several parts as one command.
 
-A part is a module of its own. It has ``configure(group)`` for options of its own and ``run(args)``.
+A part is a module with ``configure(group)``, which adds its own options, and ``run(args)``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hummingbit.commands.json_output import add_json_or_former_file
 def configure_parts(
     parser: argparse.ArgumentParser, parts: Mapping[str, str], work_dir: str
 ) -> None:
-    """Add the options that all parts share, and those of each of `parts`, by name and module."""
+    """Add the options that all parts share, and those of each part, a module by its name."""
     parser.add_argument("--part", required=True, choices=parts)
     add_run_options(parser, work_dir)
     add_plot_option(parser)
@@ -26,7 +26,7 @@ def configure_parts(
 
 
 def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int = 3) -> None:
-    """Add what says how many runs are made, of what data, and where what comes of them goes."""
+    """Add the options for the number of runs, the data, and the places of results."""
     parser.add_argument(
         "--seeds", type=int, default=seeds, metavar="N", help="runs of each setting"
     )
@@ -42,11 +42,10 @@ def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int =
 
 
 def add_plot_option(parser: argparse.ArgumentParser) -> None:
-    """Add what says where the figure goes."""
+    """Add the option for the file of the figure."""
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figure (.svg, .png)")
 
 
 def _run(parts: Mapping[str, str], args: argparse.Namespace) -> int:
-    """Run the chosen part."""
     status: int = import_module(parts[args.part]).run(args)
     return status

@@ -1,4 +1,4 @@
-"""Runs of an experiment, several at a time."""
+"""Runs of an experiment in parallel processes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Result = TypeVar("Result")
 
 
 def map_runs(run: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
-    """Yield what `run` returns for each of `items`, in their order, `jobs` computed at a time."""
+    """Yield ``run(item)`` for each of `items`, in their order, computed in `jobs` processes."""
     if jobs == 1:
         yield from map(run, items)
         return
-    # Processes that are spawned start clean: a forked one would inherit torch's threads.
+    # Spawned processes start clean; a forked one would inherit torch's threads.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(run, items)

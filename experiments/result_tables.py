@@ -1,4 +1,4 @@
-"""What experiments write down: flat records for other programs, tables for people."""
+"""The results of experiments: flat records for other programs, tables for people."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Record = dict[str, Any]
 
 
 def write_records(path: Path, records: Sequence[Record]) -> None:
-    """Write `records` as a JSON list in place of what `path` held."""
+    """Write `records` as a JSON list to `path`, replacing the file at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, json.dumps(records, indent=1) + "\n")
 
 
-def give_records(args: argparse.Namespace, records: Sequence[Record]) -> None:
+def save_records(args: argparse.Namespace, records: Sequence[Record]) -> None:
     """Keep `records` for ``--json``, which prints them at the end, or write them to its FILE.
 
-    An experiment that gives more of them later gives all of them again.
+    Each call replaces the records of the last one, so pass all records so far.
     """
     if args.json is True:
         args.records = list(records)
@@ -38,7 +38,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Return the records by their values at `keys`, in the order of first appearance."""
+    """Group records by their values of `keys`, in the order of first appearance."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record[key] for key in keys), []).append(record)
@@ -46,12 +46,12 @@ def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[R
 
 
 def mean_and_deviation(records: Sequence[Record], figure: str) -> str:
-    """Write the mean of a figure and, where there are several, its standard deviation."""
+    """Format the mean of a figure of records, with its standard deviation if there are several."""
     return format_mean([record[figure] for record in records])
 
 
 def format_mean(values: Sequence[float], *, digits: int = 3) -> str:
-    """Write the mean of `values` and, where there are several, their standard deviation."""
+    """Format the mean of `values`, with their standard deviation if there are several."""
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"

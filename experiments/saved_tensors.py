@@ -1,4 +1,4 @@
-"""Results of long computations on disk, computed again only if what they depend on has changed."""
+"""Saved results of long computations, computed again only if settings or code have changed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def load_or_compute(
 ) -> Tensors:
     """Return the tensors saved in `path` if `settings` made them; else compute and save them.
 
-    `settings` is everything that the result depends on beside the code, as JSON values. A file that
-    is damaged or was made with other settings or by other code is replaced, in one step.
+    `settings` is everything besides the code that the result depends on, as JSON values. A file
+    that is damaged, or was made with other settings or other code, is replaced atomically.
     """
-    found = load_saved(path, settings)
-    if found is not None:
-        return found
+    saved = load_saved(path, settings)
+    if saved is not None:
+        return saved
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in compute().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
@@ -36,7 +36,7 @@ def load_or_compute(
 
 
 def load_saved(path: Path, settings: Mapping[str, Any]) -> Tensors | None:
-    """Return the tensors saved in `path`, None unless `settings` and this code made them."""
+    """Return the tensors saved in `path`, or None unless `settings` and this code made them."""
     if not path.exists():
         return None
     try:

@@ -1,1 +1,1 @@
-"""What to label next: how many labels are saved by choosing them."""
+"""Active labelling: how many labels it saves to choose which documents to label."""

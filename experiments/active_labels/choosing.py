@@ -1,4 +1,4 @@
-"""The order in which a method has documents labelled, as `hummingbit label suggest` would ask."""
+"""The order in which a method, as in `hummingbit label suggest`, suggests documents to label."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from experiments.splits import read_split
 from foundation.files import replace_file
 from training.text_features import fit_text_features
 
-# As many labels are asked for at a time as a person might give before looking up; a tenth of the
-# labels once that is more.
-LABELS_AT_ONCE = 10
-SHARE_AT_ONCE = 10
+# Suggestions come in batches: ten documents or, once that is more, a tenth of those labelled.
+BATCH = 10
+BATCH_DIVISOR = 10
 TERMS = 10_000
 
 
 @cache
 def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floats:
-    """Return where the documents of a data set lie, ``float32[N, D]``, rows of unit length.
+    """Return the documents of a data set as unit vectors, ``float32[N, D]``.
 
-    `part` is ``train``, whose directions they are, or ``test``.
+    `part` is ``train`` or ``test``; the principal directions are those of ``train`` for both.
     """
     data, queries = read_split(dataset, data_root)
     texts = [str(text) for text in data.inputs]
@@ -42,26 +41,26 @@ def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floa
 def label_order(
     dataset: str, method: str, *, seed: int, labels: int, data_root: Path | None, rows: Rows
 ) -> Rows:
-    """Return the first `labels` of `rows` that a method has labelled, in their order.
+    """Return the first `labels` of `rows` that a method suggests, in order.
 
-    The true label of a document is known once it was asked for, and no sooner.
+    The method sees the true label of a document only after it has suggested the document.
     """
     data, _ = read_split(dataset, data_root)
     places, classes = places_of(dataset, data_root)[rows], data.tags[rows].argmax(axis=1)
     buckets = np.arange(len(rows))
-    chosen = np.empty(0, dtype=np.int64)
-    while len(chosen) < labels:
-        n = min(max(LABELS_AT_ONCE, len(chosen) // SHARE_AT_ONCE), labels - len(chosen))
-        seen, numbers = np.unique(classes[chosen], return_inverse=True)
-        pool = Pool(places, buckets, chosen, numbers, len(seen))
-        chosen = np.concatenate([chosen, suggest(pool, n, method, seed)])
-    return np.asarray(rows[chosen])
+    labelled = np.empty(0, dtype=np.int64)
+    while len(labelled) < labels:
+        n = min(max(BATCH, len(labelled) // BATCH_DIVISOR), labels - len(labelled))
+        seen, numbers = np.unique(classes[labelled], return_inverse=True)
+        pool = Pool(places, buckets, labelled, numbers, len(seen))
+        labelled = np.concatenate([labelled, suggest(pool, n, method, seed)])
+    return np.asarray(rows[labelled])
 
 
-def kept_order(
+def saved_label_order(
     folder: Path, dataset: str, method: str, *, seed: int, labels: int, data_root: Path | None
 ) -> Rows:
-    """Return :func:`label_order` over all documents, computed once and kept in `folder`."""
+    """Return :func:`label_order` over all documents, computed once and saved in `folder`."""
     path = folder / f"order-{dataset}-{method}-{seed}-{labels}-{code_version()[:12]}.json"
     if not path.exists():
         data, _ = read_split(dataset, data_root)

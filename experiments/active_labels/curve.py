@@ -1,4 +1,4 @@
-"""Codes from labels drawn at random and from labels suggested, by the same learner."""
+"""Codes from random labels beside codes from suggested labels, by the same learner."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from evaluation.labelling.classes import class_scores
 from evaluation.labelling.sampling import DEFAULT_METHOD, METHODS, Rows
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_codes, evaluate_encoder
-from experiments.active_labels.choosing import kept_order, places_of
+from experiments.active_labels.choosing import places_of, saved_label_order
 from experiments.code_version import code_version
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
     Record,
     format_mean,
-    give_records,
     group,
     print_table,
     read_records,
+    save_records,
     write_records,
 )
 from experiments.splits import read_split
@@ -40,14 +40,14 @@ SSB_VAE, CLASSIFIER = "ssb-vae", "classifier"
 SEEDS = 5
 FEW_LABELS = 200
 SHARE = 0.1
-# What is measured of the suggested labels at each budget of random ones, those first that tell
-# whether 30 % are saved.
+# The numbers of suggested labels, as shares of each budget of random ones. The first shows whether
+# suggestions save 30 %.
 SHARES_OF_BUDGET = (0.7, 0.6, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training with the first `labels` documents that a method has labelled."""
+    """One training, with the labels of the first `labels` documents that a method suggests."""
 
     dataset: str
     method: str
@@ -59,14 +59,17 @@ def configure(group_: argparse._ArgumentGroup) -> None:
     """Add the options."""
     group_.add_argument("--dataset", nargs="+", default=list(DATASETS[:2]), choices=DATASETS)
     group_.add_argument(
-        "--method", default=DEFAULT_METHOD, choices=METHODS, help="what is held against random"
+        "--method",
+        default=DEFAULT_METHOD,
+        choices=METHODS,
+        help="the method compared with random",
     )
     group_.add_argument(
         "--learner",
         default=SSB_VAE,
         choices=(SSB_VAE, CLASSIFIER),
-        help="what the labels teach: the codes of ssb-vae, or one code for each predicted class,"
-        " which takes a second (default: %(default)s)",
+        help="what learns from the labels: the codes of ssb-vae, or a classifier with one code for"
+        " each predicted class, which takes a second (default: %(default)s)",
     )
     group_.add_argument(
         "--epochs", type=int, default=10, metavar="N", help="passes over the documents"
@@ -76,71 +79,71 @@ def configure(group_: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train and measure what is not measured yet, then print the tables."""
+    """Train and measure the runs without saved results, then print the tables."""
     records = []
-    for one in _runs(args):
-        records.append(_measured(args, one))
-        give_records(args, records)
-    for (dataset,), some in group(records, "dataset").items():
+    for planned in _runs(args):
+        records.append(_measure(args, planned))
+        save_records(args, records)
+    for (dataset,), own_records in group(records, "dataset").items():
         print(f"\n{dataset}: tie-averaged p@100, mean and deviation of {args.seeds} seeds\n")
-        _print(some, args.method, budgets(args, dataset))
+        _print(own_records, args.method, budgets(args, dataset))
     if args.plot:
         plot(args.plot, records)
     return 0
 
 
 def budgets(args: argparse.Namespace, dataset: str) -> tuple[int, int]:
-    """Return the two numbers of random labels that are to be matched."""
+    """Return the two numbers of random labels whose p@100 fewer suggested labels should reach."""
     data, _ = read_split(dataset, args.data_root)
     return FEW_LABELS, round(SHARE * len(data))
 
 
 def _runs(args: argparse.Namespace) -> Iterator[Run]:
-    """Yield the runs that the answer hangs on first."""
-    matched = [(dataset, budget) for dataset in args.dataset for budget in budgets(args, dataset)]
+    """Yield the runs, the most informative ones first."""
+    settings = [(dataset, budget) for dataset in args.dataset for budget in budgets(args, dataset)]
     for share in SHARES_OF_BUDGET:
         for seed in range(args.seeds):
-            for dataset, budget in matched:
+            for dataset, budget in settings:
                 if share == SHARES_OF_BUDGET[0]:
                     yield Run(dataset, RANDOM, budget, seed)
                 yield Run(dataset, args.method, round(share * budget), seed)
     for seed in range(args.seeds):
-        for dataset, budget in matched:
+        for dataset, budget in settings:
             yield Run(dataset, RANDOM, round(SHARES_OF_BUDGET[0] * budget), seed)
 
 
-def _measured(args: argparse.Namespace, one: Run) -> Record:
-    """Return the figures of a run, from the file of results if it is there already."""
+def _measure(args: argparse.Namespace, planned: Run) -> Record:
+    """Return the figures of a run, from its file of results if there is planned."""
     settings = {"epochs": args.epochs, "hidden": args.hidden, "max_terms": args.max_terms}
     if args.learner == CLASSIFIER:
         settings = {}
     parts = (
         args.learner,
-        one.dataset,
-        one.method,
-        one.labels,
-        one.seed,
+        planned.dataset,
+        planned.method,
+        planned.labels,
+        planned.seed,
         *settings.values(),
         code_version()[:12],
     )
     path = args.work_dir / f"{'-'.join(map(str, parts))}.json"
     if path.exists():
         return read_records(path)[0]
-    data, queries = read_split(one.dataset, args.data_root)
-    labels = max(budgets(args, one.dataset))
-    order = kept_order(
+    data, queries = read_split(planned.dataset, args.data_root)
+    labels = max(budgets(args, planned.dataset))
+    order = saved_label_order(
         args.work_dir,
-        one.dataset,
-        one.method,
-        seed=one.seed,
+        planned.dataset,
+        planned.method,
+        seed=planned.seed,
         labels=labels,
         data_root=args.data_root,
     )
-    shown = np.zeros_like(data.tags)
-    shown[order[: one.labels]] = data.tags[order[: one.labels]]
-    masked = replace(data, tags=shown)
+    tags = np.zeros_like(data.tags)
+    tags[order[: planned.labels]] = data.tags[order[: planned.labels]]
+    masked = replace(data, tags=tags)
     if args.learner == CLASSIFIER:
-        found = _by_classifier(one.dataset, args.data_root, order[: one.labels])
+        evaluation = _evaluate_classifier(planned.dataset, args.data_root, order[: planned.labels])
     else:
         recipe = Recipe(
             method=SSB_VAE,
@@ -149,59 +152,62 @@ def _measured(args: argparse.Namespace, one: Run) -> Record:
             validation_share=0.0,
             terms="frequent",
             least_batches=0,
-            seed=one.seed,
+            seed=planned.seed,
             **settings,
         )
         with TemporaryDirectory() as folder:
             encoder = train(masked, recipe, Path(folder, "encoder"), progress=False).encoder
-        found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
+        evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
     record = {
-        "dataset": one.dataset,
-        "method": one.method,
-        "labels": one.labels,
-        "seed": one.seed,
+        "dataset": planned.dataset,
+        "method": planned.method,
+        "labels": planned.labels,
+        "seed": planned.seed,
         "learner": args.learner,
         **settings,
-        "p100_expected": found.expected["P@100"],
-        "p100": found.metrics["P@100"],
-        "distinct_codes": found.distinct_codes,
+        "p100_expected": evaluation.expected["P@100"],
+        "p100": evaluation.metrics["P@100"],
+        "distinct_codes": evaluation.distinct_codes,
     }
     write_records(path, [record])
     print(json.dumps(record), file=sys.stderr, flush=True)
     return record
 
 
-def _by_classifier(dataset: str, data_root: Path | None, known: Rows) -> Evaluation:
-    """Search with one code for each class that ridge regression of the labels predicts."""
+def _evaluate_classifier(dataset: str, data_root: Path | None, labelled: Rows) -> Evaluation:
+    """Evaluate one code for each class, the classes predicted by ridge regression on the labels."""
     data, queries = read_split(dataset, data_root)
     places = places_of(dataset, data_root), places_of(dataset, data_root, "test")
-    classes = data.tags[known].argmax(axis=1)
-    targets = np.eye(len(data.classes), dtype=np.bool_)
-    scores = class_scores(np.concatenate(places), known, classes, len(data.classes))
-    codes = pack_class_bits(targets[scores.argmax(axis=1)])
+    classes = data.tags[labelled].argmax(axis=1)
+    class_bits = np.eye(len(data.classes), dtype=np.bool_)
+    scores = class_scores(np.concatenate(places), labelled, classes, len(data.classes))
+    codes = pack_class_bits(class_bits[scores.argmax(axis=1)])
     database, query_codes = codes[: len(data)], codes[len(data) :]
     labels = data.labelled().labels
     return evaluate_codes(query_codes, queries.labelled().labels, database, labels, ["P@100"])
 
 
-def _print(records: Sequence[Record], method: str, matched: Sequence[int]) -> None:
+def _print(records: Sequence[Record], method: str, label_budgets: Sequence[int]) -> None:
     by_size = group(records, "method", "labels")
     rows = []
-    for budget in matched:
-        wanted = _figures(by_size[RANDOM, budget])
-        rows.append([f"{budget:,} at random", format_mean(wanted), "", ""])
+    for budget in label_budgets:
+        random = _figures(by_size[RANDOM, budget])
+        rows.append([f"{budget:,} at random", format_mean(random), "", ""])
         for share in sorted(SHARES_OF_BUDGET):
             labels = round(share * budget)
-            found = _figures(by_size[method, labels])
-            better = sum(ours >= theirs for ours, theirs in zip(found, wanted, strict=True))
+            suggested = _figures(by_size[method, labels])
+            wins = sum(ours >= theirs for ours, theirs in zip(suggested, random, strict=True))
             saved = f"{1 - share:.0%}" if share < 1 else "–"
-            seeds = f"{better} of {len(found)}"
-            rows.append([f"{labels:,} by {method}", format_mean(found), saved, seeds])
+            seeds = f"{wins} of {len(suggested)}"
+            rows.append([f"{labels:,} by {method}", format_mean(suggested), saved, seeds])
     print_table(("labels", "p@100", "labels saved", "seeds at or above random"), rows)
 
 
 def _figures(records: Sequence[Record]) -> list[float]:
-    return [float(one["p100_expected"]) for one in sorted(records, key=lambda one: one["seed"])]
+    return [
+        float(record["p100_expected"])
+        for record in sorted(records, key=lambda record: record["seed"])
+    ]
 
 
 def plot(path: Path, records: Sequence[Record]) -> None:
@@ -209,12 +215,12 @@ def plot(path: Path, records: Sequence[Record]) -> None:
     sets = group(records, "dataset")
     drawing = new_drawing(5 * len(sets), 4)
     panels = drawing.subplots(1, len(sets), squeeze=False)[0]
-    for axes, ((dataset,), some) in zip(panels, sets.items(), strict=True):
-        for (method,), runs in group(some, "method").items():
-            cells = group(sorted(runs, key=lambda one: int(one["labels"])), "labels")
+    for axes, ((dataset,), own_records) in zip(panels, sets.items(), strict=True):
+        for (method,), runs in group(own_records, "method").items():
+            cells = group(sorted(runs, key=lambda record: int(record["labels"])), "labels")
             values = [_figures(cell) for cell in cells.values()]
-            means = [mean(one) for one in values]
-            spread = [stdev(one) if len(one) > 1 else 0.0 for one in values]
+            means = [mean(seeds) for seeds in values]
+            spread = [stdev(seeds) if len(seeds) > 1 else 0.0 for seeds in values]
             x = [labels for (labels,) in cells]
             axes.errorbar(x, means, spread, marker="o", capsize=3, label=method)
         axes.set(title=dataset, xlabel="labels", ylabel="p@100, tie-averaged", xscale="log")

@@ -1,9 +1,9 @@
-"""How many labels choosing saves: p@100 against labels, drawn at random and suggested.
+"""How many labels suggestions save: p@100 against the number of random and of suggested labels.
 
-The learner is one: SSB-VAE with its soft labels, 32 bits, trained on all training documents with
-the labels of those that were chosen. The database is every training document with its true label,
-the queries are the test documents, and p@100 is tie-averaged. The methods were chosen on documents
-held out of training (``--part methods``); no test document was looked at for that.
+The learner is the same for both: SSB-VAE with soft labels and 32 bits, trained on all training
+documents with the labels of some. The database is every training document with its true label, the
+queries are the test documents, and p@100 is tie-averaged. The suggestion method was selected on
+documents held out of training (``--part methods``), without any test document.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 
 from experiments.parts import configure_parts
 
-SUMMARY = "Active labels: p@100 reached with fewer labels than drawn at random"
+SUMMARY = "Active labels: the same p@100 with fewer labels than random ones"
 PARTS = {
     "curve": "experiments.active_labels.curve",
     "methods": "experiments.active_labels.methods",

@@ -1,7 +1,7 @@
 """Continuous histogram loss: the experiments of the paper.
 
 Source: Zholus and Putin, "Continuous Histogram Loss: beyond neural similarity" (2020), section 4.
-Each part is a module of its own with `configure` and `run`.
+Each part is a module with `configure` and `run`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 
 from experiments.parts import configure_parts
 
-SUMMARY = "continuous histogram loss: distances in the order of similarities"
+SUMMARY = "continuous histogram loss: distances that follow graded similarities"
 
 PARTS = {
     "synthetic": "experiments.continuous_histogram.synthetic",

@@ -1,12 +1,13 @@
-"""Digits in the plane, near each other as their values are.
+"""Images of digits embedded in the plane, so that digits of near values lie near each other.
 
-Source: Zholus and Putin (2020), the experiment on MNIST: 784 – 256 – 128 – 2 units with ELU, the
-similarity of digits i and j 1 − |i − j| / 10, 100 bins, Adam with 0.002 for 10 epochs, Euclidean
-distances squashed by f / (1 + f). Beside it stands the binary histogram loss on the same network,
-which knows only whether two digits are the same. Batches of 256 images are ours.
+Source: Zholus and Putin (2020), the experiment on MNIST. The network has 784 – 256 – 128 – 2 units
+with ELU, the similarity of digits i and j is 1 − |i − j| / 10, Euclidean distances are squashed by
+f / (1 + f), and there are 100 bins; Adam with 0.002 runs for 10 epochs. The baseline is the binary
+histogram loss on the same network, which knows only whether two digits are the same. The paper does
+not give the batch size; ours is 256.
 
-What is measured, on the test images: Spearman's correlation between |i − j| and the distance of the
-means of the embeddings of i and j, over the 45 pairs of digits.
+The figure is Spearman's correlation of |i − j| and the distance of the mean embeddings of i and j,
+over the 45 pairs of digits, on the test images.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 
 from corpus.readers import read_documents
 from experiments.drawings import new_drawing, save_drawing
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.data import Rows, gather
 from training.loop import Schedule, fit
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             embedding_N2 = load_or_compute(args.work_dir / name, settings, compute)["embedding_N2"]
             embeddings.setdefault(method, embedding_N2)
             records.append(_record(method, seed, embedding_N2, test_digits))
-    give_records(args, records)
+    save_records(args, records)
     rows = [
         [METHODS[method], str(len(runs)), mean_and_deviation(runs, "centroid_spearman")]
         for (method,), runs in group(records, "method").items()
@@ -73,14 +74,14 @@ def run(args: argparse.Namespace) -> int:
 def embed(
     method: str, images: Tensor, digits: Tensor, test_images: Tensor, schedule: Schedule
 ) -> Tensors:
-    """Return where a network that is trained on images and their digits puts other images."""
+    """Train a network on images and their digits; return the embeddings of the test images."""
     network = train_network(method, images, digits, schedule)
     with torch.no_grad():
         return {"embedding_N2": network(test_images)}
 
 
 def train_network(method: str, images: Tensor, digits: Tensor, schedule: Schedule) -> nn.Module:
-    """Return a network from images ``[N, 784]`` to the plane ``[N, 2]``."""
+    """Return a trained network from images ``[N, 784]`` to the plane ``[N, 2]``."""
     torch.manual_seed(schedule.seed)
     network = nn.Sequential(
         nn.Linear(images.shape[1], 256),
@@ -91,10 +92,10 @@ def train_network(method: str, images: Tensor, digits: Tensor, schedule: Schedul
     )
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
-        chosen = torch.from_numpy(rows)
+        batch = torch.from_numpy(rows)
         first, second = torch.triu_indices(len(rows), len(rows), offset=1)
-        distance_M = squashed_euclidean_distance(network(images[chosen]))[first, second]
-        gap_M = (digits[chosen][first] - digits[chosen][second]).abs()
+        distance_M = squashed_euclidean_distance(network(images[batch]))[first, second]
+        gap_M = (digits[batch][first] - digits[batch][second]).abs()
         if method == "hl":
             return {"loss": histogram_loss(distance_M, gap_M == 0, bins=BINS)}
         similarity_M = 1 - gap_M / _DIGITS
@@ -109,9 +110,9 @@ def train_network(method: str, images: Tensor, digits: Tensor, schedule: Schedul
 
 
 def centroid_spearman(embedding_ND: Tensor, digits_N: Tensor) -> float:
-    """Return Spearman's correlation of |i − j| and the distance of the means of classes i and j."""
+    """Return Spearman's correlation of |i − j| and the distance of the mean embeddings of i, j."""
     classes = sorted(set(digits_N.tolist()))
-    means = {one: embedding_ND[digits_N == one].mean(dim=0) for one in classes}
+    means = {digit: embedding_ND[digits_N == digit].mean(dim=0) for digit in classes}
     pairs = list(combinations(classes, 2))
     gaps = [abs(i - j) for i, j in pairs]
     distances = [float(torch.dist(means[i], means[j])) for i, j in pairs]
@@ -134,11 +135,12 @@ def _plot(path: Path, embeddings: dict[str, Tensor], digits_N: Tensor) -> None:
     drawing = new_drawing(5.5 * len(embeddings), 5)
     grid = drawing.subplots(1, len(embeddings), squeeze=False)[0]
     for axes, (method, embedding_N2) in zip(grid, embeddings.items(), strict=True):
-        x, y = embedding_N2.T.numpy()
-        dots = axes.scatter(x, y, c=digits_N, cmap="viridis", s=2, linewidths=0, rasterized=True)
+        dots = axes.scatter(
+            *embedding_N2.T.numpy(), c=digits_N, cmap="viridis", s=2, linewidths=0, rasterized=True
+        )
         for digit in sorted(set(digits_N.tolist())):
-            place = embedding_N2[digits_N == digit].mean(dim=0).tolist()
-            axes.text(*place, str(digit), **_LABEL)
+            x, y = embedding_N2[digits_N == digit].mean(dim=0).tolist()
+            axes.text(x, y, str(digit), **_LABEL)
         axes.set_title(METHODS[method])
     drawing.colorbar(dots, ax=grid, label="digit")
     save_drawing(drawing, path)

@@ -32,7 +32,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.data import Rows
 from training.loop import Schedule, fit
@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
             found = load_or_compute(args.work_dir / name, settings, compute)
             embeddings.setdefault(method, found)
             records.append(_record(method, seed, found))
-    give_records(args, records)
+    save_records(args, records)
     rows = [
         [method, str(len(runs)), *(mean_and_deviation(runs, figure) for figure in _TITLES)]
         for (method,), runs in group(records, "method").items()

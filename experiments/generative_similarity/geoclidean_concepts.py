@@ -43,7 +43,7 @@ from experiments.generative_similarity.picture_encoders import (
     embed,
     train_encoder,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
 from training.similarities.program_kernel import ProgramKernel
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             compute = partial(tell_apart, method, concepts, schedule)
             found = load_or_compute(args.work_dir / name, settings, compute)
             records.append(_record(method, seed, concepts.names, found))
-    give_records(args, records)
+    save_records(args, records)
     figures = ("accuracy", "accuracy_published", "accuracy_close", "accuracy_far")
     rows = [
         [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, one) for one in figures)]

@@ -35,7 +35,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     class_triplet_loss,
     supervised_contrastive_loss,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from experiments.splits import read_split
 from training.data import Rows, TrainingData
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
             embeddings.setdefault(method, found)
             measured = measure(found, data, queries)
             records.append({"part": "hierarchy", "method": method, "seed": seed, **measured})
-    give_records(args, records)
+    save_records(args, records)
     figures = [key for key in records[0] if key not in {"part", "method", "seed"}]
     rows = [
         [method, *(mean_and_deviation(runs, figure) for figure in figures)]

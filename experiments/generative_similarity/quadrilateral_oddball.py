@@ -50,7 +50,7 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     odd_variants,
     placed,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
 from training.similarities.generative_models import BetaBernoulli
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
             error_K = load_or_compute(path, settings, compute)["error_K"].tolist()
             errors = dict(zip(SHAPES, error_K, strict=True))
             records.append({"train": args.oddball_train} | _record(method, seed, errors, rates))
-    give_records(args, records)
+    save_records(args, records)
     _print(records, rates)
     if args.plot:
         _plot(args.plot, records, rates)

@@ -22,9 +22,9 @@ import numpy as np
 from encoder.encoder import Encoder
 from evaluation.retrieval import evaluate_encoder
 from evaluation.significance.resampling import holm, permutation_test
-from experiments.kept_encoders import kept_encoder
 from experiments.parts import add_run_options
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
+from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
 from training.data import TrainingData
 from training.metric_learning import train_metric
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             named = {"dataset": args.dataset, "method": method, "seed": seed}
             records.append({**named, **sizes, **record})
             ndcg.setdefault(method, []).append(ndcg_Q)
-    give_records(args, records)
+    save_records(args, records)
     _print_figures(records)
     _print_significance({method: np.mean(runs, axis=0) for method, runs in ndcg.items()})
     return 0
@@ -101,7 +101,7 @@ def _trained(data: TrainingData, recipe: Recipe | MetricRecipe, folder: Path) ->
             return train_metric(data, recipe, folder, overwrite=True).encoder
         return train(data, recipe, folder, overwrite=True).encoder
 
-    return kept_encoder(folder, data, recipe, trained)
+    return load_or_train(folder, data, recipe, trained)
 
 
 def _print_figures(records: list[Record]) -> None:

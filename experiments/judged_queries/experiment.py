@@ -39,7 +39,7 @@ from experiments.judged_queries.compared_rankings import (
     words_of,
 )
 from experiments.parts import add_run_options
-from experiments.result_tables import Record, give_records, print_table
+from experiments.result_tables import Record, print_table, save_records
 from index.rankings.hybrid import DEFAULT_WEIGHT
 from training.data import TrainingData, gather
 from training.linear_codes import LINEAR_METHODS
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         _choose_weight(found, way)
     for metric in args.metrics:
         _print_metric(found, metric)
-    give_records(args, list(_records(found)))
+    save_records(args, list(_records(found)))
     return 0
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from experiments.leaderboard.cells import Cell, compute, kept_record
 from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_run_options
-from experiments.result_tables import Record, give_records, mean_and_deviation, print_table
+from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.printed_tables import printed_p100
 from foundation.errors import HummingbitError
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
             record = compute(cell, args.work_dir, args.data_root, place)
         if record is not None:
             records[cell] = record
-    give_records(args, list(records.values()))
+    save_records(args, list(records.values()))
     for dataset in args.datasets:
         for n_bits in args.bits:
             print(f"\n{dataset}, {n_bits} bits\n")

@@ -37,7 +37,7 @@ from experiments.perception_coherence.image_training import (
     train_teacher,
     transfer,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.perception_coherence import global_perception_coherence
 
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         for record in _all_records(args, deadline):
             records.append(record)
-            give_records(args, records)
+            save_records(args, records)
     except OutOfTimeError:
         print(f"stopped after {args.minutes:g} minutes; run it again to go on", file=sys.stderr)
         return OUT_OF_TIME

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from experiments.perception_coherence.figures import plot_estimator
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.dissimilarity import cosine_dissimilarity
 from training.objectives.perception_coherence import (
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             one = Estimation(student_dim, seed, args.examples, args.batches)
             path = args.work_dir / "gpcl" / f"{student_dim}-{seed}.safetensors"
             records += _records(one, load_or_compute(path, asdict(one), partial(estimate, one)))
-    give_records(args, records)
+    save_records(args, records)
     _print_estimates(records)
     if args.plot:
         plot_estimator(args.plot, _curves(records))

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from encoder.encoder import Encoder
-from experiments.kept_encoders import kept_encoder
 from experiments.perception_coherence.text import COHERENCE
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import (
@@ -22,7 +21,8 @@ from experiments.perception_coherence.text_students import (
     student_of,
     text_recipe,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
+from experiments.saved_encoders import load_or_train
 from training.distillation.distillation_recipe import DistillationRecipe
 from training.recipe import Recipe
 from training.semi_supervised import train
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     for name in args.corpora:
         for record in _corpus_records(read_taught(name, args), args):
             records.append({"part": "semi", "dataset": name, "n_bits": args.compare_at, **record})
-            give_records(args, records)
+            save_records(args, records)
     _print(records)
     return 0
 
@@ -92,7 +92,7 @@ def _autoencoder(corpus: TaughtCorpus, recipe: Recipe, folder: Path) -> Encoder:
     def trained() -> Encoder:
         return train(corpus.database, recipe, folder, overwrite=True).encoder
 
-    return kept_encoder(folder, corpus.database, recipe, trained)
+    return load_or_train(folder, corpus.database, recipe, trained)
 
 
 def _print(records: list[Record]) -> None:

@@ -32,7 +32,7 @@ from experiments.perception_coherence.text_students import (
     student_of,
     text_recipe,
 )
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from training.distillation.distillation_recipe import OBJECTIVES
 from training.distillation.teacher_agreement import agreement
 from training.linear_codes import LINEAR_METHODS
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     for name in args.corpora:
         for record in _corpus_records(read_taught(name, args), args):
             records.append({"part": "text", "dataset": name, **record})
-            give_records(args, records)
+            save_records(args, records)
     _print(records)
     return 0
 

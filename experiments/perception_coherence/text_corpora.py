@@ -11,7 +11,7 @@ from pathlib import Path
 from corpus.document import Document
 from corpus.readers import read_documents
 from encoder.features import Floats
-from experiments.kept_encoders import kept_encoder
+from experiments.saved_encoders import load_or_train
 from foundation.arrays import unit_rows
 from training.data import TrainingData, gather
 from training.distillation.teachers import Teacher, read_teacher, save_vectors
@@ -96,7 +96,7 @@ def _teacher_source(
 
 def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:
     recipe = Recipe(n_bits=WIDE_BITS, hidden=1000)
-    kept_encoder(
+    load_or_train(
         folder, database, recipe, lambda: train(database, recipe, folder, overwrite=True).encoder
     )
     return folder

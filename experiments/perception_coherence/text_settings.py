@@ -13,7 +13,7 @@ from typing import Any
 
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import student_of
-from experiments.result_tables import Record, give_records, print_table
+from experiments.result_tables import Record, print_table, save_records
 from training.distillation.distillation_recipe import OBJECTIVES, DistillationRecipe
 
 START: dict[str, Any] = {
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         trials = _search(corpus, objective, args)
         records += trials
         _print(objective, trials)
-        give_records(args, records)
+        save_records(args, records)
     return 0
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from encoder.encoder import Encoder
 from evaluation.result import Evaluation
 from evaluation.retrieval import evaluate_encoder
-from experiments.kept_encoders import kept_encoder
 from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.result_tables import Record
+from experiments.saved_encoders import load_or_train
 from training.distillation.distillation import distill
 from training.distillation.distillation_recipe import DistillationRecipe
 from training.distillation.teacher_agreement import agreement
@@ -38,7 +38,7 @@ def student_of(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -
     def trained() -> Encoder:
         return distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
 
-    return kept_encoder(folder, corpus.database, recipe, trained, corpus.teacher.about())
+    return load_or_train(folder, corpus.database, recipe, trained, corpus.teacher.about())
 
 
 def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from experiments.perception_coherence.figures import plot_configurations
 from experiments.processes import map_runs
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.objectives.dissimilarity import euclidean_dissimilarity
 from training.objectives.perception_coherence import (
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     folder = args.work_dir / "toy"
     results = _train_all(toys, folder, args.jobs)
     records = [_record(toy, result) for toy, result in zip(toys, results, strict=True)]
-    give_records(args, records)
+    save_records(args, records)
     _print_levels(records)
     if args.plot:
         largest = max(args.batch_sizes)

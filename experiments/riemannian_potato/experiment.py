@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.drawings import new_drawing, save_drawing
 from experiments.parts import add_plot_option, add_run_options
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from training.recipe import RecipeError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         corpus = read_corpus(args.dataset, seed, args.data_root)
         records += [_measure(args, method, seed, corpus) for method in args.methods]
     records.sort(key=lambda one: args.methods.index(one["method"]))
-    give_records(args, records)
+    save_records(args, records)
     rows = [
         [METHODS[method], *(mean_and_deviation(runs, figure) for figure in FIGURES)]
         for (method,), runs in group(records, "method").items()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.result_tables import Record, format_mean, give_records, print_table
+from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
 from training.recipe import Recipe
 
@@ -57,7 +57,7 @@ def ablate(args: argparse.Namespace) -> int:
         records.append({"change": name, **record})
         figures = np.reshape(record["p100"], (-1, args.seeds))
         rows.append([name, *map(format_mean, figures.tolist())])
-    give_records(args, records)
+    save_records(args, records)
     cells = [f"{bits} bits, ρ = {rho:g}" for bits in args.bits for rho in args.supervision]
     print_table(("tie-averaged p@100, held out", *cells), rows)
     return 0

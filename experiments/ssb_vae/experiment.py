@@ -26,14 +26,14 @@ from experiments.cells import (
     AnyRecipe,
     Cell,
     Result,
-    kind_of,
-    per_run,
+    documents_name,
+    p100_by_run,
     run_cell,
     run_tfidf,
 )
 from experiments.parts import add_run_options
 from experiments.processes import map_runs
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.measures import print_measures
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     records = [record for result in results for record in result.records]
     tfidf = run_tfidf(args.dataset, args.data_root)
     records += [tfidf] if tfidf else []
-    give_records(args, records)
+    save_records(args, records)
     _print_figures(records)
     _print_significance(cells, results)
     _print_over_shares(records)
@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:
-    kind = kind_of(args.dataset, args.vectors)
+    kind = documents_name(args.dataset, args.vectors)
     for n_bits in args.bits:
         for supervision in args.supervision:
             for seed in range(args.seeds):
@@ -167,7 +167,7 @@ def _recipe(
         return ClassCodeRecipe(analyzer=args.analyzer, **common)  # type: ignore[arg-type]
     if method in LINEAR_METHODS:
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
-    kind = kind_of(args.dataset, args.vectors)
+    kind = documents_name(args.dataset, args.vectors)
     chosen = {} if args.paper else read_preset(args.presets, kind, method)
     recipe = Recipe(**{**chosen, **common, "method": method})
     return recipe.as_in_the_paper(args.dataset.split("-")[0]) if args.paper else recipe
@@ -217,7 +217,7 @@ def _print_significance(cells: list[Cell], results: list[Result]) -> None:
         ours = "ssb-vae" if "ssb-vae" in methods else "class-codes"
         if ours not in methods:
             continue
-        p100 = {name: per_run(runs, name) for name in methods}
+        p100 = {name: p100_by_run(runs, name) for name in methods}
         others = [name for name in methods if name != ours]
         raw = [permutation_test(p100[ours].mean(axis=0), p100[one].mean(axis=0)) for one in others]
         compared = [compare_runs(p100[ours], p100[name]) for name in others]

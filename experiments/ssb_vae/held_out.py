@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from experiments.cells import kind_of
+from experiments.cells import documents_name
 from experiments.code_version import code_version
 from experiments.processes import map_runs
 from experiments.result_tables import Record, read_records, write_records
@@ -36,7 +36,7 @@ class HeldOutScores:
     def __init__(self, args: argparse.Namespace, method: str) -> None:
         self.method = method
         self._args = args
-        kind = kind_of(args.dataset, args.vectors)
+        kind = documents_name(args.dataset, args.vectors)
         data, _ = read_split(args.dataset, args.data_root, args.vectors)
         self.idle_settings = idle_settings(is_text=data.is_text)
         self._about = {"sha256": data.sha256, "method": method, "code": code_version()}

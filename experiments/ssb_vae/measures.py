@@ -33,7 +33,7 @@ from evaluation.relevance import LabelSet
 from evaluation.retrieval import evaluate_codes
 from experiments.cells import CLASSIFIER_OF, Cell, trained_encoder
 from experiments.code_version import code_version
-from experiments.result_tables import Record, give_records, group, mean_and_deviation, print_table
+from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.splits import read_split
 from foundation.files import replace_file
 from training.data import TrainingData
@@ -70,7 +70,7 @@ class Hashing:
 def print_measures(args: argparse.Namespace, cells: Sequence[Cell]) -> int:
     """Measure every cell, then print a table; cells measured before by the same code are read."""
     records = [record for cell in cells for record in _records(cell, args.data_root)]
-    give_records(args, records)
+    save_records(args, records)
     rows = []
     for key, runs in group(records, "dataset", "n_bits", "supervision", "method").items():
         shown = [one for one in MEASURES if runs[0].get(one) is not None]

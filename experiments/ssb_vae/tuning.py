@@ -13,8 +13,8 @@ from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
-from experiments.cells import kind_of
-from experiments.result_tables import Record, format_mean, give_records, print_table
+from experiments.cells import documents_name
+from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
 from experiments.ssb_vae.presets import write_preset
 from training.recipe import METHODS, Recipe
@@ -37,7 +37,7 @@ GRID: Mapping[str, tuple[Any, ...]] = {
 
 def tune(args: argparse.Namespace) -> int:
     """Search the settings of each neural method asked for; print and keep what is chosen."""
-    kind = kind_of(args.dataset, args.vectors)
+    kind = documents_name(args.dataset, args.vectors)
     records: list[Record] = []
     for method in args.methods:
         if method not in METHODS:
@@ -50,7 +50,7 @@ def tune(args: argparse.Namespace) -> int:
         write_preset(args.presets, kind, method, chosen)
         records += [{"method": method, **trial} for trial in trials]
         print(f"{args.presets}: [{kind}.{method}] {_named(chosen)}\n", flush=True)
-    give_records(args, records)
+    save_records(args, records)
     return 0
 
 

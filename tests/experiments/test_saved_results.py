@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from encoder.encoder import Encoder
-from experiments import kept_encoders, saved_tensors
-from experiments.code_version import code_version, meaning_of, version_of
-from experiments.kept_encoders import kept_encoder
+from experiments import saved_encoders, saved_tensors
+from experiments.code_version import code_version, dump_syntax, version_of
+from experiments.saved_encoders import load_or_train
 from experiments.saved_tensors import load_or_compute
 from tests.support.corpora import topic_documents
 from training.data import gather
@@ -17,7 +17,7 @@ from training.recipe import LinearRecipe
 
 
 def be_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kept_encoders, saved_tensors):
+    for module in (saved_encoders, saved_tensors):
         monkeypatch.setattr(module, "code_version", lambda: "other code")
 
 
@@ -31,7 +31,7 @@ def test_an_encoder_is_kept_until_anything_that_made_it_changes(
             runs.append(recipe)
             return train_linear(data, recipe, folder, overwrite=True).encoder
 
-        return kept_encoder(folder, data, recipe, train)
+        return load_or_train(folder, data, recipe, train)
 
     first, second = LinearRecipe("lsh", n_bits=8), LinearRecipe("lsh", n_bits=16)
     fingerprint = encoder_of(first).fingerprint
@@ -59,7 +59,7 @@ def test_an_encoder_without_a_version_is_trained_again(tmp_path: Path) -> None:
         runs.append(recipe)
         return train_linear(data, recipe, folder, overwrite=True).encoder
 
-    kept_encoder(folder, data, recipe, train)
+    load_or_train(folder, data, recipe, train)
     assert len(runs) == 1
 
 
@@ -78,9 +78,9 @@ def test_tensors_are_kept_until_the_settings_or_the_code_change(
 def test_comments_layout_and_docstrings_are_no_other_code() -> None:
     one = 'def f(x):\n    """Add one."""\n    return x + 1\n'
     other = "def f(x):  # adds\n    'Adds 1.'\n\n    return (x + 1)\n"
-    assert meaning_of(one) == meaning_of(other)
-    assert meaning_of(one) != meaning_of(one.replace("1\n", "2\n"))
-    assert meaning_of("x = 'a'") != meaning_of("x = 'b'")
+    assert dump_syntax(one) == dump_syntax(other)
+    assert dump_syntax(one) != dump_syntax(one.replace("1\n", "2\n"))
+    assert dump_syntax("x = 'a'") != dump_syntax("x = 'b'")
     assert len(code_version()) == 64
 
 

@@ -1,4 +1,4 @@
-"""Encoders that experiments keep: trained once, and again if what they come from has changed."""
+"""Encoders that experiments save: trained once, and again if their inputs or code have changed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def kept_encoder(
+def load_or_train(
     folder: Path,
     data: TrainingData,
     recipe: DataclassInstance,
     train: Callable[[], Encoder],
     teacher: Mapping[str, Any] | None = None,
 ) -> Encoder:
-    """Return the encoder in `folder` if all the same made it; else what `train` writes there.
+    """Return the encoder saved in `folder` if it is up to date, else the one `train` saves there.
 
-    The same are the documents, the recipe, the teacher's description and the code
-    (:func:`code_version`). The code's version is in a file beside the folder and not in the
-    encoder, whose fingerprint would change with it.
+    It is up to date if the documents, the recipe, the teacher's description and the code
+    (:func:`code_version`) are the same. The version of the code is in a file beside the folder, so
+    that it does not change the encoder's fingerprint.
     """
     version = folder.with_name(folder.name + ".code")
     if folder.exists() and version.exists() and version.read_text() == code_version():
