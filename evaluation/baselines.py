@@ -1,7 +1,7 @@
-"""What binary codes are compared with: TF-IDF cosine, and a classifier of the labels shown.
+"""Baselines for binary codes: TF-IDF cosine, and a classifier of the training labels.
 
-scikit-learn is imported where it is used: it takes a second, which a service that never compares
-anything need not wait for.
+scikit-learn is imported where it is used. Its import takes a second, and a service may never need
+it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from evaluation.scores import evaluate_scores
 
 MAX_FEATURES = 10_000
 INVERSE_REGULARISATION = 100.0
-"""C of the logistic regressions. On Snippets 100 beats 1 and 10 at a tenth and at half of the
-labels and equals 10 at all of them; a baseline should be as strong as it can be."""
+"""C of the logistic regressions. A baseline should be as strong as it can be. On Snippets, 100
+beats 1 and 10 with a tenth and with half of the labels, and equals 10 with all of them."""
 
 Features = Any
-"""float[N, F]: a numpy array or a scipy sparse matrix, which scikit-learn takes alike."""
+"""float[N, F]: a numpy array or a scipy sparse matrix, both of which scikit-learn accepts."""
 
 
 def tfidf_cosine(
@@ -38,10 +38,10 @@ def tfidf_cosine(
     metrics: Iterable[str] = DEFAULT_METRICS,
     max_features: int = MAX_FEATURES,
 ) -> Evaluation:
-    """Rank texts by the cosine of TF-IDF vectors, the search that needs no labels and no training.
+    """Rank texts by the cosine of TF-IDF vectors, which needs no labels and no training.
 
-    Vocabulary, the `max_features` most frequent words, and weights are those of the database. The
-    corpus stays sparse; similarities are dense for a block of queries at a time.
+    The vocabulary (the `max_features` most frequent words) and the weights come from the database.
+    The corpus stays sparse; similarities are dense for one block of queries at a time.
 
     Raises:
         MetricError, EvaluationError: as :func:`evaluation.scores.evaluate_scores`.
@@ -67,61 +67,60 @@ def tfidf_scores(
 
 
 def logistic_baseline(
-    shown: Labelled,
+    training: Labelled,
     database: Labelled,
     queries: Labelled,
     metrics: Iterable[str] = DEFAULT_METRICS,
 ) -> Evaluation:
-    """Retrieve by the class that logistic regression predicts from the labels shown.
+    """Retrieve by the class that logistic regression predicts from the labels of `training`.
 
-    Logistic regression is fitted to the documents whose labels were `shown`. Every document and
-    query gets the code of the class predicted for it, one bit set for each class: documents of the
-    query's class are all tied at distance 0, the others all at distance 2. With several tags to a
-    document there is a regression for each tag and the code is the set of predicted tags. A
-    document that is in both `shown` and `database` gets its predicted class like any other.
+    Every document and query gets the code of its predicted class, which has one bit set. Documents
+    of the query's class are all tied at distance 0, and the others at distance 2. If documents have
+    several tags, there is a regression for each tag, and a code is the set of predicted tags. A
+    document that is in both `training` and `database` gets its predicted class like any other.
 
     Vectors are divided by the root mean square of their lengths in the database. Texts become
-    TF-IDF vectors with the vocabulary and weights of the database, whose texts all are known; only
-    labels are scarce.
+    TF-IDF vectors with the vocabulary and weights of the database, since all of its texts are
+    available and only labels are scarce.
 
-    Why it is there: with so few distinct codes nothing is ordered within a class, yet p@100 comes
-    out near the accuracy of the classifier. Learned codes that have collapsed to a code for each
-    class score the same; only codes that score more than this have kept more of the documents.
-    Read its expectation over ties: as served, a query gets the first 100 documents of its class.
+    The purpose: so few distinct codes leave no order within a class, yet P@100 is near the accuracy
+    of the classifier. Learned codes that have collapsed to one code for each class score the same.
+    Only codes that score more than this baseline preserve more about the documents than a class.
+    Use its tie-averaged value: as served, a query gets the first 100 documents of its class.
 
     Raises:
         MetricError, EvaluationError: as :func:`evaluation.retrieval.evaluate_codes`.
-        EvaluationError: if one of `shown` has no label, if they have fewer than two distinct tags
-            or more than 1024, if texts and vectors or vectors of several lengths are mixed, or if
-            no text of the database has a word.
+        EvaluationError: if a document of `training` has no label, if there are fewer than two
+            distinct tags or more than 1024, if texts and vectors or vectors of different lengths
+            are mixed, or if no text of the database has a word.
     """
-    chosen = [metric.name for metric in parse_metrics(metrics)]
+    names = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
-    tags = _check_tags(shown.labels)
-    features = _features(database.inputs)
-    if all(len(label_set) == 1 for label_set in shown.labels):
-        predict = _fit_classes(features(shown.inputs), shown.labels, tags)
+    tags = _check_tags(training.labels)
+    transform = _fit_features(database.inputs)
+    if all(len(label_set) == 1 for label_set in training.labels):
+        predict = _fit_classes(transform(training.inputs), training.labels, tags)
     else:
-        predict = _fit_tags(features(shown.inputs), shown.labels, tags)
-    query_codes, codes = predict(features(queries.inputs)), predict(features(database.inputs))
-    return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
+        predict = _fit_tags(transform(training.inputs), training.labels, tags)
+    query_codes, codes = predict(transform(queries.inputs)), predict(transform(database.inputs))
+    return evaluate_codes(query_codes, queries.labels, codes, database.labels, names)
 
 
-def _features(database: Inputs) -> Callable[[Inputs], Features]:
-    """Return a function that gives inputs the features of inputs like those of `database`."""
+def _fit_features(database: Inputs) -> Callable[[Inputs], Features]:
+    """Return a function that maps inputs to features, with the scale or weights of `database`."""
     if not isinstance(database, np.ndarray):
         vectorizer = _fit_tfidf(database, MAX_FEATURES)
         return lambda inputs: vectorizer.transform(_texts(inputs))
     dimension = database.shape[1]
     scale = unit_scale(database)
 
-    def vectors(inputs: Inputs) -> Features:
+    def divide(inputs: Inputs) -> Features:
         if not isinstance(inputs, np.ndarray) or inputs.shape[1:] != (dimension,):
             message = f"the database has vectors of {dimension} numbers; so must all other inputs"
             raise EvaluationError(message)
         return inputs / scale
 
-    return vectors
+    return divide
 
 
 def _texts(inputs: Inputs) -> Sequence[str]:
@@ -132,23 +131,23 @@ def _texts(inputs: Inputs) -> Sequence[str]:
 
 
 def _fit_tfidf(texts: Inputs, max_features: int) -> Any:
-    """Return a TfidfVectorizer that knows the terms of `texts`, those that encoders see."""
+    """Return a TfidfVectorizer fitted to `texts`, with the analyzer that encoders use."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - takes a second
 
-    known = _texts(texts)
+    vectorizer = TfidfVectorizer(
+        analyzer=UNICODE.terms, max_features=max_features, dtype=np.float32
+    )
+    fit_texts = _texts(texts)
     try:
-        vectorizer = TfidfVectorizer(
-            analyzer=UNICODE.terms, max_features=max_features, dtype=np.float32
-        )
-        return vectorizer.fit(known)
+        return vectorizer.fit(fit_texts)
     except ValueError as error:
-        # An empty vocabulary: scikit-learn speaks of stop words, of which there are none here.
+        # scikit-learn's message suggests stop words, of which there are none here.
         message = f"no text of the database has a word of two letters or more ({error})"
         raise EvaluationError(message) from error
 
 
 def _cosine_blocks(queries: Features, database: Features) -> Iterator[npt.NDArray[np.float32]]:
-    """Give dense blocks of the product of two sparse matrices whose rows have length 1."""
+    """Yield dense blocks of the product of two sparse matrices whose rows have length 1."""
     transposed = database.T.tocsr()
     for block in row_blocks(queries.shape[0], database.shape[0]):
         yield (queries[block] @ transposed).toarray()
@@ -156,9 +155,9 @@ def _cosine_blocks(queries: Features, database: Features) -> Iterator[npt.NDArra
 
 def _check_tags(labels: Sequence[LabelSet]) -> list[str]:
     """Return the distinct tags of the labelled documents, sorted."""
-    bare = [place for place, label_set in enumerate(labels) if not label_set]
-    if bare:
-        message = f"labelled document {bare[0]} (counting from 0) has no label"
+    unlabelled = [row for row, label_set in enumerate(labels) if not label_set]
+    if unlabelled:
+        message = f"labelled document {unlabelled[0]} (counting from 0) has no label"
         raise EvaluationError(message)
     tags = sorted({tag for label_set in labels for tag in label_set})
     if not 2 <= len(tags) <= MAX_BITS:
@@ -173,9 +172,9 @@ def _check_tags(labels: Sequence[LabelSet]) -> list[str]:
 def _fit_classes(
     features: Features, labels: Sequence[LabelSet], tags: list[str]
 ) -> Callable[[Features], Codes]:
-    """Return a function that gives each row the code of its predicted class, one bit set."""
-    place = {tag: number for number, tag in enumerate(tags)}
-    model = fit_logistic(features, np.array([place[label_set[0]] for label_set in labels]))
+    """Return a function that maps each row to the code of its predicted class, one bit set."""
+    number = {tag: column for column, tag in enumerate(tags)}
+    model = fit_logistic(features, np.array([number[label_set[0]] for label_set in labels]))
     one_hot = np.eye(len(tags), dtype=np.bool_)
     return lambda rows: pack_class_bits(one_hot[model.predict(rows)])
 
@@ -183,23 +182,23 @@ def _fit_classes(
 def _fit_tags(
     features: Features, labels: Sequence[LabelSet], tags: list[str]
 ) -> Callable[[Features], Codes]:
-    """Return a function that gives each row the set of its predicted tags as a code."""
-    held = np.array([[tag in label_set for tag in tags] for label_set in labels])
-    # What every labelled document has is not learned; it is predicted for every row.
-    models = [None if column.all() else fit_logistic(features, column) for column in held.T]
+    """Return a function that maps each row to the set of its predicted tags, as a code."""
+    has_tag = np.array([[tag in label_set for tag in tags] for label_set in labels])
+    # A tag of every labelled document cannot be learned. It is predicted for every row.
+    models = [None if column.all() else fit_logistic(features, column) for column in has_tag.T]
 
     def predict(rows: Features) -> Codes:
-        everywhere = np.ones(rows.shape[0], dtype=np.bool_)
-        columns = [everywhere if model is None else model.predict(rows) for model in models]
+        all_rows = np.ones(rows.shape[0], dtype=np.bool_)
+        columns = [all_rows if model is None else model.predict(rows) for model in models]
         return pack_class_bits(np.stack(columns, axis=1))
 
     return predict
 
 
 def unit_scale(rows: npt.NDArray[np.floating]) -> float:
-    """Return the root mean square of the lengths of vectors, 1 where all are zero.
+    """Return the root mean square of the lengths of vectors, or 1 if all are zero.
 
-    Divided by it they have a mean squared length of 1, as TF-IDF rows do, so one C suits both.
+    Vectors divided by it have a mean squared length of 1, as TF-IDF rows do, so one C suits both.
     """
     return float(np.sqrt(np.mean(np.sum(np.square(rows), axis=1)))) or 1.0
 
@@ -211,11 +210,11 @@ def fit_logistic(features: Features, targets: npt.NDArray[Any]) -> Any:
 
     model = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=1000)
     with warnings.catch_warnings():
-        # A thousand steps predict well, whether or not the last digits have settled.
+        # A thousand iterations predict well enough, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(features, targets)
 
 
 def pack_class_bits(bits: npt.NDArray[np.bool_]) -> Codes:
-    """Pack bits[N, tags] into codes, with zero bits up to a length that codes can have."""
+    """Pack ``bool[N, tags]`` into codes, padded with zero bits to whole bytes."""
     return pack_bits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))))

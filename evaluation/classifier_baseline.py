@@ -1,4 +1,4 @@
-"""The classifier baseline: what codes score that know the class of a document and nothing else."""
+"""The classifier baseline: the score of codes that hold the predicted class and nothing else."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from evaluation.retrieval import evaluate_codes, query_labels
 from index.payload_labels import labels_of
 from index.records import StoredDocument
 
-INPUTS_AT_ONCE = 4096
+BATCH_SIZE = 4096
 Predict = Callable[[Any], npt.NDArray[np.int64]]
-LITTLE_WORD_DROPOUT = 0.1
+LOW_WORD_DROPOUT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierReference:
-    """An encoder with the classifier beside it.
+    """An encoder and the classifier that was saved beside it.
 
-    There is none for documents of several labels, nor with encoders of versions that wrote none.
+    There is no classifier if documents have several labels, or an earlier version trained the
+    encoder.
     """
 
     encoder: Encoder
@@ -39,8 +40,8 @@ class ClassifierReference:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownLabels:
-    """The documents whose labels an encoder was shown, and the classifier fitted beside it."""
+class TrainingLabels:
+    """The ids of the documents whose labels an encoder was trained with, and its classifier."""
 
     ids: Sequence[str]
     reference: ClassifierReference
@@ -48,18 +49,18 @@ class ShownLabels:
 
 def classifier_baseline(
     reference: ClassifierReference,
-    shown: Labelled,
+    training: Labelled,
     database: Labelled,
     queries: Labelled,
     metrics: Iterable[str] = DEFAULT_METRICS,
 ) -> Evaluation:
     """Retrieve by the class that the classifier beside an encoder predicts.
 
-    The classifier was fitted to the soft labels that the encoder learned from, over the features of
-    the encoder, so codes that score more than this know more than the class. Where codes begin with
-    a class code, its maps are the classifier, that of documents and that of queries. Every document
-    and query gets a code with one bit set. Without such a classifier this is
-    :func:`logistic_baseline`, fitted to `shown`.
+    The classifier was fitted to the encoder's features and to the soft labels that the encoder
+    learned from. So codes that score more than this baseline hold more than the class. Where codes
+    begin with a class code, its maps for documents and for queries are the classifier. Every
+    document and query gets a code with one bit set. Without a classifier, this is
+    :func:`logistic_baseline`, fitted to `training`.
 
     Raises:
         MetricError, EvaluationError: as :func:`evaluation.retrieval.evaluate_codes`.
@@ -68,11 +69,14 @@ def classifier_baseline(
     """
     predictors = _predictors(reference)
     if predictors is None:
-        return logistic_baseline(shown, database, queries, metrics)
-    chosen = [metric.name for metric in parse_metrics(metrics)]
+        return logistic_baseline(training, database, queries, metrics)
+    names = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
     if predictors.n_classes > MAX_BITS:
-        message = f"the classifier knows {predictors.n_classes:,} classes; {MAX_BITS:,} at most fit"
+        message = (
+            f"the classifier has {predictors.n_classes:,} classes; the baseline takes at most"
+            f" {MAX_BITS:,}"
+        )
         raise EvaluationError(message)
     query_codes, codes = (
         class_bits(reference.encoder, predict, predictors.n_classes, inputs)
@@ -81,93 +85,94 @@ def classifier_baseline(
             (predictors.of_documents, database.inputs),
         )
     )
-    return evaluate_codes(query_codes, queries.labels, codes, database.labels, chosen)
+    return evaluate_codes(query_codes, queries.labels, codes, database.labels, names)
 
 
 def class_bits(encoder: Encoder, predict: Predict, n_classes: int, inputs: Inputs) -> Codes:
-    """Return codes with one bit set, that of the class which `predict` gives an input's features.
+    """Return codes with one bit set: that of the class which `predict` returns for each input.
 
     Raises:
         InputError: if the encoder does not take such inputs.
     """
     predicted = [
-        predict(encoder.features.transform(inputs[at : at + INPUTS_AT_ONCE]))  # type: ignore[arg-type]
-        for at in range(0, len(inputs), INPUTS_AT_ONCE)
+        predict(encoder.features.transform(inputs[start : start + BATCH_SIZE]))  # type: ignore[arg-type]
+        for start in range(0, len(inputs), BATCH_SIZE)
     ]
     classes = np.concatenate(predicted) if predicted else np.empty(0, dtype=np.int64)
     return pack_class_bits(np.eye(n_classes, dtype=np.bool_)[classes])
 
 
-def has_baseline(reference: ClassifierReference, shown: Labelled) -> bool:
-    """Tell whether :func:`classifier_baseline` has at least two classes, and no more than fit."""
-    n_shown = len({tag for labels in shown.labels for tag in labels})
+def has_baseline(reference: ClassifierReference, training: Labelled) -> bool:
+    """Return whether :func:`classifier_baseline` has from 2 to 1,024 classes."""
+    n_tags = len({tag for labels in training.labels for tag in labels})
     predictors = _predictors(reference)
-    n_classes = n_shown if predictors is None else predictors.n_classes
-    return n_shown > 1 and n_classes <= MAX_BITS
+    n_classes = n_tags if predictors is None else predictors.n_classes
+    return n_tags > 1 and n_classes <= MAX_BITS
 
 
-def classifier_of_collection(
+def collection_classifier_baseline(
     stored: Sequence[StoredDocument],
-    shown: ShownLabels,
+    training_labels: TrainingLabels,
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     label_field: str = "label",
 ) -> Evaluation:
     """Run the classifier baseline on the stored documents of a collection.
 
-    Where the encoder has no classifier beside it, those stored documents whose labels it was shown
-    are fitted. Labels are as in :func:`evaluation.retrieval.evaluate_collection`.
+    If the encoder has no classifier, one is fitted to the stored documents whose labels the encoder
+    was trained with. Labels are as in :func:`evaluation.retrieval.evaluate_collection`.
 
     Raises:
         MetricError, EvaluationError: as :func:`classifier_baseline`.
-        EvaluationError: if a document or a query is neither a text nor a vector like the others.
-        InputError: if `label_field` holds something else than labels in some document.
+        EvaluationError: if some documents or queries are texts and others vectors, or vectors
+            differ in length.
+        InputError: if the `label_field` of a document holds something other than labels.
     """
     labels = [labels_of(document.payload, label_field) for document in stored]
-    known = frozenset(shown.ids)
-    fitted = [row for row, one in enumerate(stored) if one.id in known and labels[row]]
+    ids = frozenset(training_labels.ids)
+    rows = [row for row, document in enumerate(stored) if document.id in ids and labels[row]]
     return classifier_baseline(
-        shown.reference,
-        Labelled(_inputs([stored[row] for row in fitted]), [labels[row] for row in fitted]),
+        training_labels.reference,
+        Labelled(_inputs([stored[row] for row in rows]), [labels[row] for row in rows]),
         Labelled(_inputs(stored), labels),
         Labelled(_inputs(queries), query_labels(queries, label_field)),
         metrics,
     )
 
 
-def behind_classifier(
+def classifier_warnings(
     codes: Mapping[str, float], classifier: Mapping[str, float] | None, encoder: Encoder
 ) -> list[str]:
-    """Say in a sentence in which metrics the codes score less than the classifier, and what to try.
+    """Return a sentence that names the metrics in which the codes score below the classifier.
 
-    Both are tie-averaged values by metric; `encoder` made the codes. There is no sentence where the
-    codes lose nowhere by what three decimals show.
+    `codes` and `classifier` are tie-averaged values by metric; `encoder` made the codes. The
+    sentence says what to try. The list is empty if no metric is lower, rounded to three decimals.
     """
-    theirs = classifier or {}
-    lost = [
-        f"{name} {ours:.3f} against {theirs[name]:.3f}"
-        for name, ours in codes.items()
-        if name in theirs and round(ours, 3) < round(theirs[name], 3)
+    baseline = classifier or {}
+    lower = [
+        f"{name} {value:.3f} against {baseline[name]:.3f}"
+        for name, value in codes.items()
+        if name in baseline and round(value, 3) < round(baseline[name], 3)
     ]
-    if not lost:
+    if not lower:
         return []
     return [
-        f"the codes score less than the classifier baseline ({', '.join(lost)}, tie-averaged): a"
+        f"the codes score below the classifier baseline ({', '.join(lower)}, tie-averaged): one"
         f" code for each predicted class would serve these labels better; try {_remedies(encoder)}"
     ]
 
 
 def _remedies(encoder: Encoder) -> str:
     recipe = encoder.metadata.get("recipe")
-    dropped = recipe.get("word_dropout") if isinstance(recipe, Mapping) else None
-    drops_words = isinstance(dropped, float) and dropped > LITTLE_WORD_DROPOUT
-    if drops_words and isinstance(encoder.features, TextFeatures):
-        return f"more bits, --word-dropout {LITTLE_WORD_DROPOUT}, or the asymmetric ranking"
+    word_dropout = recipe.get("word_dropout") if isinstance(recipe, Mapping) else None
+    is_high = isinstance(word_dropout, float) and word_dropout > LOW_WORD_DROPOUT
+    if is_high and isinstance(encoder.features, TextFeatures):
+        return f"more bits, --word-dropout {LOW_WORD_DROPOUT}, or the asymmetric ranking"
     return "more bits or the asymmetric ranking"
 
 
 class _Predictors(NamedTuple):
-    """How many classes there are, and what gives rows of features their class."""
+    """The number of classes, and the functions that predict them from rows of features."""
 
     n_classes: int
     of_documents: Predict

@@ -1,4 +1,4 @@
-"""The heart of an evaluation: rank a database of codes for every query and measure the rankings."""
+"""Rank a database of codes for every query, and measure the rankings."""
 
 from __future__ import annotations
 
@@ -32,24 +32,23 @@ def evaluate_ranking(
 ) -> Evaluation:
     """Rank the database for every query by (Hamming distance, row) and measure by `relevance`.
 
-    `self_rows`, int64[Q], is the position in the database of the document that is the query
-    itself, -1 where there is none: that document is neither ranked nor counted for its query.
-    `query_ids` names the queries; `notes` are passed on. `index` returns an index of the
-    `database_codes` under their positions; without it, one is built.
+    `self_rows`, int64[Q], is the row of the document that is the query itself, -1 if there is none.
+    That document is neither ranked nor counted for its query. `query_ids` names the queries.
+    `notes` are copied to the result. `index` returns an index of the `database_codes` by row; if it
+    is not passed, an index is built.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
         EvaluationError: if the shapes do not fit.
     """
-    chosen = parse_metrics(metrics)
+    parsed_metrics = parse_metrics(metrics)
     _check_shapes(query_codes, database_codes, relevance, self_rows)
-    search = index_of(database_codes) if index is None else index()
-    ranking = _Ranking(query_codes, database_codes, relevance, self_rows, search)
-    values = _measure(chosen, ranking)
-    n_relevant = ranking.n_relevant
-    lost = np.flatnonzero(n_relevant == 0)
-    names = [query_ids[place] if query_ids else str(place) for place in lost.tolist()]
-    lost_note = f"{len(lost):,} queries have no relevant document and score 0: {name_some(names)}"
+    code_index = build_index(database_codes) if index is None else index()
+    ranking = _Ranking(query_codes, database_codes, relevance, self_rows, code_index)
+    values = _measure(parsed_metrics, ranking)
+    without = np.flatnonzero(ranking.n_relevant == 0)
+    names = [query_ids[row] if query_ids else str(row) for row in without.tolist()]
+    note = f"{len(without):,} queries have no relevant document and score 0: {name_some(names)}"
     return Evaluation(
         per_query=values["served"],
         expected_per_query=values["expected"],
@@ -57,34 +56,34 @@ def evaluate_ranking(
         worst_per_query=values["worst"],
         queries=len(query_codes),
         documents=len(database_codes),
-        queries_without_relevant=len(lost),
+        queries_without_relevant=len(without),
         distinct_codes=ranking.counts.n_distinct,
         query_ids=tuple(query_ids),
-        notes=(*notes, lost_note) if len(lost) else tuple(notes),
+        notes=(*notes, note) if len(without) else tuple(notes),
     )
 
 
 def check_rows(codes: Codes, labels: Sized, whose: str) -> None:
-    """Check that `codes` are packed codes, and as many as `labels`.
+    """Check that `codes` are packed codes, one for each of `labels`.
 
     Raises:
-        EvaluationError: saying what they are; `whose` names them.
+        EvaluationError: if they are not. `whose` is what the message calls them.
     """
     if codes.dtype != np.uint8 or codes.ndim != 2:
         message = f"{whose} codes are {codes.dtype}{codes.shape}; they must be uint8[N, code_size]"
         raise EvaluationError(message)
     if len(codes) != len(labels):
-        message = f"{whose}: {len(codes):,} codes and {len(labels):,} labels; there must be as many"
-        raise EvaluationError(message)
+        found = f"{len(codes):,} codes and {len(labels):,} label sets"
+        raise EvaluationError(f"{whose}: there are {found}; the numbers must be equal")
 
 
-def index_of(codes: Codes) -> CodeIndex:
-    """Return an index that searches `codes` under their positions."""
+def build_index(codes: Codes) -> CodeIndex:
+    """Return an index whose hits are rows of `codes`."""
     return build(codes, np.arange(len(codes), dtype=np.int64)).engine
 
 
 class _Ranking:
-    """The rankings of the database for all queries, read in blocks of queries."""
+    """The rankings of the database, computed for blocks of queries."""
 
     def __init__(
         self,
@@ -101,15 +100,15 @@ class _Ranking:
         self._index = index
 
     def groups(self, block: slice) -> TieGroups:
-        """Count what is at each distance, and note how many documents are relevant."""
-        own = None if self._self_rows is None else self._self_rows[block]
+        """Count the documents at each distance, and record how many are relevant."""
+        self_rows = None if self._self_rows is None else self._self_rows[block]
         sets = self.relevance.query_sets[block]
-        groups = self.counts.count(self.query_codes[block], sets, own)
+        groups = self.counts.count(self.query_codes[block], sets, self_rows)
         self.n_relevant[block] = groups.n_relevant
         return groups
 
     def lists(self, block: slice, depth: int, groups: TieGroups) -> RankedLists:
-        """Rank at least the first `depth` documents, the query itself left out."""
+        """Return the first `depth` documents or more of each ranking, without the query itself."""
         codes, relevance = self.query_codes[block], self.relevance
         if depth == 0:
             rows = np.empty((len(codes), 0), dtype=np.int64)
@@ -120,15 +119,15 @@ class _Ranking:
             rows = np.stack([neighbours.rows for neighbours in found])
         grades = relevance.grade_lists(relevance.query_sets[block], rows)
         if self._self_rows is not None:
-            itself = rows == self._self_rows[block, None]
-            # To the end of the list, where what is not relevant changes nothing.
-            order = np.argsort(itself, axis=1, kind="stable")
-            grades = np.take_along_axis(np.where(itself, 0, grades), order, axis=1)
+            is_self = rows == self._self_rows[block, None]
+            # The query itself moves to the end of the list, where grade 0 changes nothing.
+            order = np.argsort(is_self, axis=1, kind="stable")
+            grades = np.take_along_axis(np.where(is_self, 0, grades), order, axis=1)
         return RankedLists(grades, groups.totals, groups.levels, groups.relevant_from)
 
 
 def _measure(metrics: list[Metric], ranking: _Ranking) -> dict[str, dict[str, PerQuery]]:
-    """Return the values of each query by metric name, as served, expected, best and worst."""
+    """Return float64[Q] by kind (served, expected, best, worst) and metric name."""
     n_queries = len(ranking.query_codes)
     values = {
         kind: {metric.name: np.empty(n_queries) for metric in metrics}
@@ -137,13 +136,13 @@ def _measure(metrics: list[Metric], ranking: _Ranking) -> dict[str, dict[str, Pe
     depth = max(metric.depth(ranking.n_documents) for metric in metrics)
     n_levels = len(ranking.relevance.levels) + 1
     width = max(depth, ranking.relevance.n_document_sets)
-    table = ranking.query_codes.shape[1] * 8 * n_levels**2
-    for block in row_blocks(n_queries, width + table):
+    group_entries = ranking.query_codes.shape[1] * 8 * n_levels**2
+    for block in row_blocks(n_queries, width + group_entries):
         groups = ranking.groups(block)
         lists = ranking.lists(block, depth, groups)
         for metric in metrics:
             expected = expect(metric, groups)
-            # What depends on distances alone has one value whatever the order.
+            # A metric of distances alone does not depend on the order of ties.
             served = expected if metric.needs_codes else measure(metric, lists)
             values["served"][metric.name][block] = served
             values["expected"][metric.name][block] = expected
@@ -160,7 +159,7 @@ def _check_shapes(
     if query_codes.shape[1] != codes.shape[1]:
         message = (
             f"query codes have {query_codes.shape[1] * 8} bits and database codes"
-            f" {codes.shape[1] * 8}; they must come from one encoder"
+            f" {codes.shape[1] * 8}; they must come from the same encoder"
         )
         raise EvaluationError(message)
     if self_rows is None:

@@ -1,4 +1,4 @@
-"""A collection and its queries, read once for all that a report tells of them."""
+"""A collection and its queries, read once for all parts of a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from corpus.document import Document
 from encoder.codes import Codes
-from evaluation.code_rankings import evaluate_ranking, index_of
+from evaluation.code_rankings import build_index, evaluate_ranking
 from evaluation.qrels import name_some
 from evaluation.relevance import Ids, Relevance
 from evaluation.result import Evaluation
@@ -22,7 +22,7 @@ from evaluation.retrieval import (
     query_labels,
     relevance_in,
     rows_of,
-    stored_of,
+    to_stored_documents,
 )
 from evaluation.trec import format_run
 from foundation.arrays import sorted_distinct
@@ -31,7 +31,7 @@ from index.engines.protocol import CodeIndex
 
 
 class RelevanceOptions(TypedDict):
-    """What :func:`evaluation.retrieval.evaluate_collection` takes by these names."""
+    """Keyword arguments of :func:`evaluation.retrieval.evaluate_collection`."""
 
     qrels: Mapping[str, Mapping[str, int]] | None
     hierarchy: bool
@@ -51,7 +51,7 @@ class RelevanceSettings:
 
     @property
     def relevance(self) -> RelevanceOptions:
-        """All but the label field."""
+        """The settings as keyword arguments, without the label field."""
         return {
             "qrels": self.qrels,
             "hierarchy": self.hierarchy,
@@ -60,14 +60,14 @@ class RelevanceSettings:
         }
 
     @property
-    def is_plain(self) -> bool:
-        """Whether documents are relevant by plain labels, the query itself included."""
+    def by_label_only(self) -> bool:
+        """Whether a shared label alone makes a document relevant, the query itself included."""
         return self.qrels is None and not self.hierarchy and not self.exclude_self
 
     def apply(
         self, stored: StoredDocuments, queries: Sequence[Document]
     ) -> tuple[Relevance, list[str]]:
-        """Return what is relevant among `stored`, and a sentence for each oddity.
+        """Return the relevance of `stored` documents, and a sentence for each oddity.
 
         Raises:
             EvaluationError, InputError: as :func:`evaluation.retrieval.relevance_in`.
@@ -82,7 +82,7 @@ class RelevanceSettings:
         )
 
     def describe(self) -> str:
-        """Say in a few words which documents count as relevant."""
+        """Return a phrase that says which documents count as relevant."""
         if self.qrels is not None:
             kind = f"judged in the qrels with {self.relevant_from} or more"
         elif self.hierarchy:
@@ -95,8 +95,8 @@ class RelevanceSettings:
 class EvaluationInput:
     """The stored documents and the queries of an evaluation, read and encoded once.
 
-    `codes` (uint8[N, C]), `labels` and `documents` are by row of the collection, `query_labels`,
-    `query_ids` and `texts` by query; `encoded` are the encoded queries. `self_rows` is as in
+    `codes` (uint8[N, C]), `labels` and `documents` have an entry for each row of the collection,
+    and `query_labels`, `query_ids`, `texts` and `encoded` one for each query. `self_rows` is as in
     :func:`evaluation.code_rankings.evaluate_ranking`. `notes` has a sentence for each oddity.
     """
 
@@ -112,7 +112,7 @@ class EvaluationInput:
             EvaluationError, InputError: as :func:`evaluation.retrieval.evaluate_collection`.
         """
         self.documents = collection.all_documents()
-        stored = stored_of(self.documents, collection.n_bits, settings.label_field)
+        stored = to_stored_documents(self.documents, collection.n_bits, settings.label_field)
         self.codes: Codes = stored.codes
         self.labels = stored.labels
         self.query_labels = query_labels(queries, settings.label_field)
@@ -126,8 +126,8 @@ class EvaluationInput:
 
     @cached_property
     def index(self) -> CodeIndex:
-        """An index of the documents' codes under their rows, for the metrics and the hits."""
-        return index_of(self.codes)
+        """An index of the documents' codes by row, for the metrics and the hits."""
+        return build_index(self.codes)
 
     def evaluate(self, metrics: Iterable[str]) -> Evaluation:
         """Measure the ranking by Hamming distance.
@@ -161,17 +161,18 @@ class Hits:
         rows = self._rows[query][:count].astype(np.int64)
         sets = self._data.relevance.query_sets[[query]]
         relevant = self._data.relevance.relevant(sets, rows[None, :])[0]
-        found = zip(rows, self._distances[query], relevant, strict=False)
-        return [(int(row), int(distance), bool(hit)) for row, distance, hit in found]
+        hits = zip(rows, self._distances[query], relevant, strict=False)
+        return [(int(row), int(distance), bool(is_relevant)) for row, distance, is_relevant in hits]
 
     def run_writer(self) -> Callable[[], str]:
-        """Return what writes the run in TREC's format, a line for each hit, and keeps little else.
+        """Return a function that writes the run in TREC's format, with a line for each hit.
 
-        The score is minus the distance.
+        The score is minus the distance. The function holds the ids of the hits, but not the
+        documents.
         """
-        query_ids, found_rows, found_distances = self._data.query_ids, self._rows, self._distances
-        found = sorted_distinct(np.concatenate(found_rows)).tolist()
-        ids = {row: self._data.documents[row].id for row in found}
+        query_ids, hit_rows, hit_distances = self._data.query_ids, self._rows, self._distances
+        distinct_rows = sorted_distinct(np.concatenate(hit_rows)).tolist()
+        ids = {row: self._data.documents[row].id for row in distinct_rows}
 
         def write() -> str:
             results = {
@@ -179,9 +180,7 @@ class Hits:
                     (ids[row], -float(distance))
                     for row, distance in zip(rows.tolist(), distances.tolist(), strict=True)
                 ]
-                for query, rows, distances in zip(
-                    query_ids, found_rows, found_distances, strict=True
-                )
+                for query, rows, distances in zip(query_ids, hit_rows, hit_distances, strict=True)
             }
             return "".join(f"{line}\n" for line in format_run(results))
 
@@ -193,24 +192,22 @@ class Hits:
         found = self._data.index.search(
             self._data.encoded.codes, depth + (self._data.self_rows is not None)
         )
-        own = self._data.self_rows if self._data.self_rows is not None else np.full(len(found), -1)
-        is_other = [one.rows != row for one, row in zip(found, own, strict=True)]
-        return (
-            [
-                one.rows[keep][:depth].astype(np.int32)
-                for one, keep in zip(found, is_other, strict=True)
-            ],
-            [
-                one.distances[keep][:depth].astype(np.int16)
-                for one, keep in zip(found, is_other, strict=True)
-            ],
-        )
+        self_rows = self._data.self_rows
+        if self_rows is None:
+            self_rows = np.full(len(found), -1)
+        rows, distances = [], []
+        for neighbours, self_row in zip(found, self_rows, strict=True):
+            is_other = neighbours.rows != self_row
+            rows.append(neighbours.rows[is_other][:depth].astype(np.int32))
+            distances.append(neighbours.distances[is_other][:depth].astype(np.int16))
+        return rows, distances
 
     def trec_problems(self) -> list[str]:
-        """Return a sentence that says why there is no TREC run, or nothing."""
-        ids = (*self._data.query_ids, *(one.id for one in self._data.documents))
+        """Return a sentence that says why there is no TREC run; an empty list if there is one."""
+        ids = (*self._data.query_ids, *(document.id for document in self._data.documents))
         spaced = [id_ for id_ in ids if id_.split() != [id_]]
-        if not spaced and len(set(self._data.query_ids)) == len(self._data.query_ids):
-            return []
-        reason = f"ids have white space in them: {name_some(spaced)}"
-        return [f"there is no TREC run: {reason if spaced else 'query ids come more than once'}"]
+        if spaced:
+            return [f"there is no TREC run: ids contain white space: {name_some(spaced)}"]
+        if len(set(self._data.query_ids)) < len(self._data.query_ids):
+            return ["there is no TREC run: query ids occur more than once"]
+        return []

@@ -1,4 +1,4 @@
-"""Evaluate the rankings of a collection side by side, on the same queries in one run."""
+"""Evaluate several rankings of a collection on the same queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from index.search.search_options import check_ranking
 
 QUERIES_AT_ONCE = 16
 DEPTH = 1000
-"""How many hits of a search are looked at."""
+"""The number of hits of a search that are evaluated."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,40 +35,40 @@ def evaluate_rankings(
 ) -> dict[str, Evaluation]:
     """Measure what each of `rankings` finds for `queries`, as served and tie-averaged.
 
-    *As served* is the list that a search returns: a document that the search does not find, having
-    no word of the query, is not in it. Documents of equal score are tied. By ``hamming`` and
-    ``asymmetric`` every document is found; of the other rankings the first :data:`DEPTH` hits are
-    looked at. What is relevant is as in :func:`evaluation.retrieval.evaluate_collection`.
+    *As served* is the list that a search returns. It lacks the documents that the search does not
+    find, such as those without a word of the query. Documents of equal score are tied. ``hamming``
+    and ``asymmetric`` find every document; of the other rankings, the first :data:`DEPTH` hits are
+    evaluated. Relevance is as in :func:`evaluation.retrieval.evaluate_collection`.
 
     Raises:
-        MetricError: if a name in `metrics` is not that of a metric, or of one of distances.
-        EvaluationError: if the collection was written to meanwhile; or as
+        MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.
+        EvaluationError: if the collection was written to during the evaluation; or as
             :func:`evaluation.retrieval.evaluate_collection`.
-        InputError: if there is no such ranking, or a query is nothing that it takes.
+        InputError: if there is no such ranking, or it does not accept a query.
     """
     names = list(dict.fromkeys(rankings))
     for name in names:
         check_ranking(name)
-    generation, chosen = collection.generation, list(metrics)
+    generation, metric_names = collection.generation, list(metrics)
     data = EvaluationInput(collection, queries, settings or RelevanceSettings())
     if not data.documents:
         raise EvaluationError("the database is empty; there must be at least one document")
-    found = {
+    evaluations = {
         name: evaluate_by_score(
             _scores(collection, data, name, generation),
             data.relevance,
-            chosen,
+            metric_names,
             self_rows=data.self_rows,
             query_ids=data.query_ids,
         )
         for name in names
     }
-    _check_unwritten(collection, collection.generation, generation)
-    return found
+    _check_generation(collection, collection.generation, generation)
+    return evaluations
 
 
-def _check_unwritten(collection: CollectionBackend, now: int, before: int) -> None:
-    if now != before:
+def _check_generation(collection: CollectionBackend, current: int, expected: int) -> None:
+    if current != expected:
         message = f"collection {collection.name!a} was written to while it was evaluated; try again"
         raise EvaluationError(message)
 
@@ -90,8 +90,8 @@ def _scores(
         else:
             table = np.full((len(encoded), len(rows)), -np.inf)
             found = collection.search(encoded, depth, ranking=ranking)
-            # A hit that was written since the documents were read has no place in the table.
-            _check_unwritten(collection, found.generation, generation)
+            # A document that was written since the rows were read has no column in the table.
+            _check_generation(collection, found.generation, generation)
             for line, hits in zip(table, found.hits, strict=True):
                 line[np.searchsorted(rows, [hit.row for hit in hits])] = [hit.score for hit in hits]
             yield table

@@ -1,4 +1,4 @@
-"""Which documents are relevant to a query, and how much: by labels or by their hierarchy."""
+"""Which documents are relevant to a query, and to what grade: by labels or by their hierarchy."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from evaluation.result import EvaluationError
 from evaluation.row_blocks import row_blocks
 
 LabelSet = tuple[str, ...]
-"""The tags of one query or document; one for a single-label corpus, none where it has no label."""
+"""The tags of one query or document: one in a single-label corpus, none if it has no label."""
 
 Ids = npt.NDArray[np.int64]
 
 SparseTable = Any
-"""scipy.sparse.csr_array, whose stubs do not know that comparing one gives another."""
+"""scipy.sparse.csr_array. Its stubs do not say that a comparison returns another csr_array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class Labelled:
     """Texts, or ``float32[N, D]`` vectors, with the label set of each.
 
     Raises:
-        EvaluationError: if there are not as many inputs as label sets.
+        EvaluationError: if the numbers of inputs and label sets differ.
     """
 
     inputs: Inputs
@@ -37,25 +37,24 @@ class Labelled:
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
-            given = f"{len(self.inputs):,} inputs and {len(self.labels):,} label sets"
-            message = f"{given} were given; there must be as many"
-            raise EvaluationError(message)
+            found = f"{len(self.inputs):,} inputs and {len(self.labels):,} label sets"
+            raise EvaluationError(f"there are {found}; the numbers must be equal")
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 class Relevance:
-    """How relevant every document is to every query: a grade, 0 where it is not relevant.
+    """The grade of every document for every query, 0 where it is not relevant.
 
-    A corpus has few distinct label sets, so grades are kept between *sets*: `query_sets` (int64[Q])
-    and `document_sets` (int64[N]) number the set of each query and document from 0, and a grade
-    holds between all their members. :func:`relevance_by_label`, :func:`relevance_by_hierarchy` and
-    :func:`evaluation.qrels.relevance_by_qrels` make one.
+    A corpus has few distinct label sets, so grades are stored for pairs of *sets*. `query_sets`
+    (int64[Q]) and `document_sets` (int64[N]) number the set of each query and document from 0, and
+    a grade applies to all members of both sets. :func:`relevance_by_label`,
+    :func:`relevance_by_hierarchy` and :func:`evaluation.qrels.relevance_by_qrels` create instances.
 
     `levels` (int64[G]) are the grades above 0 that can occur, ascending. A metric with gains (nDCG)
-    takes grades as they are; to all others a document is relevant from the grade `relevant_from`
-    on.
+    uses grades as they are. For all others a document is relevant if its grade is `relevant_from`
+    or more.
     """
 
     def __init__(
@@ -66,9 +65,12 @@ class Relevance:
         levels: Ids,
         relevant_from: int = 1,
     ) -> None:
-        """Take the numbering and `grades_of`, which gives rows of the table of grades.
+        """Store the numbering and `grades_of`, which returns rows of the table of grades.
 
         Called with query sets, int64[n], `grades_of` returns int64[n, document sets].
+
+        Raises:
+            EvaluationError: if `relevant_from` is below 1.
         """
         if relevant_from < 1:
             message = f"relevant_from is {relevant_from}; it must be at least 1"
@@ -84,25 +86,25 @@ class Relevance:
 
         S is the number of document sets, `n_document_sets`. A set may occur more than once.
         """
-        wanted, place = np.unique(query_sets, return_inverse=True)
-        return self._grades_of(wanted)[place]
+        distinct, positions = np.unique(query_sets, return_inverse=True)
+        return self._grades_of(distinct)[positions]
 
     def rows(self, query_sets: Ids) -> npt.NDArray[np.bool_]:
-        """Tell which document sets are relevant to `query_sets`, bool[len(query_sets), S]."""
+        """Return which document sets are relevant to `query_sets`, bool[len(query_sets), S]."""
         relevant: npt.NDArray[np.bool_] = self.grades(query_sets).toarray() >= self.relevant_from
         return relevant
 
     def grade_lists(self, query_sets: Ids, rows: Ids) -> Ids:
-        """Return the grades of the documents of ranked lists.
+        """Return the grades of the documents of ranked lists, int64[Q, k].
 
-        `query_sets` (int64[Q]) holds the set of each query, `rows` (int64[Q, k]) its list:
-        documents by their position. Returns int64[Q, k].
+        `query_sets` (int64[Q]) holds the set of each query, and `rows` (int64[Q, k]) the rows of
+        the documents of its list.
         """
         table: Ids = self.grades(query_sets).toarray()
         return np.take_along_axis(table, self.document_sets[rows], axis=1)
 
     def grade_pairs(self, query_sets: Ids, rows: Ids) -> Ids:
-        """Return the grade of one document, `rows` (int64[Q]), to each query, int64[Q]."""
+        """Return the grade of one document for each query, int64[Q]; `rows` (int64[Q]) names it."""
         grades = np.empty(len(rows), dtype=np.int64)
         for block in row_blocks(len(rows), self.n_document_sets):
             grades[block] = self.grade_lists(query_sets[block], rows[block, None])[:, 0]
@@ -115,17 +117,16 @@ class Relevance:
         return np.stack(counts, axis=1)
 
     def relevant(self, query_sets: Ids, rows: Ids) -> npt.NDArray[np.bool_]:
-        """Tell which documents of ranked lists are relevant, bool[Q, k]; see `grade_lists`."""
+        """Return which documents of ranked lists are relevant, bool[Q, k]; see `grade_lists`."""
         return self.grade_lists(query_sets, rows) >= self.relevant_from
 
 
 def relevance_by_label(
     query_labels: Sequence[LabelSet], document_labels: Sequence[LabelSet]
 ) -> Relevance:
-    """Call a document relevant to a query, with grade 1, when their label sets share a tag.
+    """Grade a document 1 for a query if their label sets share a tag, else 0.
 
-    Where each has a single label, that is when it is the same. What has no label is relevant to
-    nothing.
+    Single labels must be equal. A document without a label is relevant to no query.
 
     Raises:
         EvaluationError: if the labels of a query or document are not a tuple.
@@ -141,16 +142,16 @@ def relevance_by_hierarchy(
 ) -> Relevance:
     """Grade a document by how many levels of a hierarchy its label shares with the query's.
 
-    Labels are paths from the root, such as ``rec.sport.hockey``; the grade is the depth of the
-    longest common prefix: 3 for the same label, 2 for ``rec.sport.baseball``, 1 for ``rec.autos``,
-    0 for ``sci.space``. With several tags the best pair counts.
+    Labels are paths from the root. The grade is the depth of the longest common prefix: for a query
+    of ``rec.sport.hockey``, 3 for the same label, 2 for ``rec.sport.baseball``, 1 for ``rec.autos``
+    and 0 for ``sci.space``. With several tags the best pair counts.
 
     Raises:
         EvaluationError: if the labels of a query or document are not a tuple, or `relevant_from`
             is below 1.
     """
     paths = (*query_labels, *document_labels)
-    depth = max((tag.count(separator) + 1 for one in paths for tag in one), default=1)
+    depth = max((tag.count(separator) + 1 for tags in paths for tag in tags), default=1)
     return _relevance_by_prefix(
         query_labels, document_labels, depth, relevant_from, separator=separator
     )
@@ -164,22 +165,22 @@ def _relevance_by_prefix(
     *,
     separator: str | None,
 ) -> Relevance:
-    """Grade by the levels, 1 to `depth`, at which some tags have the same prefix."""
+    """Grade by the number of levels, 1 to `depth`, at which two tags have the same prefix."""
     query_sets, query_tuples = _number_label_sets(query_labels, "query")
     document_sets, document_tuples = _number_label_sets(document_labels, "document")
     layers = []
     for level in range(1, depth + 1):
         tags: dict[str, int] = {}
         sides = [
-            _incidence([_prefixes(one, level, separator) for one in tuples], tags)
+            _incidence([_prefixes(label_set, level, separator) for label_set in tuples], tags)
             for tuples in (query_tuples, document_tuples)
         ]
-        # The documents' tags come last and may be more than the queries'.
+        # The documents come second, and may have added tags.
         sides[0].resize((sides[0].shape[0], len(tags)))
         layers.append((sides[0], sides[1].T.tocsr()))
 
     def grades_of(query_sets: Ids) -> SparseTable:
-        # To share a prefix is to share all that are shorter, so levels add up to the depth.
+        # Tags that share a prefix share all shorter ones, so the sum is the depth.
         return sum(
             ((query_side[query_sets] @ document_side) > 0).astype(np.int64)
             for query_side, document_side in layers
@@ -190,28 +191,28 @@ def _relevance_by_prefix(
 
 
 def _prefixes(tags: LabelSet, level: int, separator: str | None) -> LabelSet:
-    """Return the distinct prefixes of `level` parts that the tags have."""
+    """Return the distinct prefixes of `level` parts of the tags."""
     if separator is None:
         return tags
-    parts = (tag.split(separator) for tag in tags)
-    return tuple({separator.join(one[:level]): None for one in parts if len(one) >= level})
+    paths = (tag.split(separator) for tag in tags)
+    return tuple({separator.join(path[:level]): None for path in paths if len(path) >= level})
 
 
 def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[LabelSet]) -> None:
-    """Check that there is something to measure.
+    """Check that there are queries and documents to measure.
 
     Raises:
-        EvaluationError: if there is no query, a query has no label (the first is named), there is
-            no document, or no document has a label.
+        EvaluationError: if there is no query, a query has no label (the message names the first),
+            there is no document, or no document has a label.
     """
     if not len(query_labels):
         message = "there are no queries; at least one is needed"
         raise EvaluationError(message)
-    bare = [place for place, labels in enumerate(query_labels) if not labels]
-    if bare:
+    unlabelled = [row for row, labels in enumerate(query_labels) if not labels]
+    if unlabelled:
         message = (
-            f"{len(bare):,} of {len(query_labels):,} queries have no label, the first of them query"
-            f" {bare[0]} (counting from 0); every query needs at least one"
+            f"{len(unlabelled):,} of {len(query_labels):,} queries have no label, the first of them"
+            f" query {unlabelled[0]} (counting from 0); every query needs at least one"
         )
         raise EvaluationError(message)
     if not len(document_labels):
@@ -227,11 +228,11 @@ def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[Lab
 
 def _number_label_sets(labels: Sequence[LabelSet], whose: str) -> tuple[Ids, list[LabelSet]]:
     numbers: dict[LabelSet, int] = {}
-    # Where each set was met first, which says which it is, and without a loop in Python.
+    # The position at which each set occurs first identifies it; this needs no loop in Python.
     firsts = np.fromiter(map(numbers.setdefault, labels, count()), np.int64, len(labels))
     ids = np.searchsorted(np.fromiter(numbers.values(), np.int64, len(numbers)), firsts)
     for label_set in numbers:
-        # A string is a sequence of strings too: its letters would pass for tags.
+        # A string is also a sequence of strings, and its letters would count as tags.
         if not isinstance(label_set, tuple):
             message = f"labels of a {whose} are {label_set!a}; they must be a tuple of strings"
             raise EvaluationError(message)
@@ -239,7 +240,10 @@ def _number_label_sets(labels: Sequence[LabelSet], whose: str) -> tuple[Ids, lis
 
 
 def _incidence(label_sets: list[LabelSet], tags: dict[str, int]) -> SparseTable:
-    """Return int32[sets, tags], above 0 where a set holds a tag; `tags` numbers them and grows."""
+    """Return int32[sets, tags], above 0 where a set holds a tag.
+
+    `tags` numbers the tags. Tags that it lacks are added.
+    """
     columns = [tags.setdefault(tag, len(tags)) for label_set in label_sets for tag in label_set]
     ends = np.cumsum([0, *(len(label_set) for label_set in label_sets)])
     ones = np.ones(len(columns), dtype=np.int32)

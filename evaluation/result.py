@@ -1,4 +1,4 @@
-"""What an evaluation found, and the error for input that cannot be evaluated."""
+"""The result of an evaluation, and the error for input that cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ PerQuery = npt.NDArray[np.float64]
 
 
 class EvaluationError(HummingbitError, ValueError):
-    """The queries or the database cannot be evaluated; the message says what would be right."""
+    """The queries or the database cannot be evaluated; the message says what is needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Metrics over a set of queries: as served, and what the order of ties could have made of them.
+    """Metrics over a set of queries: as served, and over the orders of tied documents.
 
     `per_query`, `expected_per_query`, `best_per_query` and `worst_per_query` hold float64[Q] by
-    metric name. `metrics`, `expected`, `best` and `worst` are their means over *all* queries: a
-    query that no document is relevant to scores 0, and `queries_without_relevant` says how many of
-    those there are.
+    metric name. `metrics`, `expected`, `best` and `worst` are their means over *all* queries. A
+    query without a relevant document scores 0; `queries_without_relevant` counts these queries.
 
-    `per_query` comes from the lists as they are served, ties ordered by row. `expected_per_query`
-    is the expectation where documents at equal distance come in uniformly random order, best and
-    worst are the extremes over those orders. All four agree where nothing is tied; where they
-    differ much, the served figure is partly luck.
+    `per_query` measures the lists as served, with ties ordered by row. `expected_per_query` is the
+    expectation if documents at equal distance are in uniformly random order, and best and worst are
+    the extremes over those orders. All four agree if there are no ties. If they differ much, the
+    served value is partly luck.
 
-    `distinct_codes` counts the distinct codes of the database, None where it has no codes.
-    `query_ids` names the queries in order, empty where they have no names. `notes` are sentences
-    about what was odd in the input and did not stop the evaluation, such as judgements of documents
-    that are not stored; none if nothing was.
+    `distinct_codes` counts the distinct codes of the database; None if it has no codes. `query_ids`
+    names the queries in order; empty if they have no names. `notes` has a sentence for each oddity
+    of the input that did not stop the evaluation, such as judgements of documents that are not
+    stored.
     """
 
     per_query: Mapping[str, PerQuery]
@@ -71,7 +70,7 @@ class Evaluation:
         return _means(self.worst_per_query)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures and counts as plain JSON values, without those of single queries."""
+        """Return the means, counts and notes as plain JSON values, without values by query."""
         return {
             "metrics": self.metrics,
             "expected": self.expected,

@@ -1,4 +1,4 @@
-"""Evaluate codes, or a collection, against queries whose labels are known."""
+"""Evaluate codes, or a collection, with labelled or judged queries."""
 
 from __future__ import annotations
 
@@ -41,25 +41,24 @@ def evaluate_codes(
 ) -> Evaluation:
     """Rank the database for every query by (Hamming distance, row) and measure the lists.
 
-    `query_codes` is uint8[Q, code_size] and `database_codes` uint8[N, code_size]; labels are
-    tuples of tags, one tuple a row. A document is relevant to a query when they share a tag or,
-    with `hierarchy`, by the depth of the common prefix of their tags, from the depth
-    `relevant_from` on; see :mod:`evaluation.relevance`. A document of the database may be without
-    labels: it is ranked, and relevant to nothing. `self_rows` is as in
-    :func:`evaluation.code_rankings.evaluate_ranking`; without it a query that also is a document
-    of the database finds itself.
+    `query_codes` is uint8[Q, code_size] and `database_codes` uint8[N, code_size]. Labels are tuples
+    of tags, one tuple for each row. A document is relevant to a query if they share a tag. With
+    `hierarchy`, it is relevant if a prefix that their tags have in common is `relevant_from` levels
+    deep or more; see :mod:`evaluation.relevance`. A document without labels is ranked, and relevant
+    to no query. `self_rows` is as in :func:`evaluation.code_rankings.evaluate_ranking`; without it,
+    a query that is also a document of the database finds itself.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
         EvaluationError: if the shapes do not fit, there are no queries, a query has no label, no
-            document has one, `relevant_from` is below 1 or set without `hierarchy`.
+            document has one, or `relevant_from` is below 1 or set without `hierarchy`.
     """
-    chosen = [metric.name for metric in parse_metrics(metrics)]
+    names = [metric.name for metric in parse_metrics(metrics)]
     check_rows(query_codes, query_labels, "query")
     check_rows(database_codes, database_labels, "database")
     check_labels(query_labels, database_labels)
-    relevance = _by_labels(query_labels, database_labels, hierarchy, relevant_from)
-    return evaluate_ranking(query_codes, database_codes, relevance, chosen, self_rows=self_rows)
+    relevance = _relevance_by_labels(query_labels, database_labels, hierarchy, relevant_from)
+    return evaluate_ranking(query_codes, database_codes, relevance, names, self_rows=self_rows)
 
 
 def evaluate_encoder(
@@ -73,13 +72,13 @@ def evaluate_encoder(
 ) -> Evaluation:
     """Encode `database` and `queries` with `encoder` and evaluate their codes.
 
-    Queries are encoded as queries, but their words are taken as they are.
+    Texts of `queries` are encoded as queries, without correction of their spelling.
 
     Raises:
         MetricError, EvaluationError: as :func:`evaluate_codes`.
         InputError: if the encoder does not take such inputs.
     """
-    chosen = [metric.name for metric in parse_metrics(metrics)]
+    names = [metric.name for metric in parse_metrics(metrics)]
     check_labels(queries.labels, database.labels)
     query_codes = encoder.encode_uncorrected_queries(queries.inputs)
     codes = encoder.encode(database.inputs)
@@ -88,7 +87,7 @@ def evaluate_encoder(
         queries.labels,
         codes,
         database.labels,
-        chosen,
+        names,
         hierarchy=hierarchy,
         relevant_from=relevant_from,
     )
@@ -107,24 +106,24 @@ def evaluate_collection(
 ) -> Evaluation:
     """Evaluate the codes of `collection` against `queries`.
 
-    Documents are relevant by label as in :func:`evaluate_codes` or, with `qrels` (grades by query
-    id and document id), as judged; then labels are not looked at. The labels of the collection's
-    documents are those of their payload's `label_field`; a query's labels are its own or, where it
-    has none, those of the same field of its payload. Its text, vector or code is searched with.
+    Documents are relevant by label as in :func:`evaluate_codes`. With `qrels` (grades by query id
+    and document id), they are relevant as judged, and labels are ignored. The labels of a stored
+    document are in the `label_field` of its payload. The labels of a query are its own or, if it
+    has none, those in the same field of its payload.
 
-    With `exclude_self` a query does not find the stored document that has its id.
+    With `exclude_self`, a query does not find the stored document that has its id.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
-        EvaluationError: if there are no queries, the collection is empty, by label a query has no
-            label or none of the documents has one, by qrels as
-            :func:`evaluation.qrels.relevance_by_qrels`, or `hierarchy` is set beside `qrels`.
-        InputError: if a query is nothing that the collection's encoder takes, or `label_field`
-            holds something else than labels in some document.
+        EvaluationError: if there are no queries; the collection is empty; by label, a query has no
+            label or no document has one; by qrels, as :func:`evaluation.qrels.relevance_by_qrels`;
+            or both `hierarchy` and `qrels` are set.
+        InputError: if the collection's encoder does not accept a query, or the `label_field` of a
+            document holds something other than labels.
     """
-    chosen = [metric.name for metric in parse_metrics(metrics)]
+    names = [metric.name for metric in parse_metrics(metrics)]
     query_ids = [query.id for query in queries]
-    stored = _read_stored(collection, label_field, ids=qrels is not None or exclude_self)
+    stored = _read_stored_documents(collection, label_field, ids=qrels is not None or exclude_self)
     relevance, notes = relevance_in(
         stored,
         queries,
@@ -139,7 +138,7 @@ def evaluate_collection(
         query_codes,
         stored.codes,
         relevance,
-        chosen,
+        names,
         self_rows=self_rows,
         query_ids=query_ids,
         notes=notes,
@@ -147,10 +146,10 @@ def evaluate_collection(
 
 
 def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -> EncodedQueries:
-    """Return the text, vector or code of each query as the collection searches with it.
+    """Encode the text, vector or code of each query as a search of the collection does.
 
     Raises:
-        InputError: if a query is nothing that the collection's encoder takes.
+        InputError: if the collection's encoder does not accept a query.
     """
     return collection.encode_queries(
         [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
@@ -158,38 +157,38 @@ def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -
 
 
 def rows_of(query_ids: Sequence[str], stored_ids: Sequence[str]) -> Ids:
-    """Return the row of the stored document that has the id of each query, -1 where none has."""
-    place = {id_: row for row, id_ in enumerate(stored_ids)}
-    return np.array([place.get(id_, -1) for id_ in query_ids], dtype=np.int64)
+    """Return the row of the stored document with the id of each query, -1 if there is none."""
+    rows = {id_: row for row, id_ in enumerate(stored_ids)}
+    return np.array([rows.get(id_, -1) for id_ in query_ids], dtype=np.int64)
 
 
 def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
-    """Return the labels of each query: its own or, where it has none, its payload's.
+    """Return the labels of each query: its own or, if it has none, its payload's.
 
     Raises:
-        InputError: if the payload's `label_field` holds something else than labels.
+        InputError: if the `label_field` of a payload holds something other than labels.
     """
     return [query.labels or labels_of(query.payload, label_field) for query in queries]
 
 
 class StoredDocuments(NamedTuple):
-    """The documents of a collection by row; `ids` may be left out where relevance is by label."""
+    """Codes, labels and ids of a collection by row; `ids` may be empty if labels are enough."""
 
     codes: Codes
     labels: list[LabelSet]
     ids: list[str]
 
 
-def stored_of(
+def to_stored_documents(
     documents: Sequence[StoredDocument], n_bits: int, label_field: str
 ) -> StoredDocuments:
     """Return codes, labels and ids of a collection's documents.
 
     Raises:
-        InputError: if `label_field` holds something else than labels in some document.
+        InputError: if the `label_field` of a document holds something other than labels.
     """
-    held = [code_from_hex(document.code, n_bits) for document in documents]
-    codes = np.stack(held) if held else np.empty((0, n_bits // 8), dtype=np.uint8)
+    rows = [code_from_hex(document.code, n_bits) for document in documents]
+    codes = np.stack(rows) if rows else np.empty((0, n_bits // 8), dtype=np.uint8)
     labels = [labels_of(document.payload, label_field) for document in documents]
     return StoredDocuments(codes, labels, [document.id for document in documents])
 
@@ -203,33 +202,35 @@ def relevance_in(
     hierarchy: bool = False,
     relevant_from: int = 1,
 ) -> tuple[Relevance, list[str]]:
-    """Return what is relevant among `stored`, and a sentence for each oddity.
+    """Return the relevance of `stored` documents to `queries`, and a sentence for each oddity.
 
     Raises:
         EvaluationError: as :func:`evaluate_collection`.
-        InputError: if `label_field` holds something else than labels in some query.
+        InputError: if the `label_field` of a query holds something other than labels.
     """
     query_ids = [query.id for query in queries]
     if qrels is None:
-        asked_labels = query_labels(queries, label_field)
-        check_labels(asked_labels, stored.labels)
-        relevance = _by_labels(asked_labels, stored.labels, hierarchy, relevant_from)
-        twice = duplicates(query_ids)
-        notes = [f"{len(twice):,} ids of queries come more than once: {name_some(twice)}"]
-        return relevance, notes if twice else []
+        labels = query_labels(queries, label_field)
+        check_labels(labels, stored.labels)
+        relevance = _relevance_by_labels(labels, stored.labels, hierarchy, relevant_from)
+        repeated = duplicates(query_ids)
+        note = f"{len(repeated):,} query ids occur more than once: {name_some(repeated)}"
+        return relevance, [note] if repeated else []
     if hierarchy:
-        message = "hierarchy is set beside qrels; relevance is by one of the two"
+        message = "hierarchy and qrels are both set; relevance is by one of the two"
         raise EvaluationError(message)
     return relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
 
 
-def _read_stored(collection: CollectionBackend, label_field: str, *, ids: bool) -> StoredDocuments:
+def _read_stored_documents(
+    collection: CollectionBackend, label_field: str, *, ids: bool
+) -> StoredDocuments:
     if ids:
-        return stored_of(collection.all_documents(), collection.n_bits, label_field)
+        return to_stored_documents(collection.all_documents(), collection.n_bits, label_field)
     return StoredDocuments(*collection.labelled_codes(label_field), [])
 
 
-def _by_labels(
+def _relevance_by_labels(
     query_labels: Sequence[LabelSet],
     database_labels: Sequence[LabelSet],
     hierarchy: bool,
@@ -238,6 +239,6 @@ def _by_labels(
     if hierarchy:
         return relevance_by_hierarchy(query_labels, database_labels, relevant_from)
     if relevant_from != 1:
-        message = f"relevant_from is {relevant_from}; labels that are shared or not have grade 1"
+        message = f"relevant_from is {relevant_from}; without a hierarchy it must be 1"
         raise EvaluationError(message)
     return relevance_by_label(query_labels, database_labels)

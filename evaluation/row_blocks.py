@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from foundation.slices import checkpoint
 
 BLOCK_ENTRIES = 2_000_000
-"""Entries of a table that are worked on at once; a few arrays of that size are alive together."""
+"""Entries of a table in one block. A few arrays of this size are in memory together."""
 
 
 def row_blocks(n_rows: int, row_width: int) -> Iterator[slice]:
-    """Cut `n_rows` rows of `row_width` entries into slices of at most :data:`BLOCK_ENTRIES`.
+    """Yield slices of `n_rows` rows that hold at most :data:`BLOCK_ENTRIES` entries each.
 
-    A row is never cut: where a single one is wider than that, a block is one row.
+    A row has `row_width` entries. A row is never cut: if it is wider than that, a block is one row.
     """
     step = max(1, BLOCK_ENTRIES // max(1, row_width))
     for start in range(0, n_rows, step):

@@ -11,7 +11,7 @@ from corpus.layout import Layout
 from encoder.encoder import Encoder
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS
-from evaluation.reports.collection_report import read_shown, run_job
+from evaluation.reports.collection_report import read_training_labels, run_job
 from evaluation.reports.report import Report
 from foundation.errors import InputError
 from hummingbit import inputs
@@ -279,7 +279,7 @@ class Collection:
         """
         given = [one for one, _ in inputs.documents_of(queries, Layout(), ids=ids, labels=labels)]
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
-        shown = read_shown(self._folder, self.backend)
+        shown = read_training_labels(self._folder, self.backend)
         return run_job(self.backend, given, metrics, settings, shown).report
 
     def to_pandas(self) -> pd.DataFrame:

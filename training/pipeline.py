@@ -162,7 +162,7 @@ def write_encoder(
         )
     figures = validate(
         ClassifierReference(encoder, classifier),
-        shown=data.labelled(parts.labelled),
+        training=data.labelled(parts.labelled),
         database=data.labelled(parts.training),
         queries=data.labelled(parts.validation),
     )
@@ -211,7 +211,7 @@ def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, A
 
 
 def validate(
-    reference: ClassifierReference, *, shown: Labelled, database: Labelled, queries: Labelled
+    reference: ClassifierReference, *, training: Labelled, database: Labelled, queries: Labelled
 ) -> dict[str, Any]:
     """Search the `database` for each of the `queries`; return figures for JSON.
 
@@ -224,6 +224,6 @@ def validate(
         return {}
     found = evaluate_encoder(reference.encoder, database, queries)
     beside = None
-    if has_baseline(reference, shown):
-        beside = classifier_baseline(reference, shown, database, queries)
+    if has_baseline(reference, training):
+        beside = classifier_baseline(reference, training, database, queries)
     return {**found.to_dict(), "classifier_baseline": beside and beside.to_dict()}

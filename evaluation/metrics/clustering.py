@@ -23,7 +23,7 @@ def normalized_mutual_information(classes: Assignment, clusters: Assignment) -> 
     Lifted Structured Feature Embedding". It is 1 where both have a single group.
 
     Raises:
-        EvaluationError: if there are no documents, or not as many classes as clusters.
+        EvaluationError: if there are no documents, or `classes` and `clusters` differ in length.
     """
     from sklearn.metrics import normalized_mutual_info_score  # noqa: PLC0415 - takes a second
 
@@ -34,30 +34,31 @@ def normalized_mutual_information(classes: Assignment, clusters: Assignment) -> 
 def pairwise_f1(classes: Assignment, clusters: Assignment) -> float:
     """Return ``F1 = 2 P R / (P + R)`` over pairs of documents.
 
-    P is the share of one class among the pairs that are in one cluster, R the share in one cluster
-    of the pairs that are of one class; F1 is 0 where no pair is both. As in the metric-learning
-    literature (Song et al. 2016; C. Manning, P. Raghavan and H. Schütze 2008, "Introduction to
-    Information Retrieval", 16.3). Counted from the table of classes by clusters, not from pairs.
+    Of the pairs in the same cluster, P is the share that is of the same class. Of the pairs of the
+    same class, R is the share that is in the same cluster. F1 is 0 where no pair is both. As in the
+    metric-learning literature (Song et al. 2016; C. Manning, P. Raghavan and H. Schütze 2008,
+    "Introduction to Information Retrieval", 16.3). It is counted from the table of classes by
+    clusters, not from pairs.
 
     Raises:
-        EvaluationError: if there are no documents, or not as many classes as clusters.
+        EvaluationError: if there are no documents, or `classes` and `clusters` differ in length.
     """
     _check(classes, clusters)
     _, class_of = np.unique(np.asarray(classes), return_inverse=True)
     _, cluster_of = np.unique(np.asarray(clusters), return_inverse=True)
-    _, together = np.unique(np.stack([class_of, cluster_of]), axis=1, return_counts=True)
-    both = _pairs(together)
-    of_one = _pairs(np.bincount(class_of)) + _pairs(np.bincount(cluster_of))
+    _, sizes = np.unique(np.stack([class_of, cluster_of]), axis=1, return_counts=True)
+    both = _count_pairs(sizes)
+    either = _count_pairs(np.bincount(class_of)) + _count_pairs(np.bincount(cluster_of))
     # 2 P R / (P + R) with P = both / same cluster and R = both / same class.
-    return 2 * both / of_one if of_one else 0.0
+    return 2 * both / either if either else 0.0
 
 
-def _pairs(sizes: npt.NDArray[np.int64]) -> int:
-    """Return how many pairs groups of these sizes have."""
+def _count_pairs(sizes: npt.NDArray[np.int64]) -> int:
+    """Return the number of pairs within groups of these sizes."""
     return int((sizes * (sizes - 1) // 2).sum())
 
 
 def _check(classes: Assignment, clusters: Assignment) -> None:
     if len(classes) != len(clusters) or not len(classes):
-        message = f"{len(classes):,} classes and {len(clusters):,} clustered documents were given;"
-        raise EvaluationError(f"{message} there must be as many, and at least one")
+        found = f"classes has {len(classes):,} entries and clusters {len(clusters):,}"
+        raise EvaluationError(f"{found}; they must have the same length, at least 1")

@@ -1,10 +1,10 @@
 """Metrics of ranked lists as pure functions: the value of each list as it is served.
 
-Every function takes `relevant`, bool[Q, L]: for each query, which of the documents of its list are
-relevant, best first. A list longer than `k` is cut there; a shorter one counts as filled up with
+Every function takes `relevant`, bool[Q, L]: for each query, which documents of its list are
+relevant, best first. A list longer than `k` is cut at `k`; a shorter one counts as if padded with
 documents that are not relevant. `n_relevant`, int64[Q], counts the relevant documents of the whole
-database. Results are float64[Q]; the mean over the queries is what a report gives. A query without
-relevant documents scores 0 in all of them.
+database. Results are float64[Q], and a report gives their mean over the queries. A query without
+relevant documents scores 0 in every metric.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ RECALL_LEVELS = 11
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedLists:
-    """The lists of some queries, with what metrics need to know of the rest of the database.
+    """The lists of some queries, with the counts that metrics need of the whole database.
 
     `grades` is int64[Q, L]: the grade of each document, best rank first. `levels`, int64[G], are
-    the grades above 0 in ascending order and `totals`, int64[Q, G], counts the documents of the
-    database at each. A document is relevant from the grade `relevant_from` on.
+    the grades above 0 in ascending order, and `totals`, int64[Q, G], counts the documents of the
+    database at each. A document is relevant if its grade is `relevant_from` or more.
     """
 
     grades: Counts
@@ -52,8 +52,12 @@ class RankedLists:
 def measure(metric: Metric, lists: RankedLists) -> Floats:
     """Return the value of `metric` for each list, float64[Q].
 
-    The lists must be as long as the metric looks, or hold the whole database. ``P@radius`` is a
-    matter of distances and not of lists; its value is in `evaluation/ties/expectation.py`.
+    The lists must have at least the metric's `k` documents, or hold the whole database.
+    ``P@radius`` is defined by distances and not by lists; see
+    :func:`evaluation.ties.expectation.precision_within_radius`.
+
+    Raises:
+        ValueError: if the metric is ``P@radius``.
     """
     if metric.kind not in _SERVED:
         message = f"{metric.name} is not a metric of lists"
@@ -65,7 +69,7 @@ def measure(metric: Metric, lists: RankedLists) -> Floats:
 def precision_at_k(relevant: Relevant, k: int) -> Floats:
     """Return the precision of each list, ``P@k = (relevant documents in the first k) / k``.
 
-    It divides by k, also where the list or the database is shorter than that.
+    The divisor is k even if the list or the database is shorter.
     """
     precision: Floats = relevant[:, :k].sum(axis=1, dtype=np.float64) / k
     return precision
@@ -81,14 +85,14 @@ def recall_at_k(relevant: Relevant, n_relevant: Counts, k: int) -> Floats:
 def success_at_k(relevant: Relevant, k: int) -> Floats:
     """Return 1 for each list with a relevant document among the first k, else 0.
 
-    What the metric-learning and text-hashing papers write R@1 and R@3.
+    Papers on metric learning and text hashing write it R@1 and R@3.
     """
     success: Floats = np.any(relevant[:, :k], axis=1).astype(np.float64)
     return success
 
 
 def reciprocal_rank(relevant: Relevant, k: int) -> Floats:
-    """Return ``1 / (rank of the first relevant document)``, 0 where none is among the first k.
+    """Return ``1 / (rank of the first relevant document)``, 0 if none is among the first k.
 
     Source: E. Voorhees 1999, "The TREC-8 Question Answering Track Report".
     """
@@ -102,11 +106,11 @@ def average_precision(relevant: Relevant, k: int) -> Floats:
     """Return the average precision of each list in the dialect of the hashing papers.
 
     ``AP@k = (1 / R_k) Σ_{i ≤ k} rel_i · P@i`` with ``R_k = Σ_{i ≤ k} rel_i``: the mean of P@i over
-    the ranks of the relevant documents *found in the list*, 0 where there is none. As in Ñanculef
+    the ranks of the relevant documents *found in the list*, 0 if there is none. As in Ñanculef
     et al. 2020, "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing".
 
-    TREC's AP divides by all the relevant documents there are. This one does not, so it rewards
-    order alone: a list with a single relevant document at its head scores 1.
+    TREC's AP divides by the number of all relevant documents. This one does not, so it rewards
+    order alone: a list with a single relevant document at rank 1 scores 1.
     """
     found = relevant[:, :k]
     average: Floats = _sum_at_hits(found) / np.maximum(found.sum(axis=1), 1)
@@ -116,8 +120,8 @@ def average_precision(relevant: Relevant, k: int) -> Floats:
 def average_precision_trec(relevant: Relevant, n_relevant: Counts, k: int) -> Floats:
     """Return the average precision of each list in the dialect of TREC.
 
-    ``AP@k = (1 / R) Σ_{i ≤ k} rel_i · P@i``, R being *all* relevant documents of the database,
-    found or not, also where R > k: trec_eval's ``map_cut``, and its ``map`` without a cut.
+    ``AP@k = (1 / R) Σ_{i ≤ k} rel_i · P@i``, R being the number of *all* relevant documents of the
+    database, even if R > k. It is trec_eval's ``map_cut``, and its ``map`` without a cut.
     """
     average: Floats = _sum_at_hits(relevant[:, :k]) / np.maximum(n_relevant, 1)
     return average
@@ -129,10 +133,10 @@ def interpolated_average_precision(relevant: Relevant, n_relevant: Counts) -> Fl
     ``(1 / 11) Σ_{l = 0, 0.1, …, 1} max {P@i : recall at i ≥ l}``, the kind of mAP that Passalis and
     Tefas 2018 report, "Learning Deep Representations with Probabilistic Knowledge Transfer". The
     interpolation is that of Manning, Raghavan and Schütze 2008, "Introduction to Information
-    Retrieval", 8.4, and of trec_eval. The code published with the first paper takes the measured
-    recall that is *nearest* to l, which may be half a hit lower, and interpolates only over as many
-    ranks as a batch has queries: with few relevant documents it gives more, with hundreds the same
-    but for that.
+    Retrieval", 8.4, and of trec_eval. The code published with Passalis and Tefas differs in two
+    ways. It takes the measured recall *nearest* to l, which may be half a hit lower, and it
+    interpolates only over as many ranks as a batch has queries. Its values are higher where few
+    documents are relevant, and almost equal where hundreds are.
     """
     hits = relevant.cumsum(axis=1, dtype=np.int64)
     return interpolate(hits, hits / np.arange(1, relevant.shape[1] + 1), n_relevant)
@@ -141,7 +145,7 @@ def interpolated_average_precision(relevant: Relevant, n_relevant: Counts) -> Fl
 def interpolate(hits: Counts, precision: Floats, n_relevant: Counts) -> Floats:
     """Return the mean of interpolated precision at eleven levels of recall.
 
-    `hits` and `precision`, [Q, L], are those at ascending points of each ranking.
+    `hits` and `precision`, [Q, L], are measured at ascending ranks of each ranking.
     """
     highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
     padded = np.concatenate([highest, np.zeros((len(hits), 1))], axis=1)
@@ -153,9 +157,9 @@ def interpolate(hits: Counts, precision: Floats, n_relevant: Counts) -> Floats:
 
 
 def hits_needed(n_relevant: Counts) -> Counts:
-    """Return the relevant documents that reach recall 0, 0.1, …, 1, int64[Q, 11].
+    """Return how many hits reach recall 0, 0.1, …, 1, int64[Q, 11].
 
-    Recall 0 is reached by any rank; the best precision from rank 1 on is that from the first hit.
+    Any rank reaches recall 0. One hit is required there, since precision is highest at a hit.
     """
     tenths = np.arange(RECALL_LEVELS)
     needed: Counts = np.maximum(1, -(-n_relevant[:, None] * tenths // 10))
@@ -191,12 +195,12 @@ def cumulated_discounts(k: int) -> Floats:
 
 
 def divide(total: Floats, by: Floats) -> Floats:
-    """Divide, 0/0 being 0."""
+    """Divide; where `by` is 0, the result is 0."""
     return np.where(by > 0, total / np.where(by > 0, by, 1.0), 0.0)
 
 
 def count_relevant(by_grade: Counts, levels: Counts, relevant_from: int) -> Counts:
-    """Add up counts by grade, int64[..., G], from the grade `relevant_from` on; int64[...]."""
+    """Sum counts by grade, int64[..., G], over the grades from `relevant_from` on; int64[...]."""
     relevant: Counts = by_grade[..., levels >= relevant_from].sum(axis=-1)
     return relevant
 
@@ -209,7 +213,7 @@ def _sum_at_hits(found: Relevant) -> Floats:
     return total
 
 
-def _ndcg_of(lists: RankedLists, k: int) -> Floats:
+def _ndcg(lists: RankedLists, k: int) -> Floats:
     gains = np.maximum(lists.grades, 0).astype(np.float64)
     return ndcg_at_k(gains, lists.levels, lists.totals, k)
 
@@ -219,7 +223,7 @@ _SERVED: dict[Kind, Callable[[RankedLists, int], Floats]] = {
     "Recall": lambda lists, k: recall_at_k(lists.relevant, lists.n_relevant, k),
     "Success": lambda lists, k: success_at_k(lists.relevant, k),
     "MRR": lambda lists, k: reciprocal_rank(lists.relevant, k),
-    "nDCG": _ndcg_of,
+    "nDCG": _ndcg,
     "mAP": lambda lists, k: average_precision(lists.relevant, k),
     "mAP-trec": lambda lists, k: average_precision_trec(lists.relevant, lists.n_relevant, k),
     "mAP-11pt": lambda lists, _: interpolated_average_precision(lists.relevant, lists.n_relevant),

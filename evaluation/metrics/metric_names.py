@@ -13,7 +13,7 @@ MAX_K = 10_000
 MAX_RADIUS = 1024
 DEFAULT_METRICS = ("P@100", "mAP@100")
 KNOWN_ITEM_METRICS = ("Success@10", "MRR", "nDCG@10", "Recall@100")
-"""For queries with few right answers: one among the first ten, the rank of the first, and so on."""
+"""Metrics for queries with few relevant documents."""
 
 Kind = Literal["P", "Recall", "Success", "MRR", "nDCG", "mAP", "mAP-trec", "mAP-11pt", "P@radius"]
 
@@ -33,8 +33,8 @@ _WITHOUT_CUT: dict[str, Kind] = {
     "ap-trec": "mAP-trec",
     "map-11pt": "mAP-11pt",
 }
-# What the literature on text hashing calls R@1 and R@3. Other R@k mean recall elsewhere, so they
-# are not taken: the name must say which of the two is wanted.
+# R@1 and R@3 as the literature on text hashing writes them. Elsewhere R@k means recall, so other
+# R@k are rejected as ambiguous.
 _ALIASES = {"r@1": "success@1", "r@3": "success@3"}
 
 _CUT = re.compile(r"([a-z-]+)@([1-9][0-9]{0,4})", re.ASCII)
@@ -42,12 +42,12 @@ _RADIUS = re.compile(r"p@radius(0|[1-9][0-9]{0,3})", re.ASCII)
 
 
 class MetricError(HummingbitError, ValueError):
-    """A name is not that of a metric; the message lists what is right."""
+    """A name is not that of a metric. The message lists the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric and how much of the ranking it looks at.
+    """A metric, with the part of the ranking that it depends on.
 
     `k` is the length of the list, None for the whole ranking; for ``P@radius`` it is the radius.
     """
@@ -57,25 +57,25 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """The name in its one canonical spelling, such as ``mAP@100``."""
+        """The canonical spelling of the name, such as ``mAP@100``."""
         if self.kind == "P@radius":
             return f"{self.kind}{self.k}"
         return self.kind if self.k is None else f"{self.kind}@{self.k}"
 
     @property
     def needs_codes(self) -> bool:
-        """Whether it is defined by Hamming distances, so that other rankings have no value."""
+        """Whether it is defined by Hamming distances, and so only for rankings of codes."""
         return self.kind == "P@radius"
 
     def depth(self, n_documents: int) -> int:
-        """Return how many documents of a ranking of `n_documents` it looks at."""
+        """Return how many documents of a ranking of `n_documents` the metric depends on."""
         if self.kind == "P@radius":
             return 0
         return n_documents if self.k is None else min(self.k, n_documents)
 
 
 def parse_metric(name: str) -> Metric:
-    """Read a metric's name, in capitals or not; `k` is from 1 to 10,000.
+    """Parse the name of a metric, in any case; `k` is from 1 to 10,000.
 
     ``P@k``, ``Recall@k``, ``Success@k``, ``MRR``, ``MRR@k``, ``nDCG@k``, ``mAP@k`` (of the hashing
     papers), ``mAP-trec``, ``mAP-trec@k``, ``mAP-11pt`` and ``P@radius`` followed by a radius from 0
@@ -88,7 +88,7 @@ def parse_metric(name: str) -> Metric:
     metric = _parse(name.lower()) if isinstance(name, str) else None
     if metric is None:
         message = (
-            f"{_show(name)} is not a metric; those are P@k (precision), Recall@k, Success@k (a"
+            f"{_abbreviate(name)} is not a metric; use P@k (precision), Recall@k, Success@k (a"
             " relevant document among the first k; R@1 and R@3 mean this), MRR and MRR@k, nDCG@k,"
             " mAP@k (mean average precision of the hashing papers), mAP-trec and mAP-trec@k (over"
             " all relevant documents), mAP-11pt, with k from 1 to"
@@ -100,13 +100,13 @@ def parse_metric(name: str) -> Metric:
 
 
 def parse_metrics(names: Iterable[str]) -> list[Metric]:
-    """Read the names of metrics, in order; one that is named twice is taken once.
+    """Parse the names of metrics, in order and without repetitions.
 
     Raises:
-        MetricError: if `names` is a single string, is empty or holds a name that is not right.
+        MetricError: if `names` is a single string, is empty or holds a name of no metric.
     """
     if isinstance(names, str):
-        message = f"metrics is {_show(names)}; it must be a list of names, such as ['P@100']"
+        message = f"metrics is {_abbreviate(names)}; it must be a list of names, such as ['P@100']"
         raise MetricError(message)
     metrics = list(dict.fromkeys(parse_metric(name) for name in names))
     if not metrics:
@@ -142,6 +142,6 @@ def _parse(name: str) -> Metric | None:
     return Metric(_WITH_CUT[match[1]], int(match[2]))
 
 
-def _show(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+def _abbreviate(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."

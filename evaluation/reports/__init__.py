@@ -1,1 +1,1 @@
-"""Reports: the evaluation of a collection gathered, compared, gated and written."""
+"""Reports on the evaluation of a collection: created, compared, gated and written."""

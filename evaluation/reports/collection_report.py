@@ -1,6 +1,6 @@
-"""The job that people put into CI: evaluate a collection and gather all that a report tells.
+"""Evaluate a collection and create its report.
 
-The command line and the service both run it, so their figures are the same to the last digit.
+The command line and the service run the same code, so their figures agree to the last digit.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from corpus.document import Document
 from evaluation.classifier_baseline import (
     ClassifierReference,
-    ShownLabels,
-    behind_classifier,
-    classifier_of_collection,
+    TrainingLabels,
+    classifier_warnings,
+    collection_classifier_baseline,
 )
 from evaluation.evaluation_input import EvaluationInput, Hits, RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS, parse_metrics
@@ -44,16 +44,15 @@ from index.data_folder import DataFolder
 CURVE_KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 CONFIDENCE = 0.95
 WORST_QUERIES = 10
-HITS_OF_WORST = 5
+HITS_PER_QUERY = 5
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A finished job: the report, and what writes the run in TREC's format.
+    """A finished job: the report, and a function that returns the run in TREC's format.
 
-    `run` is None where an id has white space in it, which that format cannot hold; the report has a
-    note of it.
+    `run` is None if that format cannot represent the ids; a note in the report says why.
     """
 
     report: Report
@@ -65,37 +64,39 @@ def run_job(
     queries: Sequence[Document],
     metrics: Iterable[str] = DEFAULT_METRICS,
     settings: RelevanceSettings | None = None,
-    shown: ShownLabels | None = None,
+    training_labels: TrainingLabels | None = None,
 ) -> Job:
     """Evaluate `collection` as :func:`evaluation.retrieval.evaluate_collection` does, and report.
 
-    `shown` tells what the collection's encoder was shown; where those are labels and relevance is
-    by plain labels, the classifier baseline is measured, too.
+    With `training_labels`, those that the collection's encoder was trained with, the classifier
+    baseline is measured too, provided that relevance is by label only.
 
     Raises:
         MetricError, EvaluationError, InputError: as `evaluate_collection`.
-        EvaluationError: if the collection was written to meanwhile, three times in a row.
+        EvaluationError: if the collection was written to during each of three attempts.
     """
-    chosen = [metric.name for metric in parse_metrics(metrics)]
-    how = settings or RelevanceSettings()
+    names = [metric.name for metric in parse_metrics(metrics)]
+    settings = settings or RelevanceSettings()
     for _ in range(ATTEMPTS):
         generation = collection.generation
-        job = _run(collection, queries, chosen, how, shown)
-        # What is read in several steps belongs together if nothing was written in between.
+        job = _run(collection, queries, names, settings, training_labels)
+        # The collection is read in several steps, which agree only if nothing was written between.
         if collection.generation == generation:
             return job
     message = f"collection {collection.name!a} was written to while it was evaluated; try again"
     raise EvaluationError(message)
 
 
-def read_shown(folder: DataFolder, collection: CollectionBackend) -> ShownLabels | None:
-    """Return what the collection's encoder records of the labels it was shown, None if nothing."""
+def read_training_labels(
+    folder: DataFolder, collection: CollectionBackend
+) -> TrainingLabels | None:
+    """Return the labels that the collection's encoder was trained with; None if it records none."""
     name = collection.encoder_name
     ids = [] if name is None else folder.encoders.labelled_ids(name)
     if name is None or not ids:
         return None
     encoders = folder.encoders
-    return ShownLabels(ids, ClassifierReference(encoders.load(name), encoders.classifier(name)))
+    return TrainingLabels(ids, ClassifierReference(encoders.load(name), encoders.classifier(name)))
 
 
 def _run(
@@ -103,7 +104,7 @@ def _run(
     queries: Sequence[Document],
     metrics: list[str],
     settings: RelevanceSettings,
-    shown: ShownLabels | None,
+    training_labels: TrainingLabels | None,
 ) -> Job:
     generation = collection.generation
     deepest = max(
@@ -111,34 +112,36 @@ def _run(
     )
     curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
     data = EvaluationInput(collection, queries, settings)
-    found = data.evaluate([*metrics, *curve])
+    evaluation = data.evaluate([*metrics, *curve])
     hits = Hits(data, deepest)
-    no_run = hits.trec_problems()
-    baseline, behind = None, []
-    if shown is not None and settings.is_plain:
-        baseline = classifier_of_collection(
-            data.documents, shown, queries, metrics, settings.label_field
+    trec_problems = hits.trec_problems()
+    baseline, warnings = None, []
+    if training_labels is not None and settings.by_label_only:
+        baseline = collection_classifier_baseline(
+            data.documents, training_labels, queries, metrics, settings.label_field
         )
-        behind = behind_classifier(found.expected, baseline.expected, shown.reference.encoder)
-    expected = {name: found.expected_per_query[name] for name in metrics}
+        warnings = classifier_warnings(
+            evaluation.expected, baseline.expected, training_labels.reference.encoder
+        )
+    expected = {name: evaluation.expected_per_query[name] for name in metrics}
     report = Report(
         hummingbit=_version(),
-        subject=_subject(collection, generation, found),
+        subject=_subject(collection, generation, evaluation),
         relevance=settings.describe(),
-        queries=found.queries,
-        queries_without_relevant=found.queries_without_relevant,
+        queries=evaluation.queries,
+        queries_without_relevant=evaluation.queries_without_relevant,
         confidence=CONFIDENCE,
-        metrics=_figures(found, metrics),
+        metrics=_figures(evaluation, metrics),
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
         classes=class_figures(data.query_labels, data.labels, expected),
-        worst_queries=_worst(data, hits, found, metrics[0]),
-        shape=_shape(data, found, curve),
-        notes=[*found.notes, *no_run, *behind],
-        has_run=not no_run,
+        worst_queries=_worst(data, hits, evaluation, metrics[0]),
+        shape=_shape(data, evaluation, curve),
+        notes=[*evaluation.notes, *trec_problems, *warnings],
+        has_run=not trec_problems,
         query_ids=[query.id for query in queries],
         per_query={
             name: QueryFigures(
-                served=found.per_query[name].tolist(), expected=expected[name].tolist()
+                served=evaluation.per_query[name].tolist(), expected=expected[name].tolist()
             )
             for name in metrics
         },
@@ -146,22 +149,23 @@ def _run(
     return Job(report, hits.run_writer() if report.has_run else None)
 
 
-def _subject(collection: CollectionBackend, generation: int, found: Evaluation) -> Subject:
+def _subject(collection: CollectionBackend, generation: int, evaluation: Evaluation) -> Subject:
     return Subject(
         name=collection.name,
         n_bits=collection.n_bits,
         encoder=collection.encoder_name,
         fingerprint=collection.encoder_fingerprint,
         generation=generation,
-        documents=found.documents,
-        distinct_codes=found.distinct_codes,
+        documents=evaluation.documents,
+        distinct_codes=evaluation.distinct_codes,
     )
 
 
-def _figures(found: Evaluation, metrics: list[str]) -> list[MetricFigures]:
-    values = {name: found.per_query[name] for name in metrics}
+def _figures(evaluation: Evaluation, metrics: list[str]) -> list[MetricFigures]:
+    values = {name: evaluation.per_query[name] for name in metrics}
     intervals = bootstrap_intervals(values, level=CONFIDENCE)
-    served, expected, best, worst = found.metrics, found.expected, found.best, found.worst
+    served, expected = evaluation.metrics, evaluation.expected
+    best, worst = evaluation.best, evaluation.worst
     return [
         MetricFigures(
             name=name,
@@ -175,11 +179,12 @@ def _figures(found: Evaluation, metrics: list[str]) -> list[MetricFigures]:
     ]
 
 
-def _shape(data: EvaluationInput, found: Evaluation, curve: Mapping[str, int]) -> Shape:
+def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, int]) -> Shape:
     relevant, others = pairs_by_distance(
         data.codes, data.encoded.codes, data.relevance, data.self_rows
     )
-    served, expected, worst, best = found.metrics, found.expected, found.worst, found.best
+    served, expected = evaluation.metrics, evaluation.expected
+    best, worst = evaluation.best, evaluation.worst
     return Shape(
         relevant=relevant,
         others=others,
@@ -195,14 +200,16 @@ def _shape(data: EvaluationInput, found: Evaluation, curve: Mapping[str, int]) -
     )
 
 
-def _worst(data: EvaluationInput, hits: Hits, found: Evaluation, metric: str) -> list[WorstQuery]:
-    values = found.expected_per_query[metric]
+def _worst(
+    data: EvaluationInput, hits: Hits, evaluation: Evaluation, metric: str
+) -> list[WorstQuery]:
+    values = evaluation.expected_per_query[metric]
     return [
         WorstQuery(
-            id=data.query_ids[place],
-            labels=list(data.query_labels[place]),
-            text=shorten(data.texts[place]),
-            value=float(values[place]),
+            id=data.query_ids[query],
+            labels=list(data.query_labels[query]),
+            text=shorten(data.texts[query]),
+            value=float(values[query]),
             hits=[
                 ReportedHit(
                     id=data.documents[row].id,
@@ -211,10 +218,10 @@ def _worst(data: EvaluationInput, hits: Hits, found: Evaluation, metric: str) ->
                     labels=list(data.labels[row]),
                     text=shorten(data.documents[row].text),
                 )
-                for row, distance, relevant in hits.first(place, HITS_OF_WORST)
+                for row, distance, relevant in hits.first(query, HITS_PER_QUERY)
             ],
         )
-        for place in worst_queries(values, WORST_QUERIES)
+        for query in worst_queries(values, WORST_QUERIES)
     ]
 
 

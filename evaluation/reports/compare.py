@@ -1,4 +1,4 @@
-"""A report held against a baseline and a gate."""
+"""Compare a report with a baseline report, and apply a gate."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ def compare_reports(
     *,
     ignore_unmatched_queries: bool = False,
 ) -> Report:
-    """Return `report` with what changed since `baseline` and what the gate of `rules` found.
+    """Return `report` with its changes since `baseline` and the results of the gate's `rules`.
 
-    Values are compared as served, query by query; queries are known by their ids. With
-    `ignore_unmatched_queries` the queries that only one of the two has are left out of the
-    comparison and of the gate, and a note says how many; otherwise they are an error.
+    Values are compared as served, query by query; queries are matched by id. With
+    `ignore_unmatched_queries`, queries that only one of the two reports has are left out of the
+    comparison and of the gate, and a note says how many. Otherwise they are an error.
 
     Raises:
         EvaluationError: if the baseline has other queries or no metric in common.
-        GateError: if a metric of a rule was not measured, or a rule needs a baseline that is not
-            there or lacks its metric.
+        GateError: if the metric of a rule was not measured, or a rule needs a baseline and there is
+            none or it lacks the metric.
     """
     evaluation = to_evaluation(report)
-    before = None
+    baseline_values = None
     notes: list[str] = []
     if baseline is not None and ignore_unmatched_queries:
-        evaluation, before, notes = _common(report, baseline)
+        evaluation, baseline_values, notes = _restrict_to_common(report, baseline)
     elif baseline is not None:
-        place = pair_queries(report.query_ids, baseline.query_ids)
-        before = _take(to_evaluation(baseline).per_query, place)
-    update: dict[str, object] = {"notes": [*report.notes, *notes], "gate": None}
-    update["changes"] = None if before is None else _changes(evaluation.per_query, before)
+        rows = pair_queries(report.query_ids, baseline.query_ids)
+        baseline_values = _take(to_evaluation(baseline).per_query, rows)
+    update: dict[str, object] = {"notes": [*report.notes, *notes], "gate": None, "changes": None}
+    if baseline_values is not None:
+        update["changes"] = _changes(evaluation.per_query, baseline_values)
     if rules:
         update["gate"] = [
             GateResult(
@@ -50,16 +51,17 @@ def compare_reports(
                 status=check.status,
                 sentence=check.sentence,
             )
-            for check in apply_gate(rules, evaluation, before)
+            for check in apply_gate(rules, evaluation, baseline_values)
         ]
     return report.model_copy(update=update)
 
 
 def to_evaluation(report: Report) -> Evaluation:
-    """Return the evaluation of a report, which has no best and worst of single queries."""
+    """Return the evaluation of a report. It lacks the best and worst values of each query."""
+    figures = report.per_query.items()
     return Evaluation(
-        per_query={name: np.array(one.served) for name, one in report.per_query.items()},
-        expected_per_query={name: np.array(one.expected) for name, one in report.per_query.items()},
+        per_query={name: np.array(values.served) for name, values in figures},
+        expected_per_query={name: np.array(values.expected) for name, values in figures},
         queries=report.queries,
         documents=report.subject.documents,
         queries_without_relevant=report.queries_without_relevant,
@@ -69,49 +71,54 @@ def to_evaluation(report: Report) -> Evaluation:
     )
 
 
-def _common(report: Report, baseline: Report) -> tuple[Evaluation, dict[str, PerQuery], list[str]]:
-    """Return both sides for the queries that both have, and what was left out."""
-    shared = set(report.query_ids) & set(baseline.query_ids)
-    ids = [id_ for id_ in report.query_ids if id_ in shared]
-    theirs = [id_ for id_ in baseline.query_ids if id_ in shared]
+def _restrict_to_common(
+    report: Report, baseline: Report
+) -> tuple[Evaluation, dict[str, PerQuery], list[str]]:
+    """Return the evaluation and the baseline's values for the common queries, and notes."""
+    common = set(report.query_ids) & set(baseline.query_ids)
+    ids = [id_ for id_ in report.query_ids if id_ in common]
+    baseline_ids = [id_ for id_ in baseline.query_ids if id_ in common]
     if not ids:
         message = "the baseline has none of the queries; there is nothing to compare"
         raise EvaluationError(message)
-    places = np.flatnonzero([id_ in shared for id_ in report.query_ids])
-    place = np.flatnonzero([id_ in shared for id_ in baseline.query_ids])[pair_queries(ids, theirs)]
+    rows = np.flatnonzero([id_ in common for id_ in report.query_ids])
+    baseline_rows = np.flatnonzero([id_ in common for id_ in baseline.query_ids])
     whole = to_evaluation(report)
     evaluation = replace(
         whole,
-        per_query=_take(whole.per_query, places),
-        expected_per_query=_take(whole.expected_per_query, places),
-        queries=len(places),
+        per_query=_take(whole.per_query, rows),
+        expected_per_query=_take(whole.expected_per_query, rows),
+        queries=len(rows),
         query_ids=tuple(ids),
     )
-    left_out = (
-        f"{report.queries - len(ids):,} queries that the baseline lacks and"
-        f" {baseline.queries - len(ids):,} that only it has"
+    baseline_values = _take(
+        to_evaluation(baseline).per_query, baseline_rows[pair_queries(ids, baseline_ids)]
     )
-    notes = [f"the comparison and the gate leave out {left_out}"]
-    complete = report.queries == baseline.queries == len(ids)
-    return evaluation, _take(to_evaluation(baseline).per_query, place), [] if complete else notes
+    if report.queries == baseline.queries == len(ids):
+        return evaluation, baseline_values, []
+    note = (
+        f"the comparison and the gate leave out {report.queries - len(ids):,} queries that the"
+        f" baseline lacks and {baseline.queries - len(ids):,} that only it has"
+    )
+    return evaluation, baseline_values, [note]
 
 
 def _take(
-    values: Mapping[str, PerQuery], places: npt.NDArray[np.int64] | npt.NDArray[np.intp]
+    values: Mapping[str, PerQuery], rows: npt.NDArray[np.int64] | npt.NDArray[np.intp]
 ) -> dict[str, PerQuery]:
-    return {name: of_queries[places] for name, of_queries in values.items()}
+    return {name: per_query[rows] for name, per_query in values.items()}
 
 
 def _changes(current: Mapping[str, PerQuery], baseline: Mapping[str, PerQuery]) -> list[Change]:
     return [
         Change(
-            metric=one.metric,
-            value=one.current,
-            baseline=one.baseline,
-            difference=one.difference.mean,
-            interval=(one.difference.low, one.difference.high),
-            p_value=one.p_value,
-            adjusted=one.adjusted_p_value,
+            metric=comparison.metric,
+            value=comparison.current,
+            baseline=comparison.baseline,
+            difference=comparison.difference.mean,
+            interval=(comparison.difference.low, comparison.difference.high),
+            p_value=comparison.p_value,
+            adjusted=comparison.adjusted_p_value,
         )
-        for one in compare(current, baseline).values()
+        for comparison in compare(current, baseline).values()
     ]

@@ -1,7 +1,8 @@
-"""What a report shows beside the metrics: distances, codes, classes and the worst queries."""
+"""The parts of a report besides the metrics: distances, codes, classes and the worst queries."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,15 +22,15 @@ def pairs_by_distance(
 ) -> tuple[list[int], list[int]]:
     """Count the pairs of query and document at each distance from 0 to n_bits.
 
-    Returns the counts of relevant pairs and of the others. `self_rows`, int64[Q], is the document
-    that is the query itself and does not count, -1 where there is none.
+    Returns the counts of relevant pairs and of the others. `self_rows`, int64[Q], is the row of the
+    document that is the query itself, which is not counted, or -1 if there is none.
     """
     counts = DistanceCounts(codes, relevance)
     n_distances = codes.shape[1] * 8 + 1
     relevant, total = np.zeros(n_distances, np.int64), np.zeros(n_distances, np.int64)
     for block in row_blocks(len(query_codes), n_distances * max(1, len(relevance.levels))):
-        own = None if self_rows is None else self_rows[block]
-        groups = counts.count(query_codes[block], relevance.query_sets[block], own)
+        block_self_rows = None if self_rows is None else self_rows[block]
+        groups = counts.count(query_codes[block], relevance.query_sets[block], block_self_rows)
         relevant += groups.relevant.sum(axis=0)
         total += groups.n.sum(axis=0)
     return relevant.tolist(), (total - relevant).tolist()
@@ -38,7 +39,7 @@ def pairs_by_distance(
 def bucket_occupancy(codes: Codes) -> list[Bucket]:
     """Group the distinct codes by how many documents share them: 1, 2 to 3, 4 to 7, and so on.
 
-    Groups without a code are left out.
+    Empty groups are left out.
     """
     _, sizes = np.unique(whole_codes(codes), return_counts=True)
     group = np.floor(np.log2(sizes)).astype(np.int64)
@@ -54,7 +55,7 @@ def bucket_occupancy(codes: Codes) -> list[Bucket]:
 
 
 def bit_balance(codes: Codes) -> list[float]:
-    """Return the share of documents in which each bit is 1, from bit 0 on."""
+    """Return the share of documents in which each bit is 1, by bit."""
     ones = np.zeros(codes.shape[1] * 8, dtype=np.int64)
     for block in row_blocks(len(codes), len(ones)):
         ones += unpack_codes(codes[block]).sum(axis=0, dtype=np.int64)
@@ -66,35 +67,32 @@ def class_figures(
     document_labels: Sequence[LabelSet],
     expected: Mapping[str, PerQuery],
 ) -> list[ClassFigures]:
-    """Average metrics over the queries of each label, in the order of the labels.
+    """Average metrics over the queries of each label, sorted by label.
 
     A query with several labels counts for each of them.
     """
     queries: dict[str, list[int]] = {}
-    for place, labels in enumerate(query_labels):
+    for row, labels in enumerate(query_labels):
         for label in labels:
-            queries.setdefault(label, []).append(place)
-    documents: dict[str, int] = {}
-    for labels in document_labels:
-        for label in labels:
-            documents[label] = documents.get(label, 0) + 1
+            queries.setdefault(label, []).append(row)
+    documents = Counter(label for labels in document_labels for label in labels)
     return [
         ClassFigures(
             label=label,
-            queries=len(places),
-            documents=documents.get(label, 0),
-            expected={name: float(values[places].mean()) for name, values in expected.items()},
+            queries=len(rows),
+            documents=documents[label],
+            expected={name: float(values[rows].mean()) for name, values in expected.items()},
         )
-        for label, places in sorted(queries.items())
+        for label, rows in sorted(queries.items())
     ]
 
 
 def worst_queries(values: PerQuery, count: int) -> list[int]:
-    """Return the queries of the lowest values, lowest first, equal ones in their order."""
+    """Return the rows of the `count` lowest values, lowest first; ties are ordered by row."""
     return list(map(int, np.argsort(values, kind="stable")[:count]))
 
 
 def shorten(text: str | None) -> str:
-    """Return a text in one line, cut where it is long."""
+    """Return a text on one line, cut to :data:`MAX_TEXT` characters."""
     line = " ".join((text or "")[: 4 * MAX_TEXT].split())
     return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"

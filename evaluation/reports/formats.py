@@ -15,13 +15,12 @@ from evaluation.reports.report import Report, write_report
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way to write a finished job, and what the outside calls it."""
+    """A format of a finished job: its file name, media type and writer."""
 
     file: str
     media_type: str
     write: Callable[[Job, Report | None], str | None]
-    """Called with a job and the report of a baseline; returns None where there is no such format
-    of the job."""
+    """Called with a job and the report of a baseline. Returns None if the job lacks the format."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -34,14 +33,14 @@ FORMATS: Mapping[str, Format] = {
 
 
 def write_folder(job: Job, folder: Path, baseline: Report | None = None) -> None:
-    """Write a job to `folder` in every format; the folder is made, files there are replaced.
+    """Write a job to `folder` in every format. Creates the folder, and replaces existing files.
 
     Raises:
-        PlotError: if matplotlib is not installed; every other format is written by then.
+        PlotError: if matplotlib or jinja2 is not installed. All other formats are written before.
         OSError: if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for one in FORMATS.values():
-        text = one.write(job, baseline)
+    for format_ in FORMATS.values():
+        text = format_.write(job, baseline)
         if text is not None:
-            (folder / one.file).write_text(text, encoding="utf-8")
+            (folder / format_.file).write_text(text, encoding="utf-8")

@@ -1,17 +1,17 @@
-"""The gate of a build: what each metric must reach, and how far it may fall.
+"""The gate of a build: the value that each metric must reach, and how far it may drop.
 
 A gate is a TOML file with a table for each metric:
 
     [metrics."P@100"]
     min = 0.6            # the mean over the queries, as served, must not be lower
-    max_drop = 0.01      # nor lie further than this below the baseline's,
-    alpha = 0.05         # unless the drop is not significant
-    level = "error"      # or "warn": say so and pass
+    max_drop = 0.01      # the most that it may drop below the baseline's,
+    alpha = 0.05         # unless the drop is not significant at this level
+    level = "error"      # or "warn": report a failure, but pass
 
-A drop fails when it is both: larger than `max_drop`, and significant by the two-sided paired
-permutation test after Holm's correction over all metrics of the gate that have a `max_drop`. So
-``max_drop = 0`` forbids any drop that is more than noise, and ``alpha = 1`` any drop that is larger
-than `max_drop`, noise or not.
+A drop fails if it is larger than `max_drop` and also significant, by the two-sided paired
+permutation test with Holm's correction over all metrics of the gate that have a `max_drop`. So
+``max_drop = 0`` forbids any drop that is more than noise. ``alpha = 1`` forbids any drop that is
+larger than `max_drop`, noise or not.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluation.metrics.metric_names import MetricError, parse_metric
+from evaluation.qrels import duplicates
 from evaluation.result import Evaluation, EvaluationError, PerQuery
 from evaluation.significance.resampling import Comparison, compare
 
@@ -33,12 +34,12 @@ _KEYS = ("min", "max_drop", "alpha", "level")
 
 
 class GateError(EvaluationError):
-    """A gate is not right, or cannot be applied to what was measured."""
+    """A gate is not valid, or cannot be applied to the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one metric must hold; `minimum` or `max_drop` or both are set."""
+    """The conditions for one metric. `minimum` or `max_drop` or both are set."""
 
     metric: str
     minimum: float | None = None
@@ -49,7 +50,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of a rule and how it came out; `sentence` says so with its figures."""
+    """The result of one condition of a rule; `sentence` explains it with figures."""
 
     metric: str
     condition: Literal["min", "max_drop"]
@@ -61,8 +62,8 @@ def read_gate(path: str | Path) -> list[Rule]:
     """Read the gate in the file `path`.
 
     Raises:
-        GateError: as :func:`parse_gate`; the message begins with the file's name.
-        OSError: if it cannot be read.
+        GateError: as :func:`parse_gate`; the message begins with `path`.
+        OSError: if the file cannot be read.
     """
     try:
         return parse_gate(Path(path).read_text(encoding="utf-8"))
@@ -75,11 +76,11 @@ def read_gate(path: str | Path) -> list[Rule]:
 
 
 def parse_gate(text: str) -> list[Rule]:
-    """Read a gate in TOML.
+    """Parse a gate in TOML.
 
     Raises:
-        GateError: if it is not TOML, holds anything but ``[metrics."NAME"]`` tables with the keys
-            min, max_drop, alpha and level, has no rule, or a value is not what it must be.
+        GateError: if `text` is not TOML, holds anything but ``[metrics."NAME"]`` tables with the
+            keys min, max_drop, alpha and level, has no rule, or has a value out of range.
     """
     try:
         record = tomllib.loads(text)
@@ -93,9 +94,9 @@ def parse_gate(text: str) -> list[Rule]:
         raise GateError(message)
     rules = [_parse_rule(name, table) for name, table in tables.items()]
     names = [rule.metric for rule in rules]
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        message = f"metrics has two tables for {twice[0]}; there must be one"
+    repeated = duplicates(names)
+    if repeated:
+        message = f"metrics has more than one table for {repeated[0]}; there must be one"
         raise GateError(message)
     return rules
 
@@ -107,15 +108,15 @@ def apply_gate(
     *,
     seed: int = 0,
 ) -> list[Check]:
-    """Return how each condition of `rules` came out; the gate is passed if none has failed.
+    """Return the result of each condition of `rules`; the gate passes if none has failed.
 
-    `baseline` holds the baseline's values as served for the same queries in the same order; see
+    `baseline` holds the baseline's values as served, for the same queries in the same order; see
     :func:`evaluation.significance.resampling.pair_queries`.
 
     Raises:
-        GateError: if a metric of a rule was not measured, or a rule with `max_drop` finds no
-            baseline or none with its metric.
-        EvaluationError: if the baseline has another number of queries.
+        GateError: if the metric of a rule was not measured, or a rule has `max_drop` and there is
+            no baseline or it lacks the metric.
+        EvaluationError: if the baseline has a different number of queries.
     """
     drops = _compare(rules, evaluation, baseline, seed)
     checks = []
@@ -173,14 +174,14 @@ def _number(table: Mapping[str, Any], key: str, metric: str) -> float | None:
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], whose: str) -> None:
     unknown = sorted(set(table) - set(known))
     if unknown:
-        message = f"{whose} has the key {unknown[0]!a}; known are {', '.join(known)}"
+        message = f"{whose} has the unknown key {unknown[0]!a}; the keys are {', '.join(known)}"
         raise GateError(message)
 
 
 def _check_measured(metric: str, evaluation: Evaluation) -> None:
     if metric not in evaluation.per_query:
         measured = ", ".join(evaluation.per_query)
-        message = f"{metric} has a rule but was not measured; measured are {measured}"
+        message = f"{metric} has a rule but was not measured; the metrics measured are {measured}"
         raise GateError(message)
 
 
@@ -194,13 +195,13 @@ def _compare(
     if not names:
         return {}
     if baseline is None:
-        message = f"{names[0]} has max_drop, and there is no baseline to compare with; give one"
+        message = f"{names[0]} has max_drop, which needs a baseline; there is none"
         raise GateError(message)
     for name in names:
         _check_measured(name, evaluation)
         if name not in baseline:
-            has = ", ".join(baseline)
-            message = f"{name} has max_drop, and the baseline has no values of it; it has {has}"
+            available = ", ".join(baseline)
+            message = f"{name} has max_drop, but the baseline has only {available}"
             raise GateError(message)
     return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
 
@@ -210,23 +211,23 @@ def _check_minimum(rule: Rule, minimum: float, value: float) -> Check:
         sentence = f"{rule.metric} is {value:.4f}, at or above the minimum of {minimum:g}"
         return Check(rule.metric, "min", "passed", sentence)
     sentence = f"{rule.metric} is {value:.4f}, below the minimum of {minimum:g}"
-    return Check(rule.metric, "min", _not_held(rule), sentence)
+    return Check(rule.metric, "min", _failure_status(rule), sentence)
 
 
-def _check_drop(rule: Rule, max_drop: float, found: Comparison) -> Check:
-    drop = found.baseline - found.current
-    p_value = f"p = {found.adjusted_p_value:.2g}"
-    moved = f"{rule.metric} went from {found.baseline:.4f} to {found.current:.4f} ({p_value})"
-    # Figures that are equal on paper may differ in their last digits.
-    if drop <= max_drop or math.isclose(drop, max_drop, abs_tol=1e-12):
-        sentence = f"{moved}, not more than {max_drop:g} down"
+def _check_drop(rule: Rule, max_drop: float, comparison: Comparison) -> Check:
+    before, after = comparison.baseline, comparison.current
+    p_value = comparison.adjusted_p_value
+    change = f"{rule.metric} went from {before:.4f} to {after:.4f} (p = {p_value:.2g})"
+    # Values that are equal in exact arithmetic may differ in their last digits.
+    if before - after <= max_drop or math.isclose(before - after, max_drop, abs_tol=1e-12):
+        sentence = f"{change}, not more than {max_drop:g} down"
         return Check(rule.metric, "max_drop", "passed", sentence)
-    if found.adjusted_p_value > rule.alpha:
-        sentence = f"{moved}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
+    if p_value > rule.alpha:
+        sentence = f"{change}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
         return Check(rule.metric, "max_drop", "passed", sentence)
-    sentence = f"{moved}, more than {max_drop:g} down and significant at {rule.alpha:g}"
-    return Check(rule.metric, "max_drop", _not_held(rule), sentence)
+    sentence = f"{change}, more than {max_drop:g} down and significant at {rule.alpha:g}"
+    return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
 
 
-def _not_held(rule: Rule) -> Literal["failed", "warned"]:
+def _failure_status(rule: Rule) -> Literal["failed", "warned"]:
     return "warned" if rule.level == "warn" else "failed"

@@ -1,7 +1,7 @@
-"""A report as one HTML page that needs nothing else: no network, no script, no other file.
+"""A report as one self-contained HTML page: no network, no script, no other file.
 
-``page.html.j2`` is the page; jinja2 and matplotlib, the extra ``report``, are imported where a page
-is written. The page follows the reader's choice of light or dark.
+``page.html.j2`` is the template. jinja2 and matplotlib, the extra ``report``, are imported when a
+page is written. The page is light or dark, as the reader's system is set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.plots import ACCENT, INK, LINE, MUTED, SECOND, PlotError, draw_plots
 from evaluation.reports.report import Report
 
-SHOWN_CLASSES = 100
+MAX_CLASSES = 100
 
 PLOTS = {
     "precision-recall": (
@@ -27,24 +27,24 @@ PLOTS = {
     ),
     "distances": (
         "Distances",
-        "Pairs of query and document by Hamming distance, each kind adding up to 1.",
+        "Pairs of query and document by Hamming distance. Each kind adds up to 1.",
     ),
     "buckets": (
         "Bucket occupancy",
-        "How many documents share their code; above each bar, the number of codes.",
+        "Documents by how many share their code. Above each bar is the number of codes.",
     ),
     "bits": (
         "Bit balance",
-        "The share of documents in which each bit is 1; a bit near 0 or 1 tells little.",
+        "The share of documents in which each bit is 1. A bit near 0 or 1 distinguishes few.",
     ),
 }
 
-# The colours of plots as the page's own, which change with light and dark.
+# The page's CSS variables for the colours of plots. They differ between light and dark.
 _COLOURS = {ACCENT: "accent", SECOND: "second", MUTED: "muted", INK: "ink", LINE: "line"}
 
 
 def to_html(report: Report, baseline: Report | None = None) -> str:
-    """Write a report as a page; the curves of `baseline` are drawn behind its own.
+    """Return the page of a report, with the curves of `baseline` behind its own.
 
     Raises:
         PlotError: if matplotlib or jinja2 is not installed.
@@ -56,8 +56,8 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
         Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
     )
     heads, rows = metric_rows(report)
-    names = [one.name for one in report.metrics]
-    classes = sorted(report.classes, key=lambda one: one.expected[names[0]])
+    names = [metric.name for metric in report.metrics]
+    classes = sorted(report.classes, key=lambda figures: figures.expected[names[0]])
     page: str = template.render(
         report=report,
         facts=_facts(report),
@@ -65,24 +65,24 @@ def to_html(report: Report, baseline: Report | None = None) -> str:
         metric_rows=rows,
         dialects=dialects(names),
         plots=[
-            (name, title, caption, markup(_in_page_colours(plots[name])))
+            (name, title, caption, markup(_use_page_colours(plots[name])))
             for name, (title, caption) in PLOTS.items()
         ],
         class_heads=["class", "queries", "documents", *names],
         first_metric=names[0],
         classes=[
             (
-                one.label,
+                figures.label,
                 [
-                    f"{one.queries:,}",
-                    f"{one.documents:,}",
-                    *(format_share(one.expected[name]) for name in names),
+                    f"{figures.queries:,}",
+                    f"{figures.documents:,}",
+                    *(format_share(figures.expected[name]) for name in names),
                 ],
-                f"{100 * max(0.0, min(1.0, one.expected[names[0]])):.1f}",
+                f"{100 * max(0.0, min(1.0, figures.expected[names[0]])):.1f}",
             )
-            for one in classes[:SHOWN_CLASSES]
+            for figures in classes[:MAX_CLASSES]
         ],
-        more_classes=len(classes) - SHOWN_CLASSES,
+        more_classes=len(classes) - MAX_CLASSES,
     )
     return page
 
@@ -98,13 +98,13 @@ def _facts(report: Report) -> list[tuple[str, str]]:
             "–" if subject.distinct_codes is None else f"{subject.distinct_codes:,}",
         ),
         ("relevant", report.relevance),
-        ("encoder", subject.encoder or "none: documents bring their codes"),
+        ("encoder", subject.encoder or "none: documents come with codes"),
         ("fingerprint", (subject.fingerprint or "")[:16]),
         ("generation", "" if subject.generation is None else f"{subject.generation:,}"),
     ]
 
 
-def _in_page_colours(plot: str) -> str:
+def _use_page_colours(plot: str) -> str:
     for colour, name in _COLOURS.items():
         plot = plot.replace(colour, f"var(--{name})")
     return plot

@@ -1,4 +1,4 @@
-"""A report as JUnit XML, which CI systems show as tests: one for each metric of the gate."""
+"""A report as JUnit XML, which CI systems display: a test case for each metric of the gate."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(report: Report) -> str:
-    """Write a test suite with a test case for each metric that the gate has a rule for.
+    """Return a test suite with a test case for each metric that has a rule in the gate.
 
-    What fails the gate is a failure of its metric; all else that the gate found, warnings too, is
-    the test case's output. Without a gate there is a test case for each metric, which passes.
-    Every test case has the metric's figures as properties.
+    A failed condition is a failure of its metric's test case. The other results of the gate,
+    including warnings, are its output. Without a gate, every metric has a test case that passes.
+    The properties of a test case are the metric's figures.
     """
     suite = ET.Element("testsuite", name=_clean(f"evaluation of {report.subject.name}"))
     gate = report.gate or []
-    gated = dict.fromkeys(one.metric for one in gate) or [one.name for one in report.metrics]
-    for metric in gated:
-        case = _case(suite, report, metric)
-        found = [one for one in gate if one.metric == metric]
-        for one in found:
-            if one.status == "failed":
-                ET.SubElement(case, "failure", message=_clean(one.sentence), type=one.condition)
-        output = [f"{one.status}: {one.sentence}" for one in found if one.status != "failed"]
+    names = dict.fromkeys(result.metric for result in gate) or [
+        metric.name for metric in report.metrics
+    ]
+    for name in names:
+        case = _case(suite, report, name)
+        output = []
+        for result in gate:
+            if result.metric != name:
+                continue
+            if result.status == "failed":
+                message = _clean(result.sentence)
+                ET.SubElement(case, "failure", message=message, type=result.condition)
+            else:
+                output.append(f"{result.status}: {result.sentence}")
         if output:
             ET.SubElement(case, "system-out").text = _clean("\n".join(output))
     suite.set("tests", str(len(suite)))
@@ -52,5 +58,5 @@ def _case(suite: ET.Element, report: Report, metric: str) -> ET.Element:
 
 
 def _clean(text: str) -> str:
-    """Replace what XML cannot hold."""
+    """Replace the characters that XML cannot represent."""
     return _NOT_XML.sub("\ufffd", text)

@@ -8,12 +8,12 @@ from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_share, metric_rows
 from evaluation.reports.report import Report
 
-SHOWN_CLASSES = 10
+MAX_CLASSES = 10
 MARKS = {"passed": "✅", "failed": "❌", "warned": "⚠️"}
 
 
 def to_markdown(report: Report) -> str:
-    """Write the metrics, the gate, the notes and the hardest classes of a report."""
+    """Return the metrics, the gate, the notes and the hardest classes of a report."""
     parts = [_title(report), _metrics(report), _gate(report), _notes(report), _classes(report)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -23,31 +23,36 @@ def _title(report: Report) -> str:
     verdict = ""
     if report.gate is not None:
         verdict = MARKS["passed" if report.passed else "failed"] + " "
-    made_by = "codes brought along"
+    source = "codes that came with the documents"
     if subject.encoder is not None:
-        made_by = f"encoder {_code(subject.encoder)} `{(subject.fingerprint or '')[:12]}`"
+        source = f"encoder {_code(subject.encoder)} `{(subject.fingerprint or '')[:12]}`"
     return (
         f"### {verdict}Retrieval evaluation of {_code(subject.name)}\n\n"
         f"{report.queries:,} queries, {subject.documents:,} documents, {subject.n_bits} bits, "
-        f"{made_by}; relevant: {_cell(report.relevance)}."
+        f"{source}; relevant: {_cell(report.relevance)}."
     )
 
 
 def _metrics(report: Report) -> str:
     head, rows = metric_rows(report)
     suffix = {False: "", True: ", classifier baseline"}
-    table = _table(head, [[one.name + suffix[one.is_baseline], *one.cells] for one in rows])
-    return "\n\n".join([table, *dialects(one.name for one in report.metrics)])
+    table = _table(head, [[row.name + suffix[row.is_baseline], *row.cells] for row in rows])
+    return "\n\n".join([table, *dialects(metric.name for metric in report.metrics)])
 
 
 def _gate(report: Report) -> str:
     if not report.gate:
         return ""
     rows = [
-        [f"{MARKS[one.status]} {one.status}", one.metric, one.condition, _cell(one.sentence)]
-        for one in report.gate
+        [
+            f"{MARKS[result.status]} {result.status}",
+            result.metric,
+            result.condition,
+            _cell(result.sentence),
+        ]
+        for result in report.gate
     ]
-    return _table(["gate", "metric", "condition", "found"], rows, numbers=False)
+    return _table(["gate", "metric", "condition", "result"], rows, numbers=False)
 
 
 def _notes(report: Report) -> str:
@@ -56,12 +61,16 @@ def _notes(report: Report) -> str:
 
 def _classes(report: Report) -> str:
     name = report.metrics[0].name
-    hardest = sorted(report.classes, key=lambda one: one.expected[name])[:SHOWN_CLASSES]
+    hardest = sorted(report.classes, key=lambda figures: figures.expected[name])[:MAX_CLASSES]
     rows = [
-        [_cell(one.label), f"{one.queries:,}", f"{one.documents:,}",
-         format_share(one.expected[name])]
-        for one in hardest
-    ]  # fmt: skip
+        [
+            _cell(figures.label),
+            f"{figures.queries:,}",
+            f"{figures.documents:,}",
+            format_share(figures.expected[name]),
+        ]
+        for figures in hardest
+    ]
     if not rows:
         return ""
     title = f"<details><summary>The {len(rows)} hardest classes, tie-averaged</summary>"
@@ -75,11 +84,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool 
 
 
 def _cell(text: str) -> str:
-    """Write text from outside so that it stays text: in one line, its marks taken as they are."""
-    plain = " ".join(text.split())
+    """Return untrusted text on one line, with Markdown's special characters escaped."""
+    escaped = " ".join(text.split())
     for mark in "\\`*_[]<>|#@":
-        plain = plain.replace(mark, f"\\{mark}" if mark not in "<>@" else _ENTITIES[mark])
-    return plain
+        escaped = escaped.replace(mark, _ENTITIES.get(mark, f"\\{mark}"))
+    return escaped
 
 
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "@": "&#64;"}

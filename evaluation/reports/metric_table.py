@@ -1,4 +1,4 @@
-"""How the figures of a report are written for people, and the table of its metrics."""
+"""The table of a report's metrics, and how its figures are formatted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evaluation.reports.report import Change, MetricFigures, Report
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """The cells of a metric behind its name, as many as there are columns after the first."""
+    """A row of the table: the name of a metric, and a cell for each column after the first."""
 
     name: str
     is_baseline: bool
@@ -17,55 +17,55 @@ class MetricRow:
 
 
 def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
-    """Return the heads of the columns and the rows: the codes' metrics, then the classifier's.
+    """Return the column heads, and the rows: the codes' metrics, then the classifier's.
 
-    With a baseline report there are columns for it. A metric that it lacks has dashes there; the
-    classifier, which is not compared, has empty cells.
+    If the report was compared with a baseline, there are columns for it. They have dashes for a
+    metric that the baseline lacks, and are empty for the classifier, which is not compared.
     """
-    changes = {one.metric: one for one in report.changes or []}
+    changes = {change.metric: change for change in report.changes or []}
     interval = f"{report.confidence:.0%} interval"
     head = ["metric", "as served", interval, "tie-averaged", "worst order", "best order"]
     if changes:
         head += ["baseline", "change", "p (Holm)"]
     absent = ["–"] * (len(head) - 6)
     rows = []
-    for one in report.metrics:
-        change = changes.get(one.name)
-        cells = _figures(one) + (absent if change is None else _change(change))
-        rows.append(MetricRow(one.name, is_baseline=False, cells=cells))
-    for one in report.classifier_baseline or []:
-        cells = _figures(one) + [""] * len(absent)
-        rows.append(MetricRow(one.name, is_baseline=True, cells=cells))
+    for metric in report.metrics:
+        change = changes.get(metric.name)
+        cells = _figure_cells(metric) + (absent if change is None else _change_cells(change))
+        rows.append(MetricRow(metric.name, is_baseline=False, cells=cells))
+    for metric in report.classifier_baseline or []:
+        cells = _figure_cells(metric) + [""] * len(absent)
+        rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
     return head, rows
 
 
 def format_share(value: float | None) -> str:
-    """Write a share with four digits, an absent one as a dash."""
+    """Format a share with four digits, None as a dash."""
     return "–" if value is None else f"{value:.4f}"
 
 
 def format_interval(interval: tuple[float, float] | None) -> str:
-    """Write an interval of shares."""
+    """Format an interval of shares, None as a dash."""
     return "–" if interval is None else f"{interval[0]:.4f} – {interval[1]:.4f}"
 
 
 def format_p_value(value: float) -> str:
-    """Write a p-value; what is below a thousandth is said to be so."""
+    """Format a p-value with three digits, or as ``< 0.001``."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def format_probability(value: float) -> str:
-    """Write a p-value as part of a sentence: ``p = 0.012`` or ``p < 0.001``."""
-    shown = format_p_value(value)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+    """Format a p-value for a sentence: ``p = 0.012`` or ``p < 0.001``."""
+    number = format_p_value(value)
+    return f"p {number}" if number.startswith("<") else f"p = {number}"
 
 
-def _figures(one: MetricFigures) -> list[str]:
-    shares = (one.expected, one.worst, one.best)
-    return [format_share(one.served), format_interval(one.interval), *map(format_share, shares)]
+def _figure_cells(metric: MetricFigures) -> list[str]:
+    shares = map(format_share, (metric.expected, metric.worst, metric.best))
+    return [format_share(metric.served), format_interval(metric.interval), *shares]
 
 
-def _change(change: Change) -> list[str]:
+def _change_cells(change: Change) -> list[str]:
     return [
         format_share(change.baseline),
         f"{change.difference:+.4f}",

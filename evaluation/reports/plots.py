@@ -1,7 +1,7 @@
-"""The plots of a report, each as the text of an SVG element that can stand in a page.
+"""The plots of a report, each as the text of an SVG element to embed in a page.
 
 matplotlib, the extra ``report``, is imported where it is used. Figures are drawn without pyplot,
-which keeps state for the whole process, and one at a time: the settings are the process's too.
+whose state is global to the process, and one at a time, since the settings are global too.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class PlotError(HummingbitError, RuntimeError):
 
 
 def draw_plots(report: Report, baseline: Report | None = None) -> dict[str, str]:
-    """Return the plots of `report` by name: the text of an ``<svg>`` element each.
+    """Return the plots of `report` by name, each the text of an ``<svg>`` element.
 
-    The curves of `baseline`, where there is one, are drawn behind its own.
+    The curves of `baseline`, if there is one, are drawn behind those of `report`.
 
     Raises:
         PlotError: if matplotlib is not installed.
@@ -66,7 +66,7 @@ def draw_plots(report: Report, baseline: Report | None = None) -> dict[str, str]
 
 
 def draw_label_curve(labels: list[int], lines: Mapping[str, list[float]], metric: str) -> str:
-    """Return a plot of a metric against the number of labels shown, one line for each method.
+    """Return a plot of a metric against the number of labels, one line for each method.
 
     Raises:
         PlotError: if matplotlib is not installed.
@@ -78,25 +78,25 @@ def draw_label_curve(labels: list[int], lines: Mapping[str, list[float]], metric
         axes.set_xscale("log")
         axes.set_xticks(labels, [f"{n:,}" for n in labels])
         axes.minorticks_off()
-        axes.set(xlabel="labels shown", ylabel=f"{metric}, tie-averaged", ylim=(0, 1.02))
+        axes.set(xlabel="labels", ylabel=f"{metric}, tie-averaged", ylim=(0, 1.02))
         axes.legend(loc="lower right")
 
     return draw(_load_figure(), "labels", plot)
 
 
 def draw(figure_class: Any, name: str, plot: Callable[[Any], None]) -> str:
-    """Draw one plot and return its ``<svg>`` element, its ids beginning with `name`."""
+    """Draw one plot and return its ``<svg>`` element, whose ids begin with `name`."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     with _drawing, mpl.rc_context(STYLE):
         figure = figure_class(figsize=SIZES.get(name, (5.6, 3.4)), layout="constrained")
         plot(figure.add_subplot())
-        written = io.StringIO()
-        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
-    element = written.getvalue()
+        output = io.StringIO()
+        figure.savefig(output, format="svg", transparent=True, metadata={"Date": None})
+    element = output.getvalue()
     element = element[element.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
-    # Plots share a page, and ids must be unique in it.
+    # A page holds several plots, and its ids must be unique.
     return re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{name}-", element)
 
 
@@ -115,24 +115,24 @@ def _precision_recall(axes: Any, report: Report, baseline: Report | None) -> Non
         axes.plot(recall, precision, color=MUTED, linestyle="--", label="baseline")
     recall, precision = _within_radius(report)
     axes.plot(recall, precision, color=ACCENT, marker="o", markersize=3.5, label="this run")
-    marked: list[tuple[float, float]] = []
+    annotated: list[tuple[float, float]] = []
     for radius, point in enumerate(zip(recall.tolist(), precision.tolist(), strict=True)):
-        # Only as many radii are named as there is room for.
-        if all(np.hypot(point[0] - x, point[1] - y) > 0.09 for x, y in marked):
+        # A radius is annotated only if there is room for it.
+        if all(np.hypot(point[0] - x, point[1] - y) > 0.09 for x, y in annotated):
             axes.annotate(str(radius), point, (4, 4), textcoords="offset points", fontsize=8)
-            marked.append(point)
+            annotated.append(point)
     axes.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.05), ylim=(0, 1.08))
     if baseline is not None:
         axes.legend(loc="best")
 
 
 def _within_radius(report: Report) -> tuple[Any, Any]:
-    """Return recall and precision of all pairs within each radius, float[radii] both."""
+    """Return recall and precision of all pairs within each radius, both float64[radii]."""
     relevant = np.cumsum(report.shape.relevant, dtype=np.float64)
     others = np.cumsum(report.shape.others, dtype=np.float64)
-    found = (relevant + others) > 0
-    recall = relevant[found] / max(relevant[-1], 1)
-    return recall, relevant[found] / (relevant + others)[found]
+    is_filled = (relevant + others) > 0
+    recall = relevant[is_filled] / max(relevant[-1], 1)
+    return recall, relevant[is_filled] / (relevant + others)[is_filled]
 
 
 def _precision_at_k(axes: Any, report: Report, baseline: Report | None) -> None:
@@ -142,9 +142,9 @@ def _precision_at_k(axes: Any, report: Report, baseline: Report | None) -> None:
         label="worst to best order of ties",
     )  # fmt: skip
     if baseline is not None:
-        other = baseline.shape.precision
+        before = baseline.shape.precision
         axes.plot(
-            other.k, other.expected, color=MUTED, linestyle="--", label="baseline, tie-averaged"
+            before.k, before.expected, color=MUTED, linestyle="--", label="baseline, tie-averaged"
         )
     axes.plot(curve.k, curve.expected, color=ACCENT, label="tie-averaged")
     axes.plot(curve.k, curve.served, color=SECOND, linestyle=":", linewidth=2, label="as served")
@@ -170,13 +170,18 @@ def _distances(axes: Any, report: Report) -> None:
 
 def _buckets(axes: Any, report: Report) -> None:
     buckets = report.shape.buckets
-    total = max(sum(one.documents for one in buckets), 1)
-    names = [f"{one.smallest:,}" if one.smallest == one.largest else f"{one.smallest:,}–"
-             f"{one.largest:,}" for one in buckets]  # fmt: skip
-    places = np.arange(len(buckets))
-    bars = axes.bar(places, [one.documents / total for one in buckets], color=ACCENT, alpha=0.75)
-    axes.bar_label(bars, [f"{one.codes:,}" for one in buckets], fontsize=8, padding=2)
-    axes.set_xticks(places, names, rotation=30 if len(buckets) > 5 else 0, fontsize=8.5)
+    total = max(sum(bucket.documents for bucket in buckets), 1)
+    names = [
+        f"{bucket.smallest:,}"
+        if bucket.smallest == bucket.largest
+        else f"{bucket.smallest:,}–{bucket.largest:,}"
+        for bucket in buckets
+    ]
+    shares = [bucket.documents / total for bucket in buckets]
+    positions = np.arange(len(buckets))
+    bars = axes.bar(positions, shares, color=ACCENT, alpha=0.75)
+    axes.bar_label(bars, [f"{bucket.codes:,}" for bucket in buckets], fontsize=8, padding=2)
+    axes.set_xticks(positions, names, rotation=30 if len(buckets) > 5 else 0, fontsize=8.5)
     axes.grid(visible=False, axis="x")
     axes.margins(y=0.12)
     axes.set(xlabel="documents that share a code", ylabel="share of the documents")

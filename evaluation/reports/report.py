@@ -1,7 +1,7 @@
-"""``report.json``: all that an evaluation found, in a form that later runs are compared with.
+"""``report.json``: the results of an evaluation, with which later runs can be compared.
 
-Every other format, and every plot, is made of a :class:`Report` alone. Figures are shares from 0
-to 1, unrounded: written as JSON and read back they are the same to the last digit.
+Every other format, and every plot, is made from a :class:`Report` alone. Figures are shares from 0
+to 1. They are not rounded, so they are the same to the last digit when they are read back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Share = list[float]
 
 
 class ReportError(HummingbitError, ValueError):
-    """A file is not a report, or not one that can be used here; the message says which and why."""
+    """A file is not a report, or not one that this version reads; the message says why."""
 
 
 class _Part(BaseModel):
@@ -29,7 +29,7 @@ class _Part(BaseModel):
 
 
 class Subject(_Part):
-    """What was evaluated; the encoder is null where documents bring their own codes."""
+    """The collection that was evaluated; `encoder` is null if documents came with codes."""
 
     name: str
     n_bits: int
@@ -43,8 +43,8 @@ class Subject(_Part):
 class MetricFigures(_Part):
     """A metric's mean over the queries.
 
-    `served` has ties in the order of insertion, `expected` is the mean over all their orders,
-    `best` and `worst` are what the luckiest and unluckiest order would give. `interval` is the
+    `served` has ties in the order of insertion, and `expected` is the mean over all orders of ties.
+    `best` and `worst` are the values in the best and the worst order of ties. `interval` is the
     bootstrap interval of `served` over the queries.
     """
 
@@ -73,7 +73,7 @@ class ClassFigures(_Part):
 
 
 class PrecisionCurve(_Part):
-    """Mean P@k for rising k: as served, expected, and in the worst and best order of ties."""
+    """Mean P@k by k: as served, tie-averaged, and in the worst and the best order of ties."""
 
     k: list[int]
     served: Share
@@ -83,7 +83,7 @@ class PrecisionCurve(_Part):
 
 
 class Bucket(_Part):
-    """The codes that `smallest` to `largest` documents share, and how many documents those are."""
+    """The number of codes that `smallest` to `largest` documents share, and of those documents."""
 
     smallest: int
     largest: int
@@ -92,7 +92,7 @@ class Bucket(_Part):
 
 
 class Shape(_Part):
-    """What is plotted: pairs of query and document by distance, and what the codes look like.
+    """The data of the plots: pairs of query and document by distance, and statistics of the codes.
 
     `relevant` and `others` count the pairs at each distance from 0 to n_bits. `bit_balance` is, for
     each bit, the share of documents in which it is 1.
@@ -116,7 +116,7 @@ class ReportedHit(_Part):
 
 
 class WorstQuery(_Part):
-    """A query that found little, and what it found first."""
+    """One of the queries with the lowest values, and its first hits."""
 
     id: str
     labels: list[str]
@@ -126,10 +126,10 @@ class WorstQuery(_Part):
 
 
 class Change(_Part):
-    """A metric against the baseline's: the mean difference over the queries both have.
+    """A metric compared with the baseline's; `difference` is the mean over the common queries.
 
     `interval` is the bootstrap interval of the difference. `p_value` is that of the two-sided
-    paired permutation test, `adjusted` the same after Holm's correction over what is compared.
+    paired permutation test, and `adjusted` is the same after Holm's correction over all metrics.
     """
 
     metric: str
@@ -142,7 +142,7 @@ class Change(_Part):
 
 
 class GateResult(_Part):
-    """One condition of the gate for one metric; `sentence` says how it came out."""
+    """The result of one condition of the gate for one metric; `sentence` explains it."""
 
     metric: str
     condition: Literal["min", "max_drop"]
@@ -151,10 +151,10 @@ class GateResult(_Part):
 
 
 class Report(_Part):
-    """An evaluation, what it was compared with, and what the gate said.
+    """An evaluation, its comparison with a baseline, and the results of the gate.
 
-    `notes` names what is odd about the input but does not stop an evaluation, such as queries that
-    no document is relevant to. `has_run` tells whether there is a run in TREC's format, too.
+    `notes` lists oddities of the input that do not stop an evaluation, such as queries without a
+    relevant document. `has_run` says whether there is also a run in TREC's format.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -182,28 +182,30 @@ class Report(_Part):
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         if len(self.query_ids) != self.queries:
-            message = f"query_ids has {len(self.query_ids)} entries; there are {self.queries}"
-            raise ValueError(f"{message} queries")
-        for one in self.metrics:
-            if one.name not in self.per_query:
-                raise ValueError(f"per_query has no values of {one.name}")
+            message = f"query_ids has {len(self.query_ids)} entries; it must have {self.queries}"
+            raise ValueError(f"{message}, one for each query")
+        for metric in self.metrics:
+            if metric.name not in self.per_query:
+                raise ValueError(f"per_query has no values of {metric.name}")
         for name, values in self.per_query.items():
             if not len(values.served) == len(values.expected) == self.queries:
-                raise ValueError(f"per_query: {name} must have {self.queries} values, as queries")
+                raise ValueError(
+                    f"per_query: {name} must have {self.queries} values, one for each query"
+                )
         return self
 
     @property
     def passed(self) -> bool:
-        """Whether the gate, if there is one, is passed."""
-        return not any(one.status == "failed" for one in self.gate or [])
+        """Whether there is no gate, or none of its conditions failed."""
+        return not any(result.status == "failed" for result in self.gate or [])
 
     def metric(self, name: str) -> MetricFigures | None:
         """Return the figures of a metric, None if it was not measured."""
-        return next((one for one in self.metrics if one.name == name), None)
+        return next((metric for metric in self.metrics if metric.name == name), None)
 
 
 def write_report(report: Report) -> str:
-    """Write a report as JSON text, with a line for each field."""
+    """Return a report as JSON text, with a line for each field."""
     fields = report.model_dump(mode="json", exclude_none=True)
     lines = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in fields.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -213,7 +215,7 @@ def read_report(path: Path) -> Report:
     """Read ``report.json``.
 
     Raises:
-        ReportError: if the file cannot be read or is no report of a schema version known here.
+        ReportError: if the file cannot be read, or is not a report of a supported schema version.
     """
     try:
         return parse_report(path.read_text(encoding="utf-8"))
@@ -226,17 +228,18 @@ def read_report(path: Path) -> Report:
 
 
 def parse_report(text: str) -> Report:
-    """Read the text of a report.
+    """Parse the text of a report.
 
     Raises:
-        ReportError: naming the first field that is not as it must be.
+        ReportError: if it is not valid. The message names the first invalid field.
     """
     try:
         return Report.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "report"
-        if where == "schema_version":
-            found = f"its schema version is {first['input']!a}"
-            raise ReportError(f"{found}; this hummingbit reads {SCHEMA_VERSION}") from None
-        raise ReportError(f"is not a report: {where}: {first['msg']}") from None
+        field = ".".join(map(str, first["loc"])) or "report"
+        if field == "schema_version":
+            found = f"schema_version is {first['input']!a}"
+            message = f"{found}; this version of hummingbit reads {SCHEMA_VERSION}"
+            raise ReportError(message) from None
+        raise ReportError(f"is not a report: {field}: {first['msg']}") from None

@@ -1,7 +1,7 @@
-"""Is a difference more than chance where training was repeated with other seeds and labels?
+"""Is a difference more than chance if training was repeated with other seeds and labels?
 
-A test over the queries alone takes the runs as they happened to be: with other labels shown, the
-difference may be another. Here runs are drawn as queries are.
+A test over the queries alone takes the runs as fixed, although the difference may change with the
+labels. Here runs are resampled as queries are.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def compare_runs(
 ) -> RunsComparison:
     """Return the mean of ``current - baseline``, float64[R, Q], with runs and queries resampled.
 
-    Row r of both is of one run: the same seed and the same labels shown. Each of `samples` times, R
-    runs and Q queries are drawn with replacement, independently, and the differences of every drawn
-    run at every drawn query averaged. The interval runs between the (1 ∓ level)/2 quantiles of
-    these means; the p-value is twice the smaller of the shares, (1 + count) / (1 + samples), of
-    means at most and at least 0. Of a single run it knows the queries' chance alone; of few, the
-    runs' chance is underestimated by (R − 1)/R.
+    Row r of both is one run, with the same seed and the same labels. For each of `samples` samples,
+    R runs and Q queries are drawn with replacement, independently, and the differences of every
+    drawn run at every drawn query are averaged. The interval lies between the (1 ∓ level)/2
+    quantiles of these means. The p-value is twice the smaller of two shares, of the means that are
+    at most 0 and of those that are at least 0, each (1 + count) / (1 + samples). With a single run,
+    only the variance of the queries counts. With R runs, the variance of the runs is underestimated
+    by the factor (R − 1)/R.
 
     Source: Owen, "The pigeonhole bootstrap" (2007).
 
@@ -50,19 +51,20 @@ def compare_runs(
             finite.
     """
     if current_RQ.shape != baseline_RQ.shape or current_RQ.ndim != 2 or not current_RQ.size:
-        found = f"{current_RQ.shape} and {baseline_RQ.shape}"
-        raise EvaluationError(f"the values have the shapes {found}; both must be [runs, queries]")
+        shapes = f"{current_RQ.shape} and {baseline_RQ.shape}"
+        raise EvaluationError(f"the values have the shapes {shapes}; both must be [runs, queries]")
     difference_RQ = np.asarray(current_RQ - baseline_RQ, dtype=np.float64)
     if not np.isfinite(difference_RQ).all():
-        raise EvaluationError("a value is not finite")
+        raise EvaluationError("a value is NaN or infinite; all values must be finite")
     n_runs, n_queries = difference_RQ.shape
     rng = np.random.default_rng(seed)
     means = np.empty(samples)
     for block in row_blocks(samples, n_queries):
         count = block.stop - block.start
-        of_runs = rng.multinomial(n_runs, np.full(n_runs, 1 / n_runs), size=count)
-        of_queries = rng.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=count)
-        means[block] = ((of_runs @ difference_RQ) * of_queries).sum(axis=1) / difference_RQ.size
+        run_counts = rng.multinomial(n_runs, np.full(n_runs, 1 / n_runs), size=count)
+        query_counts = rng.multinomial(n_queries, np.full(n_queries, 1 / n_queries), size=count)
+        sums = ((run_counts @ difference_RQ) * query_counts).sum(axis=1)
+        means[block] = sums / difference_RQ.size
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     smaller = min(_share(means <= 0), _share(means >= 0))
     return RunsComparison(
@@ -71,5 +73,5 @@ def compare_runs(
     )
 
 
-def _share(found: npt.NDArray[np.bool_]) -> float:
-    return float((1 + found.sum()) / (1 + len(found)))
+def _share(condition: npt.NDArray[np.bool_]) -> float:
+    return float((1 + condition.sum()) / (1 + len(condition)))

@@ -1,4 +1,4 @@
-"""Three systems or more: the Friedman test, and Nemenyi's for which pairs differ.
+"""Compare three systems or more: Friedman's test, and Nemenyi's test for each pair.
 
 Source: J. Demšar 2006, "Statistical Comparisons of Classifiers over Multiple Data Sets".
 """
@@ -19,9 +19,9 @@ from evaluation.result import EvaluationError, PerQuery
 class RankComparison:
     """Systems compared by their ranks on each query, 1 being the best.
 
-    `statistic` and `p_value` are Friedman's: whether any system differs at all. `mean_ranks` are by
-    system. `pairs` holds Nemenyi's p-value by pair of systems; two differ at `alpha` where their
-    mean ranks lie more than `critical_difference` apart.
+    `statistic` and `p_value` are those of Friedman's test for any difference. `mean_ranks` is by
+    system. `pairs` holds Nemenyi's p-value for each pair of systems. Two systems differ at `alpha`
+    if their mean ranks are more than `critical_difference` apart.
     """
 
     statistic: float
@@ -35,13 +35,14 @@ class RankComparison:
 def friedman_nemenyi(systems: Mapping[str, PerQuery], *, alpha: float = 0.05) -> RankComparison:
     """Compare three or more systems by one metric on the same queries.
 
-    With k systems, N queries and mean ranks R (ties share theirs), Friedman's statistic, corrected
-    for ties, is chi-squared with k - 1 degrees of freedom; Nemenyi's p-value of a pair is the tail
-    of the studentized range at ``|R_a - R_b| / sqrt(k (k + 1) / (12 N))``, infinitely many degrees
-    of freedom. Where all systems agree on every query nothing differs and all p-values are 1.
+    There are k systems, N queries and mean ranks R; tied systems share their mean rank. Friedman's
+    statistic, corrected for ties, is chi-squared with k - 1 degrees of freedom. Nemenyi's p-value
+    of a pair is the tail of the studentized range at ``|R_a - R_b| / sqrt(k (k + 1) / (12 N))``
+    with infinitely many degrees of freedom. If all systems agree on every query, all p-values are
+    1.
 
     Raises:
-        EvaluationError: if there are fewer than three systems, they have not the same number of
+        EvaluationError: if there are fewer than three systems, they differ in the number of
             queries, there are fewer than two queries, a value is not finite, or `alpha` is not
             between 0 and 1.
     """
@@ -54,8 +55,8 @@ def friedman_nemenyi(systems: Mapping[str, PerQuery], *, alpha: float = 0.05) ->
     if (ranks == ranks[:, :1]).all():
         statistic, p_value = 0.0, 1.0
     else:
-        found = stats.friedmanchisquare(*table.T)
-        statistic, p_value = float(found.statistic), float(found.pvalue)
+        result = stats.friedmanchisquare(*table.T)
+        statistic, p_value = float(result.statistic), float(result.pvalue)
     error = math.sqrt(n_systems * (n_systems + 1) / (12 * n_queries))
     return RankComparison(
         statistic=statistic,
@@ -77,7 +78,7 @@ def friedman_nemenyi(systems: Mapping[str, PerQuery], *, alpha: float = 0.05) ->
 def _check(systems: Mapping[str, PerQuery], alpha: float) -> np.ndarray:
     """Return the values of the systems as float64[Q, systems]."""
     if len(systems) < 3:
-        message = f"{len(systems)} systems were given; Friedman's test compares three or more"
+        message = f"there are {len(systems)} systems; Friedman's test needs three or more"
         raise EvaluationError(message)
     if not 0 < alpha < 1:
         message = f"alpha is {alpha}; it must be between 0 and 1"

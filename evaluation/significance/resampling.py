@@ -1,9 +1,9 @@
 """Is a difference between systems more than chance? Intervals and tests over the queries.
 
-Everything works on the values of a metric for each query, float64[Q], and nothing on their means.
-Systems are compared query by query, so they must have answered the same queries in the same order;
-:func:`pair_queries` brings them into one. What is drawn is drawn from a seed: the same input gives
-the same figures, to the last digit.
+All functions take the values of a metric for each query, float64[Q], not their means. Systems are
+compared query by query, so their values must be for the same queries in the same order;
+:func:`pair_queries` aligns them. Random draws are seeded: the same input gives the same figures, to
+the last digit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evaluation.qrels import duplicates
 from evaluation.result import EvaluationError, PerQuery
 from evaluation.row_blocks import row_blocks
 
@@ -40,8 +41,8 @@ class Interval:
 class Comparison:
     """One metric of two systems on the same queries.
 
-    `difference` is current minus baseline, with its interval; `p_value` is that of the two-sided
-    paired permutation test and `adjusted_p_value` the same after Holm's correction over all
+    `difference` is current minus baseline, with its interval. `p_value` is that of the two-sided
+    paired permutation test, and `adjusted_p_value` is the same after Holm's correction over all
     metrics that were compared together.
     """
 
@@ -62,17 +63,17 @@ def bootstrap_intervals(
 ) -> dict[str, Interval]:
     """Return a confidence interval for the mean of each metric, by resampling queries.
 
-    The percentile bootstrap of Efron 1979: `samples` times Q queries are drawn with replacement;
-    the interval runs between the (1 ∓ level)/2 quantiles of their means. All metrics see the same
-    draws, so those of several systems on the same queries stay paired.
+    This is the percentile bootstrap of Efron 1979. Q queries are drawn with replacement, `samples`
+    times. The interval lies between the (1 ∓ level)/2 quantiles of their means. All metrics use the
+    same draws, so the values of several systems on the same queries stay paired.
 
     Raises:
-        EvaluationError: if there is no query, the metrics have not the same number of queries, a
-            value is not finite, or `level` is not between 0 and 1.
+        EvaluationError: if there is no query, the metrics differ in the number of queries, a value
+            is not finite, or `level` is not between 0 and 1.
     """
     values = _table(per_query)
     if not 0 < level < 1:
-        message = f"the level of confidence is {level}; it must be between 0 and 1"
+        message = f"level is {level}; it must be between 0 and 1"
         raise EvaluationError(message)
     n_queries = values.shape[1]
     rng = np.random.default_rng(seed)
@@ -98,18 +99,19 @@ def permutation_test(
 ) -> float:
     """Return the p-value of the paired permutation test for the mean of ``current - baseline``.
 
-    Under the hypothesis that the systems are alike, each query's difference could as well have had
-    the other sign. The p-value is the share of sign patterns whose mean is at least as far out. All
-    patterns are counted where there are at most `samples` of them, which is exact; otherwise
-    `samples` are drawn and the p-value is ``(1 + as far out) / (1 + samples)``, never 0. Queries
-    without a difference change nothing and are left out. "less" asks whether current is lower.
+    Under the null hypothesis that the systems do not differ, the difference of each query has
+    either sign with equal probability. The p-value is the share of sign patterns whose mean is at
+    least as extreme. If there are at most `samples` patterns, all are counted, which is exact.
+    Otherwise `samples` patterns are drawn, and the p-value is ``(1 + extreme) / (1 + samples)``,
+    never 0. Queries without a difference change nothing and are left out. With "less", the
+    alternative is that current is lower.
 
     Source: Fisher 1935; M. Smucker, J. Allan and B. Carterette 2007, "A Comparison of Statistical
     Significance Tests for Information Retrieval Evaluation".
 
     Raises:
-        EvaluationError: if the two have not the same number of queries, there are none, or a value
-            is not finite.
+        EvaluationError: if the two differ in the number of queries, there are none, or a value is
+            not finite.
     """
     table = _table({"current": current, "baseline": baseline})
     difference = table[0] - table[1]
@@ -137,18 +139,18 @@ def permutation_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for having been looked at together, in their order.
+    """Return p-values adjusted for multiple tests, in the order of `p_values`.
 
-    With the m p-values sorted, the i-th smallest becomes ``max_{j ≤ i} min(1, (m - j + 1) p_j)``;
-    comparing these with alpha holds the chance of any false alarm at alpha. Source: Holm 1979, "A
-    Simple Sequentially Rejective Multiple Test Procedure".
+    Of the m p-values in ascending order, the i-th becomes ``max_{j ≤ i} min(1, (m - j + 1) p_j)``.
+    If a difference counts as significant below alpha, the probability of any false positive is at
+    most alpha. Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     adjusted = [0.0] * len(p_values)
     largest = 0.0
-    for smaller, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - smaller) * p_values[place]))
-        adjusted[place] = largest
+    for n_smaller, test in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - n_smaller) * p_values[test]))
+        adjusted[test] = largest
     return adjusted
 
 
@@ -163,14 +165,14 @@ def compare(
     """Compare two systems in every metric that both have values of, query by query.
 
     Raises:
-        EvaluationError: if they have no metric in common, have not answered the same number of
-            queries, or a value is not finite.
+        EvaluationError: if they have no metric in common, differ in the number of queries, or a
+            value is not finite.
     """
     names = [name for name in current if name in baseline]
     if not names:
         message = f"current has {', '.join(current)} and the baseline {', '.join(baseline)};"
         raise EvaluationError(f"{message} there must be a metric in common")
-    # One table for all, so that every shape is checked before values are subtracted.
+    # One table for all, so that all shapes are checked before any subtraction.
     sides = _table(
         {
             (side, name): values[name]
@@ -198,38 +200,31 @@ def compare(
 
 
 def pair_queries(current_ids: Sequence[str], baseline_ids: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return where each query of `current_ids` stands in `baseline_ids`, int64[Q].
+    """Return the position in `baseline_ids` of each query of `current_ids`, int64[Q].
 
     Raises:
-        EvaluationError: if an id comes twice, or one of the two has a query that the other has not.
+        EvaluationError: if an id occurs twice, or one of the two lacks a query of the other.
     """
     for whose, ids in (("current", current_ids), ("baseline", baseline_ids)):
-        twice = [id_ for id_, n in _count(ids).items() if n > 1]
-        if twice:
-            message = f"the {whose} run has {len(twice):,} query ids more than once, such as"
-            raise EvaluationError(f"{message} {twice[0]!a}; each must come once")
-    place = {id_: number for number, id_ in enumerate(baseline_ids)}
-    added = [id_ for id_ in current_ids if id_ not in place]
+        repeated = duplicates(ids)
+        if repeated:
+            message = f"the {whose} run has {len(repeated):,} query ids more than once, such as"
+            raise EvaluationError(f"{message} {repeated[0]!a}; each id must be unique")
+    positions = {id_: position for position, id_ in enumerate(baseline_ids)}
+    added = [id_ for id_ in current_ids if id_ not in positions]
     if added or len(current_ids) != len(baseline_ids):
-        lost = sorted(set(baseline_ids) - set(current_ids))
+        missing = sorted(set(baseline_ids) - set(current_ids))
         message = (
-            f"the runs have not answered the same queries: {len(added):,} are not in the baseline"
-            f" and {len(lost):,} only there, such as {(added or lost)[0]!a}; a paired comparison"
-            " needs the same queries in both"
+            f"the runs have different queries: {len(added):,} are only in the current run and"
+            f" {len(missing):,} only in the baseline, such as {(added or missing)[0]!a}; a paired"
+            " comparison needs the same queries in both"
         )
         raise EvaluationError(message)
-    return np.array([place[id_] for id_ in current_ids], dtype=np.int64)
-
-
-def _count(ids: Sequence[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for id_ in ids:
-        counts[id_] = counts.get(id_, 0) + 1
-    return counts
+    return np.array([positions[id_] for id_ in current_ids], dtype=np.int64)
 
 
 def _sign_patterns(n: int, samples: int, seed: int, *, exact: bool) -> Iterator[Floats]:
-    """Give blocks of rows of n zeros and ones: all 2^n of them, or `samples` drawn ones."""
+    """Yield blocks of rows of n zeros and ones: all 2^n of them, or `samples` random ones."""
     rng = np.random.default_rng(seed)
     for block in row_blocks(2**n if exact else samples, n):
         if exact:
@@ -242,17 +237,17 @@ def _sign_patterns(n: int, samples: int, seed: int, *, exact: bool) -> Iterator[
 
 
 def _table(per_query: Mapping[Any, PerQuery]) -> Floats:
-    """Stack values by query, float64[names, Q], having checked that they can be compared."""
+    """Check that values can be compared, and stack them as float64[names, Q]."""
     shapes = {np.shape(values) for values in per_query.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1 or not next(iter(shapes))[0]:
         found = ", ".join(str(list(shape)) for shape in sorted(shapes)) or "none"
-        message = f"values by query have the shapes {found}; they must have one, [Q], with Q > 0"
+        message = f"values by query have the shapes {found}; all must be [Q] with the same Q > 0"
         raise EvaluationError(message)
     table = np.stack([np.asarray(values, dtype=np.float64) for values in per_query.values()])
     if not np.isfinite(table).all():
         bad = [
             name for name, row in zip(per_query, table, strict=True) if not np.isfinite(row).all()
         ]
-        message = f"values of {bad[0]} are NaN or infinite; every query needs a finite one"
+        message = f"a value of {bad[0]} is NaN or infinite; every query needs a finite one"
         raise EvaluationError(message)
     return table

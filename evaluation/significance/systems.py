@@ -16,10 +16,10 @@ from evaluation.significance.resampling import holm, permutation_test
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two systems: the difference of their means, a minus b, and whether it is more than chance.
+    """Two systems with the difference of their means, a minus b, and its significance.
 
-    `p_value` is that of the two-sided paired permutation test; `adjusted` is Holm's, over all pairs
-    of the metric.
+    `p_value` is that of the two-sided paired permutation test. `adjusted` is the same after Holm's
+    correction over all pairs of the metric.
     """
 
     a: str
@@ -38,7 +38,7 @@ class SystemComparison:
     ranks: RankComparison | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the pairs and the tests as plain JSON values."""
         pairs = [asdict(pair) for pair in self.pairs]
         if self.ranks is None:
             return {"pairs": pairs, "friedman": None, "nemenyi": None}
@@ -58,31 +58,34 @@ class SystemComparison:
 def compare_systems(
     systems: Mapping[str, Evaluation], *, seed: int = 0
 ) -> dict[str, SystemComparison]:
-    """Compare two systems or more in every metric, on their values tie-averaged.
+    """Compare two systems or more in every metric, by their tie-averaged values.
 
-    The order of ties says nothing of a system, so the values as served are not looked at. The
-    queries must be the same, in the same order.
+    Values as served are not used, since the order of ties is no property of a system. All systems
+    must have the same metrics, on the same queries in the same order.
 
     Raises:
-        EvaluationError: if there are fewer than two systems, or they have not answered as many
-            queries or not been measured alike.
+        EvaluationError: if there are fewer than two systems, or they differ in the number of
+            queries.
     """
     if len(systems) < 2:
-        message = f"{len(systems)} system was given; a comparison needs two or more"
+        message = f"the number of systems is {len(systems)}; a comparison needs two or more"
         raise EvaluationError(message)
     first = next(iter(systems.values()))
     return {metric: _compare(metric, systems, seed) for metric in first.expected_per_query}
 
 
 def _compare(metric: str, systems: Mapping[str, Evaluation], seed: int) -> SystemComparison:
-    values = {name: np.asarray(one.expected_per_query[metric]) for name, one in systems.items()}
-    names = list(itertools.combinations(values, 2))
-    p_values = [permutation_test(values[a], values[b], seed=seed) for a, b in names]
+    values = {
+        name: np.asarray(evaluation.expected_per_query[metric])
+        for name, evaluation in systems.items()
+    }
+    pairs = list(itertools.combinations(values, 2))
+    p_values = [permutation_test(values[a], values[b], seed=seed) for a, b in pairs]
     return SystemComparison(
         metric=metric,
         pairs=tuple(
             Pair(a, b, float(values[a].mean() - values[b].mean()), p_value, adjusted)
-            for (a, b), p_value, adjusted in zip(names, p_values, holm(p_values), strict=True)
+            for (a, b), p_value, adjusted in zip(pairs, p_values, holm(p_values), strict=True)
         ),
         ranks=friedman_nemenyi(values) if len(values) > 2 else None,
     )

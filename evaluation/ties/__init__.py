@@ -1,1 +1,1 @@
-"""Ties: what metrics expect over the order of documents at one distance, and its extremes."""
+"""Ties: expectations and extremes of metrics over the orders of documents at equal distance."""

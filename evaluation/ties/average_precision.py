@@ -1,9 +1,9 @@
-"""Average precision over ties: both dialects in expectation, the hashing papers' at its extremes.
+"""Average precision over ties: expectations of both dialects, extremes of the hashing dialect.
 
 `n_at_distance`, int[Q, D], counts the documents of each group of ties, best group first, and
 `relevant_at_distance`, int[Q, D], the relevant ones among them. Results are float64[Q]. The source
-is that of :mod:`evaluation.ties.expectation`; the treatment of the group that the cut at k goes
-through is extended to an average precision that divides by what was found.
+is that of :mod:`evaluation.ties.expectation`. Its treatment of the group that the cut at k divides
+is extended here to an average precision that divides by the number of hits in the list.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.ties.sums import as_counts, place
+from evaluation.ties.sums import as_counts, group_slots
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 class _Groups(NamedTuple):
-    """Groups of ties against the cut at k: those wholly in the list have ``whole_*``, others 0."""
+    """Groups of ties and the cut at k. `whole_*` counts groups wholly in the list, 0 for others."""
 
     n: Counts
     r: Counts
     slots: Counts
-    """How many documents of each group are in the list."""
+    """The number of documents of each group that are in the list."""
     n_before: Counts
     r_before: Counts
     whole_n: Counts
@@ -38,10 +38,10 @@ def expected_average_precision_at_k(
 ) -> npt.NDArray[np.float64]:
     """Return the expectation of :func:`evaluation.metrics.lists.average_precision`, float64[Q].
 
-    That metric is a sum over relevant ranks divided by the number h' of relevant documents found.
-    Only the group which the list's end cuts through makes h' vary: of its n documents, r relevant,
-    m are in the list, and the number h of relevant ones among those is hypergeometric. Given h the
-    divisor is fixed, and the m documents behave as a group of their own, h of m relevant. So
+    The metric is a sum over relevant ranks, divided by the number h' of hits in the list. h' varies
+    only with the group that the end of the list cuts. Of its n documents, r are relevant and m are
+    in the list. The number h of relevant ones among these m is hypergeometric. Given h, the divisor
+    is fixed, and the m documents behave as a group of their own, with h of m relevant. So
 
         ``E[AP@k] = Σ_h P(h) · (Σ_whole S(n; n, r, n0, r0) + S(m; m, h, n0, r0)) / (r_whole + h)``
 
@@ -68,9 +68,9 @@ def extreme_average_precision_at_k(
 ) -> Floats:
     """Return the greatest or least :func:`evaluation.metrics.lists.average_precision` over orders.
 
-    Within the list the sum is greatest with the hits of each group at its head, least with them at
-    its end. How many hits h the cut group has in the list is free, between ``m - (n - r)`` and r,
-    and more may be worse, since they are divided by as well: every h is tried.
+    The sum is greatest if the hits of each group come first, and least if they come last. The
+    number h of hits that the cut group has in the list ranges from ``m - (n - r)`` to r. More hits
+    may be worse, since the sum is divided by their number, so every h is tried.
     """
     groups, harmonic = _groups(n_at_distance, relevant_at_distance, k), _harmonic_numbers(k)
     offset = groups.n_before + (0 if largest else groups.whole_n - groups.whole_r)
@@ -105,7 +105,7 @@ def expected_average_precision_trec(
 
 def _groups(n_at_distance: Counts, relevant_at_distance: Counts, k: int) -> _Groups:
     n, r = as_counts(n_at_distance), as_counts(relevant_at_distance)
-    start, slots = place(n, k)
+    start, slots = group_slots(n, k)
     whole = slots == n
     return _Groups(
         n=n,
@@ -119,9 +119,9 @@ def _groups(n_at_distance: Counts, relevant_at_distance: Counts, k: int) -> _Gro
 
 
 def _cut_group(groups: _Groups, k: int) -> tuple[Counts, ...]:
-    """Return slots, documents, relevant ones and documents before of the group cut at k, [Q, 1].
+    """Return counts of the group that the cut at k divides, each [Q, 1], 0 if there is none.
 
-    There is at most one for each query; where there is none all are 0.
+    They are its documents in the list, its documents, the relevant ones, and the documents before.
     """
     cut = (groups.slots > 0) & (groups.slots < groups.n)
     counts = (groups.slots, groups.n, groups.r)
@@ -138,9 +138,9 @@ def _harmonic_numbers(k: int) -> Floats:
 
 
 def _sum_of_run(h: Counts, n0: Counts, r0: Counts, harmonic: Floats) -> Floats:
-    """Return ``Σ_{i=1..h} (r0 + i) / (n0 + i)``, h hits in a row after n0 documents, r0 relevant.
+    """Return ``Σ_{i=1..h} (r0 + i) / (n0 + i)``: h hits in a row after n0 documents, r0 relevant.
 
-    Since ``(r0 + i) / (n0 + i) = 1 + (r0 - n0) / (n0 + i)``.
+    The closed form follows from ``(r0 + i) / (n0 + i) = 1 + (r0 - n0) / (n0 + i)``.
     """
     run: Floats = h + (r0 - n0) * (harmonic[n0 + h] - harmonic[n0])
     return run
@@ -151,14 +151,14 @@ def _expected_sum(
 ) -> Floats:
     """Return the expectation of ``Σ rel_i · P@i`` over the first m ranks of groups of ties.
 
-    A group has n documents, r relevant, after n0 documents, r0 relevant. The document in its j-th
-    place is relevant with probability r/n, and then (j-1)(r-1)/(n-1) of those before it in the
-    group are expected to be:
+    A group has n documents, r of them relevant, and comes after n0 documents, r0 of them relevant.
+    Its j-th document is relevant with probability r/n. If it is, then of the j-1 documents before
+    it in the group, (j-1)(r-1)/(n-1) are expected to be relevant:
 
         ``S(m; n, r, n0, r0) = Σ_{j=1..m} (r/n) · (r0 + 1 + (j-1)(r-1)/(n-1)) / (n0 + j)``
 
-    The sum over j is closed by ``A = H(n0 + m) - H(n0)``, H being the harmonic numbers, since
-    ``Σ (j-1)/(n0+j) = m - (n0 + 1) A``. Arguments broadcast.
+    The sum over j has a closed form with ``A = H(n0 + m) - H(n0)``, H being the harmonic numbers,
+    since ``Σ (j-1)/(n0+j) = m - (n0 + 1) A``. Arguments broadcast.
     """
     a = harmonic[n0 + m] - harmonic[n0]
     slope = (r - 1) / np.maximum(n - 1, 1)
@@ -167,11 +167,11 @@ def _expected_sum(
 
 
 def _hypergeometric(n: Counts, r: Counts, m: Counts) -> tuple[Counts, Floats]:
-    """Return the numbers h of relevant documents among m drawn from n, r relevant, and P(h).
+    """Return the numbers h of relevant documents among m of n documents, r relevant, and P(h).
 
-    Arguments are [Q, 1], results [Q, T] with T the longest support; P is 0 beyond a support. It is
-    built from the ratio of neighbours, ``P(h+1)/P(h) = (r-h)(m-h) / ((h+1)(n-r-m+h+1))``, and
-    normalised, which keeps 12 digits where log-factorials of a million documents would lose them.
+    Arguments are [Q, 1], and results [Q, T] with T the longest support; P is 0 beyond a support. P
+    is computed from the ratios ``P(h+1)/P(h) = (r-h)(m-h) / ((h+1)(n-r-m+h+1))`` and normalised.
+    This is accurate to 12 digits, which log-factorials of a million documents are not.
     """
     lowest, highest = np.maximum(0, m - (n - r)), np.minimum(m, r)
     h = lowest + np.arange(int((highest - lowest).max(initial=0)) + 1)

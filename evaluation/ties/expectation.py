@@ -1,15 +1,14 @@
-"""What ties could have made of a metric: its expectation, its best and its worst.
+"""The expectation, the best and the worst value of a metric over the orders of tied documents.
 
-Documents at the same distance from a query have no order of their own. For each metric there is,
-in closed form and for each query, the mean over all orders of the documents within every group of
-ties, each order being as likely as any other; and the greatest and the least value that an order
-can give. The input is not the lists but what is at each distance (or other rank of groups, best
-first), so a million documents cost no more than their distances.
+Documents at the same distance from a query have no order among themselves. The expectation is the
+mean over all orders of the documents within each group of ties, all orders being equally likely. It
+has a closed form for almost every metric. The input is not lists but the counts at each distance
+(or in other groups, best first), so the cost does not grow with the number of documents.
 
 Source: F. McSherry and M. Najork 2008, "Computing Information Retrieval Performance Measures
-Efficiently in the Presence of Tied Scores". What goes beyond it: the average precision that divides
-by what was found (:mod:`evaluation.ties.average_precision`), and 11-point interpolation, whose
-expectation has no closed form (:mod:`evaluation.ties.interpolation`).
+Efficiently in the Presence of Tied Scores". Two metrics go beyond it: the average precision that
+divides by the number of hits (:mod:`evaluation.ties.average_precision`), and 11-point
+interpolation, whose expectation has no closed form (:mod:`evaluation.ties.interpolation`).
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ Floats = npt.NDArray[np.float64]
 class TieGroups:
     """Groups of tied documents of each query, best group first.
 
-    `n`, int64[Q, D], counts the documents of each group and `by_grade`, int64[Q, D, G], those of
-    each grade above 0; `levels`, int64[G], are these grades, ascending. A document is relevant from
-    the grade `relevant_from` on. `totals`, int64[Q, G], counts by grade over the whole database, of
-    which the groups may be only the first.
+    `n`, int64[Q, D], counts the documents of each group, and `by_grade`, int64[Q, D, G], those of
+    each grade above 0. `levels`, int64[G], are these grades, ascending. A document is relevant if
+    its grade is `relevant_from` or more. `totals`, int64[Q, G], counts the whole database by grade;
+    the groups may cover only the head of the rankings.
     """
 
     n: Counts
@@ -74,12 +73,12 @@ def expect(metric: Metric, groups: TieGroups) -> Floats:
 
 
 def best(metric: Metric, groups: TieGroups) -> Floats:
-    """Return the greatest value of `metric` that an order of ties gives each query, float64[Q]."""
+    """Return the greatest value of `metric` over the orders of ties for each query, float64[Q]."""
     return _extreme(metric, groups, largest=True)
 
 
 def worst(metric: Metric, groups: TieGroups) -> Floats:
-    """Return the least value of `metric` that an order of ties gives each query, float64[Q]."""
+    """Return the least value of `metric` over the orders of ties for each query, float64[Q]."""
     return _extreme(metric, groups, largest=False)
 
 
@@ -87,36 +86,36 @@ def precision_within_radius(n: Counts, r: Counts, radius: int) -> Floats:
     """Return the share of relevant documents among those within Hamming distance `radius`.
 
     Column d of `n` and `r`, int64[Q, D], counts the documents, and the relevant ones, at distance
-    d. An empty ball scores 0. There are no ties in a ball, so nothing depends on their order.
-    Source: as "precision within Hamming radius 2" in R. Salakhutdinov and G. Hinton 2009,
-    "Semantic Hashing".
+    d. A query without a document within the radius scores 0. The value does not depend on the order
+    of ties. Source: R. Salakhutdinov and G. Hinton 2009, "Semantic Hashing", as "precision within
+    Hamming radius 2".
     """
-    inside = n[:, : radius + 1].sum(axis=1)
-    found: Floats = r[:, : radius + 1].sum(axis=1) / np.maximum(inside, 1)
-    return found
+    n_within = n[:, : radius + 1].sum(axis=1)
+    precision: Floats = r[:, : radius + 1].sum(axis=1) / np.maximum(n_within, 1)
+    return precision
 
 
 def _extreme(metric: Metric, groups: TieGroups, *, largest: bool) -> Floats:
     if metric.kind == "P@radius":
         return expect(metric, groups)
     if metric.kind == "mAP" and metric.k is not None:
-        # One more hit within the cut adds to the sum and to what it is divided by, so relevant
-        # documents at the head are not always best.
+        # A further hit within the cut adds to the sum and also to the divisor, so relevant
+        # documents first is not always best.
         return extreme_average_precision_at_k(groups.n, groups.relevant, metric.k, largest=largest)
-    # All others never lose when a better document moves ahead of a worse one: within each group
-    # the documents are best in falling order of grades and worst in rising order.
-    return expect(metric, _ordered(groups, falling=largest))
+    # All other metrics never lose if a better document moves ahead of a worse one. So the best
+    # order within each group is by descending grade, and the worst by ascending grade.
+    return expect(metric, _split_by_grade(groups, descending=largest))
 
 
-def _ordered(groups: TieGroups, *, falling: bool) -> TieGroups:
-    """Cut each group into groups of one grade, in falling or rising order of grades."""
+def _split_by_grade(groups: TieGroups, *, descending: bool) -> TieGroups:
+    """Split each group into groups of one grade, by descending or ascending grade."""
     ungraded = groups.n - groups.by_grade.sum(axis=-1)
     sizes = np.concatenate([ungraded[..., None], groups.by_grade], axis=-1)
-    # Entry 0 of the last axis is what has no grade above 0.
+    # Entry 0 of the last axis of sizes counts the documents without a grade above 0.
     by_grade = np.zeros((*sizes.shape, len(groups.levels)), dtype=np.int64)
-    for place in range(len(groups.levels)):
-        by_grade[..., place + 1, place] = groups.by_grade[..., place]
-    if falling:
+    for level in range(len(groups.levels)):
+        by_grade[..., level + 1, level] = groups.by_grade[..., level]
+    if descending:
         sizes, by_grade = sizes[..., ::-1], by_grade[..., ::-1, :]
     n_queries, n_levels = len(groups.n), len(groups.levels)
     return TieGroups(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from evaluation.classifier_baseline import behind_classifier
+from evaluation.classifier_baseline import classifier_warnings
 from evaluation.metrics.metric_names import dialects
 from evaluation.reports.metric_table import format_interval, format_probability
 from evaluation.reports.report import MetricFigures, Report
@@ -58,7 +58,7 @@ def print_trained(out: Path, trained: Trained) -> None:
             shown = "  ".join(f"{name} {value:.3f}" for name, value in found["expected"].items())
             print(f"  {title:<20} {shown}  {found['distinct_codes']:,} distinct codes")
     theirs = classifier and classifier["expected"]
-    for sentence in behind_classifier(figures["expected"], theirs, encoder):
+    for sentence in classifier_warnings(figures["expected"], theirs, encoder):
         print(sentence)
 
 

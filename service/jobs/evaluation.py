@@ -6,7 +6,7 @@ from typing import Any
 
 from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
-from evaluation.reports.collection_report import read_shown, run_job
+from evaluation.reports.collection_report import read_training_labels, run_job
 from evaluation.reports.report import write_report
 from foundation.files import replace_file
 from index.data_folder import DataFolder
@@ -29,7 +29,9 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     progress.step = "searching"
     progress.advance(total=len(queries))
     collection = folder.collection(progress.job.collection)
-    done = run_job(collection, queries, body.metrics, settings, read_shown(folder, collection))
+    done = run_job(
+        collection, queries, body.metrics, settings, read_training_labels(folder, collection)
+    )
     if done.run is not None:
         replace_file(progress.folder / RUN_FILE, done.run())
     replace_file(progress.folder / REPORT_FILE, write_report(done.report))

@@ -9,8 +9,8 @@ from encoder.encoder import Encoder
 from evaluation.baselines import logistic_baseline
 from evaluation.classifier_baseline import (
     ClassifierReference,
-    behind_classifier,
     classifier_baseline,
+    classifier_warnings,
 )
 from evaluation.metrics.metric_names import DEFAULT_METRICS
 from tests.support.corpora import topic_documents, topic_vectors
@@ -58,12 +58,12 @@ def test_without_a_classifier_the_labels_shown_are_fitted(tmp_path: Path) -> Non
 def test_a_sentence_says_where_the_codes_lose_and_what_to_try() -> None:
     codes = {"P@100": 0.712, "mAP@100": 0.8}
     encoder = replace(text_encoder(), metadata={"recipe": {"word_dropout": 0.25}})
-    (sentence,) = behind_classifier(codes, {"P@100": 0.731, "mAP@100": 0.7}, encoder)
+    (sentence,) = classifier_warnings(codes, {"P@100": 0.731, "mAP@100": 0.7}, encoder)
     assert "classifier baseline (P@100 0.712 against 0.731, tie-averaged)" in sentence
     assert "mAP" not in sentence
     assert "--word-dropout 0.1" in sentence
-    assert behind_classifier(codes, codes, encoder) == []
-    assert behind_classifier(codes, None, encoder) == []
+    assert classifier_warnings(codes, codes, encoder) == []
+    assert classifier_warnings(codes, None, encoder) == []
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_sentence_says_where_the_codes_lose_and_what_to_try() -> None:
     ids=["class-codes", "foreign", "little", "vectors"],
 )
 def test_less_word_dropout_is_advice_only_where_words_are_left_out(encoder: Encoder) -> None:
-    (sentence,) = behind_classifier({"P@100": 0.7}, {"P@100": 0.8}, encoder)
+    (sentence,) = classifier_warnings({"P@100": 0.7}, {"P@100": 0.8}, encoder)
     assert "--word-dropout" not in sentence
     assert sentence.endswith("try more bits or the asymmetric ranking")
 
 
 def test_codes_are_not_behind_by_less_than_is_shown() -> None:
-    assert behind_classifier({"P@100": 0.8511}, {"P@100": 0.8513}, text_encoder()) == []
+    assert classifier_warnings({"P@100": 0.8511}, {"P@100": 0.8513}, text_encoder()) == []
 
 
 @pytest.mark.parametrize("labels", [1, 2])

@@ -32,13 +32,15 @@ def test_oddities_are_counted_and_named() -> None:
     qrels = {"q1": {"d1": 1, "x1": 1}, "lost": {"d1": 1, "x2": 2, "x1": 1}, "q3": {}}
     _, notes = relevance_by_qrels(qrels, ["q1", "q2", "q3"], ["d1"])
     assert notes == [
-        "1 queries of the qrels are not asked and left out: lost",
-        "2 documents of the qrels are not stored and left out: x1, x2",
+        "1 queries of the qrels are not among the queries and are ignored: lost",
+        "2 documents of the qrels are not stored and are ignored: x1, x2",
         "2 queries have no judgement in the qrels and score 0: q2, q3",
     ]
     many = {"q1": {"d1": 1, **{f"x{i}": 1 for i in range(9)}}}
     _, notes = relevance_by_qrels(many, ["q1"], ["d1"])
-    assert notes == ["9 documents of the qrels are not stored and left out: x0, x1, x2, x3, x4, …"]
+    assert notes == [
+        "9 documents of the qrels are not stored and are ignored: x0, x1, x2, x3, x4, …"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +50,19 @@ def test_oddities_are_counted_and_named() -> None:
         ({"q": {}}, ["q"], ["d"], "the qrels are empty"),
         ({"q": {"d": 1}}, [], ["d"], "there are no queries"),
         ({"q": {"d": 1}}, ["q"], [], "there are no documents"),
-        ({"q": {"d": 1}}, ["q", "p", "q"], ["d"], "1 ids of queries come more than once: q;"),
-        ({"q": {"d": 1}}, ["p"], ["d"], "judged are queries such as q, asked p"),
-        ({"q": {"d": 1}}, ["q"], ["e"], "no judgement of the qrels is of a query that is asked"),
+        ({"q": {"d": 1}}, ["q", "p", "q"], ["d"], "1 query ids occur more than once: q;"),
+        (
+            {"q": {"d": 1}},
+            ["p"],
+            ["d"],
+            "they name queries such as q, and the queries to evaluate are p",
+        ),
+        (
+            {"q": {"d": 1}},
+            ["q"],
+            ["e"],
+            "the qrels judge no stored document for any of the queries",
+        ),
         ({"q": {"d": 0}}, ["q"], ["d"], "no judgement has a grade of 1 or more"),
     ],
 )

@@ -103,7 +103,11 @@ def test_what_cannot_be_compared_is_refused(collection: CollectionBackend) -> No
         ([], {}, "there are no queries"),
         ([Document(id="q", text="a b")], {}, "1 of 1 queries have no label"),
         (QUERIES, {"relevant_from": 2}, "relevant_from is 2"),
-        (QUERIES, {"hierarchy": True, "qrels": {"q0": {"d0": 1}}}, "hierarchy is set beside qrels"),
+        (
+            QUERIES,
+            {"hierarchy": True, "qrels": {"q0": {"d0": 1}}},
+            "hierarchy and qrels are both set",
+        ),
     ],
 )
 def test_it_refuses_what_an_evaluation_of_the_codes_refuses(

@@ -244,7 +244,7 @@ def test_it_can_be_written_as_json() -> None:
 
 def test_bad_input_is_refused() -> None:
     codes, labels = np.zeros((2, 2), dtype=np.uint8), [("a",), ("b",)]
-    with pytest.raises(EvaluationError, match="query: 2 codes and 1 labels"):
+    with pytest.raises(EvaluationError, match="query: there are 2 codes and 1 label sets"):
         evaluate_codes(codes, labels[:1], codes, labels)
     with pytest.raises(EvaluationError, match="database codes are int64"):
         evaluate_codes(codes, labels, codes.astype(np.int64), labels)
@@ -262,7 +262,7 @@ def test_what_else_is_refused() -> None:
         evaluate_codes(codes, labels, codes, labels, self_rows=np.array([0, 2]))
     with pytest.raises(EvaluationError, match="self_rows must hold a row"):
         evaluate_codes(codes, labels, codes, labels, self_rows=np.array([0]))
-    with pytest.raises(EvaluationError, match="relevant_from is 2; labels that are shared or not"):
+    with pytest.raises(EvaluationError, match="relevant_from is 2; without a hierarchy"):
         evaluate_codes(codes, labels, codes, labels, relevant_from=2)
 
 
@@ -279,7 +279,7 @@ def test_queries_without_relevant_documents_are_named() -> None:
 
 
 def labelled_documents(codes: Codes, labels: LabelSets, prefix: str) -> list[Document]:
-    """Documents that bring their codes."""
+    """Documents that come with codes."""
     return [
         Document(id=f"{prefix}{i}", code=code_to_hex(code), labels=tags)
         for i, (code, tags) in enumerate(zip(codes, labels, strict=True))
@@ -317,12 +317,12 @@ def test_a_collection_by_qrels_scores_what_its_labels_would(tmp_path: Path) -> N
     qrels["q0"], qrels["gone"] = {"d0": 1, "elsewhere": 1}, {"d0": 1}
     found = evaluate_collection(collection, bare, names, qrels=qrels)
     assert found.notes == (
-        "1 queries of the qrels are not asked and left out: gone",
-        "1 documents of the qrels are not stored and left out: elsewhere",
+        "1 queries of the qrels are not among the queries and are ignored: gone",
+        "1 documents of the qrels are not stored and are ignored: elsewhere",
     )
-    with pytest.raises(EvaluationError, match="come more than once: q0"):
+    with pytest.raises(EvaluationError, match="occur more than once: q0"):
         evaluate_collection(collection, [*bare, bare[0]], names, qrels=qrels)
-    with pytest.raises(EvaluationError, match="hierarchy is set beside qrels"):
+    with pytest.raises(EvaluationError, match="hierarchy and qrels are both set"):
         evaluate_collection(collection, bare, names, qrels=qrels, hierarchy=True)
     collection.close()
 
@@ -346,7 +346,7 @@ def test_a_stored_query_may_leave_itself_out(tmp_path: Path) -> None:
     assert found.per_query["P@10"][1] == kept.per_query["P@10"][1]
     assert (kept.expected_per_query["mAP-trec"] >= found.expected_per_query["mAP-trec"]).all()
     twice = evaluate_collection(collection, [stranger, stranger], names)
-    assert twice.notes == ("1 ids of queries come more than once: q",)
+    assert twice.notes == ("1 query ids occur more than once: q",)
     collection.close()
 
 

@@ -45,7 +45,7 @@ def test_ties_and_oddities_by_hand() -> None:
     assert found.worst_per_query["mAP-trec"] == pytest.approx([1 / 6, 0, 0])
     assert (found.queries, found.documents, found.queries_without_relevant) == (3, 3, 1)
     assert found.notes == (
-        "1 queries of the run have no judgement and are left out: d",
+        "1 queries of the run have no judgement and are ignored: d",
         "1 judged queries are not in the run and score 0: b",
         "1 queries have no relevant document and score 0: c",
     )
@@ -53,7 +53,7 @@ def test_ties_and_oddities_by_hand() -> None:
 
 def test_bad_input_is_refused() -> None:
     qrels = {"q": {"d": 1}}
-    with pytest.raises(EvaluationError, match="no list for any query that the qrels judge"):
+    with pytest.raises(EvaluationError, match="no list for any query of the qrels"):
         evaluate_run({"p": {"d": 1.0}}, qrels)
     with pytest.raises(EvaluationError, match="a score of query 'q' is NaN"):
         evaluate_run({"q": {"d": float("nan")}}, qrels)

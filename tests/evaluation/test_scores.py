@@ -80,13 +80,13 @@ def test_similarities_have_no_radius() -> None:
 @pytest.mark.parametrize(
     ("blocks", "reason"),
     [
-        ([], "scores of 0 queries were given; there are 2 queries"),
-        ([np.zeros((1, 3))], "scores of 1 queries were given"),
-        ([np.zeros((3, 3))], r"have shape \[3, 3\]; they must be \[q, 3\], for 2 queries"),
-        ([np.zeros((2, 4))], r"have shape \[2, 4\]"),
-        ([np.zeros(3)], r"have shape \[3\]"),
-        ([np.zeros((0, 3))], r"have shape \[0, 3\]"),
-        ([np.array([[0, 1, 2], [0, np.nan, 0]])], "queries 0 to 1 hold NaN"),
+        ([], "score_blocks has scores of 0 queries; there are 2 queries"),
+        ([np.zeros((1, 3))], "score_blocks has scores of 1 queries"),
+        ([np.zeros((3, 3))], r"has shape \[3, 3\]; it must be \[q, 3\], for 2 queries"),
+        ([np.zeros((2, 4))], r"has shape \[2, 4\]"),
+        ([np.zeros(3)], r"has shape \[3\]"),
+        ([np.zeros((0, 3))], r"has shape \[0, 3\]"),
+        ([np.array([[0, 1, 2], [0, np.nan, 0]])], "queries 0 to 1 contain NaN"),
     ],
 )
 def test_blocks_that_do_not_fit_are_refused(blocks: list[np.ndarray], reason: str) -> None:

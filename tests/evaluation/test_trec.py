@@ -62,8 +62,8 @@ def test_runs_are_read_as_they_were_written(run: dict[str, dict[str, float]]) ->
         (["q 0 d nan"], "judged:1: the grade is 'nan'"),
         (["q 0 d 1001"], "of at most 1,000"),
         (["", "q 0 d 1", "p 0 d 1", "q 0 d 0"], "judged:4: document 'd' is judged twice.* 'q'"),
-        ([], "judged: there is no judgement"),
-        (["", "  "], "there is no judgement"),
+        ([], "judged: there are no judgements"),
+        (["", "  "], "there are no judgements"),
     ],
 )
 def test_qrels_that_are_not_right(lines: list[str], reason: str) -> None:
@@ -79,8 +79,8 @@ def test_qrels_that_are_not_right(lines: list[str], reason: str) -> None:
         (["q Q0 d 1 -inf t"], "a.run:1: the score is '-inf'"),
         (["q Q0 d 1 high t"], "a.run:1: the score is 'high'"),
         (["q Q0 d first 1 t"], "a.run:1: the rank is 'first'"),
-        (["q Q0 d 1 2 t", "q Q0 d 2 1 t"], "a.run:2: document 'd' comes twice for query 'q'"),
-        ([], "a.run: there is no line"),
+        (["q Q0 d 1 2 t", "q Q0 d 2 1 t"], "a.run:2: document 'd' occurs twice for query 'q'"),
+        ([], "a.run: there are no lines"),
     ],
 )
 def test_runs_that_are_not_right(lines: list[str], reason: str) -> None:
@@ -89,9 +89,9 @@ def test_runs_that_are_not_right(lines: list[str], reason: str) -> None:
 
 
 def test_what_the_format_cannot_hold_is_not_written() -> None:
-    with pytest.raises(TrecError, match="query 'a b' cannot stand in TREC's format"):
+    with pytest.raises(TrecError, match="query 'a b' is not valid in TREC's format"):
         list(format_run({"a b": [("d", 1.0)]}))
-    with pytest.raises(TrecError, match="document '' cannot stand"):
+    with pytest.raises(TrecError, match="document '' is not valid"):
         list(format_run({"q": [("", 1.0)]}))
     with pytest.raises(TrecError, match=r"score of document 'd' for query 'q' is nan"):
         list(format_run({"q": [("d", float("nan"))]}))

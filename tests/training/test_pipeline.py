@@ -38,6 +38,6 @@ def test_more_classes_than_a_code_has_bits_cost_the_baseline_alone(n_classes: in
         ClassifierReference(text_encoder(), classifier),
         ClassifierReference(class_encoder(classes=n_classes), None),
     ):
-        figures = validate(reference, shown=every, database=every, queries=few)
+        figures = validate(reference, training=every, database=every, queries=few)
         assert figures["queries"] == 5
         assert (figures["classifier_baseline"] is None) == (n_classes > 1024)

@@ -14,8 +14,8 @@ from encoder.encoder import Encoder
 from evaluation.baselines import tfidf_cosine, tfidf_scores
 from evaluation.classifier_baseline import (
     ClassifierReference,
-    behind_classifier,
     classifier_baseline,
+    classifier_warnings,
 )
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS
@@ -154,7 +154,7 @@ def _print_figures(
         known = items[method].metrics if method in items else {}
         cells += [known[name] for name in KNOWN_ITEMS if name in known]
         print(f"{method:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
-    sentences = behind_classifier(
+    sentences = classifier_warnings(
         topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
     )
     for sentence in sentences:

@@ -11,7 +11,7 @@ from corpus.document import Document
 from evaluation.evaluation_input import RelevanceSettings
 from evaluation.metrics.metric_names import DEFAULT_METRICS, KNOWN_ITEM_METRICS
 from evaluation.rankings import evaluate_rankings
-from evaluation.reports.collection_report import Job, read_shown, run_job
+from evaluation.reports.collection_report import Job, read_training_labels, run_job
 from evaluation.result import Evaluation
 from evaluation.retrieval import query_labels
 from evaluation.trec import Qrels, read_qrels
@@ -93,7 +93,7 @@ class Measuring:
                     self._queries,
                     self._metrics,
                     RelevanceSettings(qrels=self._qrels, **self._choices()),
-                    read_shown(folder, collection),
+                    read_training_labels(folder, collection),
                 )
                 for name, collection in collections.items()
             }

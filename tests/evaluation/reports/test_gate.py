@@ -73,10 +73,10 @@ def test_a_gate_is_read_from_toml(tmp_path: Path) -> None:
         ("", "the gate has no rule"),
         ("[metrics]", "the gate has no rule"),
         ("metrics = 3", "the gate has no rule"),
-        ("seed = 3", "the gate has the key 'seed'; known are metrics"),
+        ("seed = 3", "the gate has the unknown key 'seed'; the keys are metrics"),
         ('[metrics."P@x"]\nmin = 0.5', "'P@x' is not a metric"),
         ('[metrics]\n"P@1" = 0.5', 'metrics."P@1" is 0.5; it must be a table'),
-        ('[metrics."P@1"]\nminimum = 0.5', "P@1 has the key 'minimum'; known are min, max_drop"),
+        ('[metrics."P@1"]\nminimum = 0.5', "P@1 has the unknown key 'minimum'; the keys are min"),
         ('[metrics."P@1"]\nlevel = "warn"', "P@1 has neither min nor max_drop"),
         ('[metrics."P@1"]\nmin = 0.5\nalpha = 0.1', "P@1 has alpha but no max_drop"),
         ('[metrics."P@1"]\nmin = 60', "min of P@1 is 60; it must be a number from 0 to 1"),
@@ -86,7 +86,7 @@ def test_a_gate_is_read_from_toml(tmp_path: Path) -> None:
         ('[metrics."P@1"]\nmax_drop = "1%"', "max_drop of P@1 is '1%'"),
         ('[metrics."P@1"]\nmax_drop = 0\nalpha = 0', "alpha of P@1 is 0; it must be above 0"),
         ('[metrics."P@1"]\nmin = 0.1\nlevel = "info"', "level of P@1 is 'info'"),
-        ('[metrics."P@1"]\nmin = 0.1\n[metrics."p@1"]\nmin = 0.1', "two tables for P@1"),
+        ('[metrics."P@1"]\nmin = 0.1\n[metrics."p@1"]\nmin = 0.1', "more than one table for P@1"),
     ],
 )
 def test_gates_that_are_not_right(text: str, reason: str) -> None:
@@ -151,11 +151,13 @@ def test_drops_are_corrected_for_being_looked_at_together() -> None:
 
 
 def test_a_gate_that_cannot_be_applied_is_no_pass(evaluation: Evaluation) -> None:
-    with pytest.raises(GateError, match=r"P@10 has a rule but was not measured; measured are P@1"):
+    with pytest.raises(
+        GateError, match=r"P@10 has a rule but was not measured; the metrics measured are P@1"
+    ):
         apply_gate([Rule("P@10", minimum=0.5)], evaluation)
-    with pytest.raises(GateError, match="P@100 has max_drop, and there is no baseline"):
+    with pytest.raises(GateError, match="P@100 has max_drop, which needs a baseline"):
         apply_gate([Rule("P@100", max_drop=0.5)], evaluation)
-    with pytest.raises(GateError, match="baseline has no values of it; it has MRR"):
+    with pytest.raises(GateError, match="max_drop, but the baseline has only MRR"):
         apply_gate([Rule("P@100", max_drop=0.5)], evaluation, {"MRR": np.zeros(2)})
     with pytest.raises(EvaluationError, match="shapes"):
         apply_gate([Rule("P@100", max_drop=0.5)], evaluation, {"P@100": np.zeros(3)})

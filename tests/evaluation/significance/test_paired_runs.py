@@ -40,7 +40,7 @@ def test_equal_values_have_no_difference() -> None:
     [
         (np.zeros((2, 3)), "shapes"),
         (np.zeros((0, 4)), "shapes"),
-        (np.full((2, 4), np.nan), "not finite"),
+        (np.full((2, 4), np.nan), "NaN or infinite"),
     ],
 )
 def test_other_values_are_refused(current: np.ndarray, reason: str) -> None:

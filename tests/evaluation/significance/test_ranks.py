@@ -53,7 +53,7 @@ def test_systems_that_agree_do_not_differ() -> None:
 
 def test_bad_input_is_refused() -> None:
     some = np.array([0.5, 0.6])
-    with pytest.raises(EvaluationError, match="2 systems were given"):
+    with pytest.raises(EvaluationError, match="there are 2 systems"):
         friedman_nemenyi({"a": some, "b": some})
     with pytest.raises(EvaluationError, match="the same queries, two or more"):
         friedman_nemenyi({"a": some, "b": some, "c": some[:1]})

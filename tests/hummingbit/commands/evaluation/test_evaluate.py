@@ -279,7 +279,7 @@ def test_a_service_gives_the_same_figures_of_rankings(
         (["good", "--baseline", "bad.toml"], "bad.toml: is not a report"),
         (["good", "--min-p100", "60"], "--min-p100 is 60; it must be from 0 to 1"),
         (["good", "--metrics", "P@0"], "'P@0' is not a metric"),
-        (["good", "--qrels", "empty.qrels"], "there is no judgement in it"),
+        (["good", "--qrels", "empty.qrels"], "there are no judgements"),
         (["good", "--out", "bad.toml"], "--out: bad.toml: File exists"),
         (["good", "--url", "file:///etc"], "must begin with http:// or https://"),
         (["good", "--url", "http://127.0.0.1:9"], "cannot be reached"),
