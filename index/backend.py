@@ -18,6 +18,7 @@ from encoder.codes import Codes
 from encoder.encoder import Encoder
 from index.filters import Filter
 from index.records import (
+    CodedPayloads,
     DeleteResult,
     EncodedQueries,
     Hybrid,
@@ -180,6 +181,12 @@ class CollectionBackend(Protocol):
 
     def all_documents(self) -> list[StoredDocument]:
         """Return all documents in the order of rows."""
+
+    def coded_payloads(self) -> CodedPayloads:
+        """Return the code and payload of every document and the labels that people gave it.
+
+        Documents are in the order of rows. On Milvus, nobody gives labels.
+        """
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """Return the codes, ``uint8[N, n_bits / 8]``, and labels of all documents, by row.

@@ -17,8 +17,9 @@ from foundation.errors import InputError
 from index.backend import MAX_K
 from index.errors import EncoderMismatch
 from index.filters import Filter, filter_to_json
+from index.payload_labels import labels_of
 from index.rankings.protocol import HAMMING
-from index.records import Hybrid, Queries, Rescore, SearchResult
+from index.records import CodedPayloads, Hybrid, Queries, Rescore, SearchResult
 from index.schema import Description
 from index.search.search_options import SearchOptions
 
@@ -45,6 +46,15 @@ class CollectionBase(ABC):
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
         self.ranking: str = HAMMING
+
+    @abstractmethod
+    def coded_payloads(self) -> CodedPayloads:
+        """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
+
+    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
+        """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
+        found = self.coded_payloads()
+        return found.codes, [labels_of(payload, label_field) for payload in found.payloads]
 
     def search(
         self,

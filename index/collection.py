@@ -29,9 +29,9 @@ from index.filters import Filter
 from index.generations.code_statistics import StatisticsCache, code_statistics
 from index.generations.publication import Publication
 from index.generations.writing import Writer
-from index.payload_labels import labels_of
 from index.rankings.protocol import BY_WORDS, HAMMING
 from index.records import (
+    CodedPayloads,
     DeleteResult,
     ScrollPage,
     StoredDocument,
@@ -215,10 +215,9 @@ class Collection(IndexedCollection):
         """See :meth:`index.backend.CollectionBackend.set_indexed_fields`."""
         self._writer.set_indexed_fields(check_indexed_fields(fields), progress)
 
-    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
-        """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
-        codes, payloads = self.store.read_payloads()
-        return codes, [labels_of(payload, label_field) for payload in payloads]
+    def coded_payloads(self) -> CodedPayloads:
+        """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
+        return self.store.read_payloads()
 
     def verify(self) -> Verification:
         """Check every document against its checksum, and the index against the documents.

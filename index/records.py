@@ -188,6 +188,18 @@ class StoredDocument:
     payload: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedPayloads:
+    """The codes of all documents, ``uint8[N, n_bits / 8]``, and what each stands for, by row.
+
+    `given` has the labels that people agree on for a document, ``()`` where nobody gave one.
+    """
+
+    codes: Codes
+    payloads: list[dict[str, Any]]
+    given: list[tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class ScrollPage:
     """Documents in the order of rows, and the cursor of the next page; None at the end."""

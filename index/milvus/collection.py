@@ -38,8 +38,8 @@ from index.milvus.filters import check_fields_on_milvus
 from index.milvus.ranking import ENGINE, check_on_milvus, search_on_milvus
 from index.milvus.store import MilvusStore
 from index.milvus.upkeep import statistics_on_milvus, verify_on_milvus
-from index.payload_labels import labels_of
 from index.records import (
+    CodedPayloads,
     DeleteResult,
     ScrollPage,
     SearchResult,
@@ -204,12 +204,12 @@ class MilvusCollection(SearchedCollection):
         """Return all documents as they were given, by row."""
         return [*map(schema.to_document, self._store.documents(1, self._progress.now().last_row))]
 
-    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
-        """See :meth:`index.backend.CollectionBackend.labelled_codes`."""
+    def coded_payloads(self) -> CodedPayloads:
+        """See :meth:`index.backend.CollectionBackend.coded_payloads`."""
         fields = ["row", "code", "payload", "original"]
         found = list(self._store.by_row(fields, 1, self._progress.now().last_row))
-        labels = [labels_of(schema.to_payload(entity), label_field) for entity in found]
-        return schema.to_codes(found, self.n_bits), labels
+        payloads = [schema.to_payload(entity) for entity in found]
+        return CodedPayloads(schema.to_codes(found, self.n_bits), payloads, [()] * len(found))
 
     def _codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         return self._store.codes_of(ids)

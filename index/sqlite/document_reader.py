@@ -12,10 +12,12 @@ import numpy as np
 
 from encoder.codes import Codes, code_to_hex
 from foundation.slices import checkpoint
+from index.annotations.annotation_records import agreed_labels
 from index.errors import StoreError
 from index.filters import Filter
-from index.records import StoredDocument
+from index.records import CodedPayloads, StoredDocument
 from index.schema import checksum, last_row
+from index.sqlite.annotation_tables import LABELS, read_records
 from index.sqlite.changes import storable
 from index.sqlite.connection_pool import PARAMETERS, RowReader, in_chunks
 from index.sqlite.database import Database
@@ -37,17 +39,26 @@ class DocumentReader(RowReader):
         self.description = database.description
         self._database = database
 
-    def read_payloads(self) -> tuple[Codes, list[dict[str, Any]]]:
-        """Return the code and the payload of every document, all as of one moment, by row."""
+    def read_payloads(self) -> CodedPayloads:
+        """Return the code, payload and labels of every document, all as of one moment, by row.
+
+        Raises:
+            StoreError: if a label is not what was written.
+        """
         with self._database.reading() as connection:
-            found = connection.execute("SELECT code, payload FROM documents ORDER BY row")
+            agreed = agreed_labels(read_records(connection, LABELS))
+            query = "SELECT row, id FROM documents WHERE id IN "
+            labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
+            found = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
             codes: list[bytes] = []
             payloads: list[dict[str, Any]] = []
+            given: list[tuple[str, ...]] = []
             while some := found.fetchmany(ROWS_AT_ONCE):
                 checkpoint()
-                codes += [code for code, _ in some]
-                payloads += [json.loads(payload) for _, payload in some]
-        return self._packed(codes), payloads
+                codes += [code for _, code, _ in some]
+                payloads += [json.loads(payload) for _, _, payload in some]
+                given += [labels.get(row, ()) for row, _, _ in some]
+        return CodedPayloads(self._packed(codes), payloads, given)
 
     def read_contents(self) -> list[StoredDocument]:
         """Return every document, all as of one moment, by row.

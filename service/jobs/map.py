@@ -10,19 +10,23 @@ import json
 import multiprocessing
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from foundation.errors import InputError
 from foundation.files import replace_file
 from foundation.slices import stepping_aside
 from index.backend import CollectionBackend
 from index.bulk.code_layout import Method, Places, best_method, lay_out
-from index.bulk.code_table import CodeTable, code_table
+from index.bulk.code_table import CodeTable, table_of
+from index.bulk.code_times import DATE, CodeTimes, code_times
 from index.bulk.encoding import available_cores
 from index.data_folder import DataFolder
+from index.payload_labels import labels_of
 from service.jobs.work import Progress
 
 MAP_FILE = "map.json"
@@ -42,33 +46,65 @@ class MapOptions:
     """What a map is made of; `method` is None where the best one that is installed is meant."""
 
     label_field: str = "label"
+    time_field: str | None = None
     method: Method | None = None
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MapColours:
+    """What the points are coloured by, besides `table`, which has the labels of a payload field.
+
+    `given` has the labels that people agree on, with the same codes in the same order, or is None
+    if nobody has given one; `times` has the values of the time field, if one is named.
+    """
+
+    table: CodeTable
+    given: CodeTable | None
+    times: CodeTimes | None
 
 
 def draw_map(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     """Lay out the codes of the job's collection and write the map into the job's folder.
 
     Raises:
-        InputError: if the collection has no documents, or the label field holds no labels.
+        InputError: if the collection has no documents, the label field holds something that is no
+            label, or the time field holds no numbers or dates.
     """
     options = MapOptions(**progress.job.spec)
     collection = folder.collection(progress.job.collection)
     progress.step = "reading"
     progress.advance(total=100)
-    table = code_table(collection, options.label_field)
-    if not len(table.codes):
-        raise InputError("collection", f"{collection.name!a} has no documents to lay out")
+    colours = read_colours(collection, options)
+    table = colours.table
     drawn = np.sort(np.argsort(-table.documents, kind="stable")[:MAX_POINTS])
     method = options.method or best_method()
     with stepping_aside():
         places = _lay_out_beside(table.codes[drawn], method, options.seed, progress)
     progress.step = "writing"
-    replace_file(progress.folder / POINTS_FILE, _points(table, drawn, places))
-    description = _description(collection, table, drawn, method, options)
+    replace_file(progress.folder / POINTS_FILE, _points(colours, drawn, places))
+    description = _description(collection, colours, drawn, method, options)
     replace_file(progress.folder / MAP_FILE, json.dumps(description, ensure_ascii=False))
     progress.advance(100 - progress.done)
     return {"map": f"/v1/maps/{progress.job.id}", "points": len(drawn), "method": method}
+
+
+def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColours:
+    """Read a collection, and group labels and times by the distinct codes.
+
+    Raises:
+        InputError: as :func:`draw_map`.
+    """
+    generation = collection.generation
+    found = collection.coded_payloads()
+    if not len(found.codes):
+        raise InputError("collection", f"{collection.name!a} has no documents to lay out")
+    labels = [labels_of(payload, options.label_field) for payload in found.payloads]
+    return MapColours(
+        table_of(found.codes, labels, generation),
+        table_of(found.codes, found.given, generation) if any(found.given) else None,
+        code_times(found.codes, found.payloads, options.time_field) if options.time_field else None,
+    )
 
 
 def _lay_out_beside(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
@@ -106,26 +142,39 @@ def _work(told: Connection, codes: Any, method: Method, seed: int) -> None:
     told.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: told.send(step)))
 
 
-def _points(table: CodeTable, drawn: Any, places: Places) -> bytes:
+def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:
     """Write the points column by column, little-endian; the description names the columns."""
-    label = table.label[drawn]
-    label = np.where(label >= MAX_LABELS, OTHER_LABEL, np.where(label < 0, NO_LABEL, label))
-    purity = np.nan_to_num(table.purity[drawn] * 254, nan=UNKNOWN_PURITY)
-    columns = (
+    table = colours.table
+    columns = [
         places[:, 0].astype("<f4"),
         places[:, 1].astype("<f4"),
         table.age[drawn].astype("<f4"),
         table.documents[drawn].astype("<u4"),
-        label.astype("<u2"),
-        np.round(purity).astype("u1"),
+        *_label_columns(table, drawn),
         table.codes[drawn],
-    )
+    ]
+    if colours.times:
+        columns.append(colours.times.place[drawn].astype("<f4"))
+    if colours.given:
+        columns += _label_columns(colours.given, drawn)
     return b"".join(column.tobytes() for column in columns)
 
 
+def _label_columns(table: CodeTable, drawn: Any) -> list[npt.NDArray[Any]]:
+    label = table.label[drawn]
+    label = np.where(label >= MAX_LABELS, OTHER_LABEL, np.where(label < 0, NO_LABEL, label))
+    purity = np.nan_to_num(table.purity[drawn] * 254, nan=UNKNOWN_PURITY)
+    return [label.astype("<u2"), np.round(purity).astype("u1")]
+
+
 def _description(
-    collection: CollectionBackend, table: CodeTable, drawn: Any, method: Method, options: MapOptions
+    collection: CollectionBackend,
+    colours: MapColours,
+    drawn: Any,
+    method: Method,
+    options: MapOptions,
 ) -> dict[str, Any]:
+    table, given = colours.table, colours.given
     return {
         "collection": collection.name,
         "generation": table.generation,
@@ -138,4 +187,16 @@ def _description(
         "points": len(drawn),
         "labels": list(table.labels[:MAX_LABELS]),
         "label_documents": table.label_documents[:MAX_LABELS].tolist(),
+        "given_labels": list(given.labels[:MAX_LABELS]) if given else [],
+        "given_label_documents": given.label_documents[:MAX_LABELS].tolist() if given else [],
+        "time": _scale(colours.times, str(options.time_field)) if colours.times else None,
     }
+
+
+def _scale(times: CodeTimes, field: str) -> dict[str, Any]:
+    bounds = {name: getattr(times, name) for name in ("start", "end", "least", "most")}
+    if times.kind == DATE:
+        bounds = {
+            name: datetime.fromtimestamp(value, UTC).isoformat() for name, value in bounds.items()
+        }
+    return {"field": field, "kind": times.kind, "documents": times.documents, **bounds}

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from service.settings import Settings
 from tests.console.conftest import SCRIPT, fill
-from tests.support.console.browser import THEMES, WIDTHS, seen
+from tests.support.console.browser import THEMES, WIDTHS, Seen, seen
 from tests.support.service import finished, make_data_folder, served
 
 pytestmark = pytest.mark.console
@@ -255,16 +255,82 @@ def test_a_collection_made_meanwhile_can_be_gone_to(
 def test_the_map_is_moved_by_keys(browser: Browser, address: str) -> None:
     with seen(browser, address) as shown:
         shown.open("map?collection=plain")
-        canvas = shown.page.locator("canvas")
-        canvas.focus()
-        before = canvas.screenshot()
+        shown.page.locator("canvas").focus()
+        first = drawn_map(shown)
+        moved = first
         for key in ("+", "ArrowLeft", "ArrowUp"):
             shown.page.keyboard.press(key)
-        shown.page.wait_for_timeout(200)
-        assert canvas.screenshot() != before
+            moved = drawn_map(shown, other_than=moved)
         shown.page.keyboard.press("0")
-        shown.page.wait_for_timeout(200)
-        assert canvas.screenshot() == before
+        assert drawn_map(shown, other_than=moved) == first
+        shown.check()
+
+
+def drawn_map(shown: Seen, other_than: str = "") -> str:
+    """Return the pixels of the map, as a data URL, once they are there and not `other_than`."""
+    pixels = """before => {
+      const canvas = document.querySelector("canvas");
+      return canvas?.dataset.drawn && canvas.toDataURL() !== before && canvas.toDataURL();
+    }"""
+    return str(shown.page.wait_for_function(pixels, arg=other_than).json_value())
+
+
+def test_the_map_is_coloured_by_labels_set_by_hand_and_by_time(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    fill(client, "by-hand", [f"hand-{place}" for place in range(60)])
+    labels = [
+        {"id": f"hand-{place}", "label": "even" if place % 2 == 0 else SCRIPT}
+        for place in range(50)
+    ]
+    client.put("/v1/collections/by-hand/labels", json={"labels": labels}).raise_for_status()
+    with seen(browser, address, bypass_csp=True) as shown:
+        page = shown.page
+        shown.open("map?collection=by-hand")
+        page.get_by_label("Time field").fill("year")
+        page.get_by_label("Layout").select_option("pca")
+        page.get_by_role("button", name="Draw the map").click()
+        by_field = drawn_map(shown)
+        page.get_by_role("button", name="Set by hand").click()
+        by_hand = drawn_map(shown, other_than=by_field)
+        even = page.get_by_role("button", name="even 25")
+        expect(even).to_have_attribute("aria-pressed", "false")
+        expect(page.locator(".swatches button").first).to_contain_text(SCRIPT)
+        even.focus()
+        page.keyboard.press("Enter")
+        expect(even).to_have_attribute("aria-pressed", "true")
+        alone = drawn_map(shown, other_than=by_hand)
+        page.keyboard.press("Enter")
+        assert drawn_map(shown, other_than=alone) == by_hand
+        assert shown.violations() == []
+        page.get_by_role("button", name="Time", exact=True).click()
+        drawn_map(shown, other_than=by_hand)
+        expect(page.get_by_text("year, the mean of a code's documents")).to_be_visible()
+        assert page.locator(".scale ol li").all_inner_texts() == ["1990", "2005", "2019"]
+        assert shown.violations() == []
+        shown.check()
+
+
+def test_a_map_without_labels_in_a_field_shows_those_set_by_hand(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    path = "/v1/collections/unlabelled"
+    client.put(path, json={"n_bits": 16}).raise_for_status()
+    documents = [
+        {"id": f"d{at}", "code": f"{at:04x}", "payload": {"date": f"20{at:02}-06-01"}}
+        for at in range(30)
+    ]
+    client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+    said = {"labels": [{"id": "d3", "label": "seen"}]}
+    client.put(f"{path}/labels", json=said).raise_for_status()
+    body = {"method": "pca", "time_field": "date"}
+    finished(client, client.post(f"{path}/map", json=body))
+    with seen(browser, address) as shown:
+        shown.open("map?collection=unlabelled")
+        expect(shown.page.get_by_role("button", name="seen 1")).to_be_visible()
+        shown.page.get_by_role("button", name="Time", exact=True).click()
+        expect(shown.page.locator(".scale ol li")).to_have_text(["2000", "2014", "2029"])
+        expect(shown.page.get_by_label("Time field")).to_have_value("date")
         shown.check()
 
 

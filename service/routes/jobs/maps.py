@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
@@ -29,6 +29,9 @@ from service.schemas.checks import pointing_at
 from service.schemas.jobs.duplicates import Cluster, Duplicates, FindDuplicates
 from service.schemas.jobs.jobs import JobInfo
 from service.schemas.jobs.maps import DrawMap, MapDescription, MapStatus
+
+# Maps drawn by earlier versions do not say these.
+ABSENT_BEFORE: dict[str, Any] = {"given_labels": [], "given_label_documents": [], "time": None}
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
@@ -56,7 +59,7 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     drawn_map = None
     if status == "done":
         raw = json.loads(_read(jobs, job, MAP_FILE))
-        drawn_map = MapDescription.model_validate(raw)
+        drawn_map = MapDescription.model_validate(ABSENT_BEFORE | raw)
     return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=drawn_map))
 
 
@@ -68,13 +71,15 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     summary="Get a map's points",
 )
 def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
-    """Get the points of a finished map: seven columns of P points each, little-endian.
+    """Get the points of a finished map: columns of P points each, little-endian.
 
     x and y, from -1 to 1, and the mean place of the code's documents in the order of insertion,
     from 0 to 1, as float32; the number of documents as uint32; the label as uint16, a place in
     `labels`, 65,534 for one that is not listed, 65,535 for none; its share of the labelled
     documents as uint8, 254 for all, 255 where none is labelled; and the codes, n_bits / 8 bytes
-    each.
+    each. If the map has a `time`, the place on its scale follows, from 0 to 1, NaN where no
+    document has a value, as float32. If it has `given_labels`, the label that people gave and its
+    share follow, as uint16 and uint8, as above.
     """
     job = _job(jobs, id, "map")
     if job.state != "done":

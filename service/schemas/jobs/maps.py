@@ -18,13 +18,34 @@ class DrawMap(RequestModel):
 
     method: Literal["pca", "tsne"] | None = None
     label_field: str = Field("label", description="The payload field that holds the label.")
+    time_field: str | None = Field(
+        None, min_length=1, description="A payload field of numbers or ISO 8601 dates."
+    )
     seed: int = Field(0, ge=0, le=2**31 - 1)
+
+
+class TimeScale(ResponseModel):
+    """The values of the time field: numbers, or dates as ISO 8601 in UTC.
+
+    The scale reaches from `start` to `end`. A hundredth of the documents with a value lies before
+    it and another after it, down to `least` and up to `most`.
+    """
+
+    field: str
+    kind: Literal["number", "date"]
+    documents: int
+    start: float | str
+    end: float | str
+    least: float | str
+    most: float | str
 
 
 class MapDescription(ResponseModel):
     """A finished map. The generation is that of the collection when it was read.
 
-    `labels` are the 200 most frequent and `label_documents` how many documents have each.
+    `labels` are the 200 most frequent of the label field and `label_documents` how many documents
+    have each; `given_labels` are those that people gave, as far as they agree. `time` is there if
+    the map was drawn with a time field.
     """
 
     collection: str
@@ -38,6 +59,9 @@ class MapDescription(ResponseModel):
     points: int
     labels: list[str]
     label_documents: list[int]
+    given_labels: list[str]
+    given_label_documents: list[int]
+    time: TimeScale | None
 
 
 class MapStatus(ResponseModel):

@@ -37,3 +37,12 @@ export function shown(value) {
 /** The beginning of a text; a character of two code units is not cut in half. */
 export const short = (value, length = 80) =>
   value.length > length ? `${value.slice(0, length - 1).replace(/[\ud800-\udbff]$/, "")}…` : value;
+
+/** A moment in UTC, as precisely as a span of time around it needs: both in milliseconds. */
+export function moment(time, span) {
+  const text = new Date(time).toISOString();
+  const day = 86_400_000;
+  if (span > 4000 * day) return text.slice(0, text.indexOf("-", 1));
+  if (span > 120 * day) return text.slice(0, 7);
+  return span > 3 * day ? text.slice(0, 10) : `${text.slice(0, 10)} ${text.slice(11, 16)}`;
+}

@@ -47,7 +47,7 @@ function drawOver(raster, { lasso, rings, cross, ink }) {
   }
 }
 
-export function MapView({ points, described, by, selected, rings, cross, onSelect }) {
+export function MapView({ points, labels, by, only, selected, rings, cross, onSelect }) {
   const canvas = useRef(null);
   const state = useRef({ lasso: [], drag: null, frame: 0 });
   const [mode, setMode] = useState("move");
@@ -76,15 +76,15 @@ export function MapView({ points, described, by, selected, rings, cross, onSelec
     const colours = palette(isDark);
     const { raster } = state.current;
     raster.ground = packed(colours.ground);
-    raster.colours = colourBy(points, described, by, colours);
+    raster.colours = colourBy(points, labels, by, colours, only);
     if (selected.length) {
       const chosen = new Set(selected);
-      const faded = packed(isDark ? [48, 54, 51] : [226, 227, 224]);
+      const faded = packed(colours.faded);
       for (let at = 0; at < points.count; at += 1) if (!chosen.has(at)) raster.colours[at] = faded;
     }
     state.current.over = { rings, cross, ink: isDark ? "#ffffff" : "#14201b" };
     redraw();
-  }, [points, by, selected, rings, cross, isDark]);
+  }, [points, labels, by, only, selected, rings, cross, isDark]);
 
   const spot = (event) => {
     const box = canvas.current.getBoundingClientRect();
@@ -187,7 +187,7 @@ export function MapView({ points, described, by, selected, rings, cross, onSelec
     </div>
     ${tip &&
     html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(tip.left + 14, canvas.current.clientWidth - 220))}px`, top: `${Math.min(tip.top + 14, canvas.current.clientHeight - 60)}px` }}>
-      <b>${labelOf(points, described, tip.found)}</b><br />${plural(points.documents[tip.found], "document")}
+      <b>${labelOf(labels, tip.found)}</b><br />${plural(points.documents[tip.found], "document")}
     </div>`}
   </div>`;
 }

@@ -7,6 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
+from service.jobs import map as map_job
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, finished, forget_when_read
 
@@ -58,6 +59,94 @@ def test_a_map_has_a_point_for_each_code(client: httpx.Client, path: str) -> Non
         assert purity[place] == round(254 * labels.count(name) / len(labels))
     listed = client.get("/v1/jobs", params={"kind": "map", "collection": path.rpartition("/")[2]})
     assert [one["id"] for one in listed.json()["jobs"]] == [job["id"]]
+
+
+def test_a_map_has_times_and_labels_that_people_gave(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    codes = ["0001", "0001", "0001", "00ff", "00ff", "ffff"]
+    years = [1990, 2000, None, 2000, "absent", 1995]
+    given: list[dict[str, Any]] = [
+        {"id": f"d{at}", "code": code, "payload": {} if year == "absent" else {"year": year}}
+        for at, (code, year) in enumerate(zip(codes, years, strict=True))
+    ]
+    path = make_collection(given, n_bits=16)
+    said = [("d0", "ann", "x"), ("d0", "bob", "y"), ("d0", "cat", "y"), ("d1", "ann", "x")]
+    said += [("d2", "ann", "y"), ("d5", "ann", "z")]
+    labels = [{"id": id_, "who": who, "label": label} for id_, who, label in said]
+    client.put(f"{path}/labels", json={"labels": labels}).raise_for_status()
+    body = {"method": "pca", "time_field": "year"}
+    job = finished(client, client.post(f"{path}/map", json=body))
+    drawn = client.get(job["result"]["map"]).json()["map"]
+    assert (drawn["labels"], drawn["label_documents"]) == ([], [])
+    assert (drawn["given_labels"], drawn["given_label_documents"]) == (["y", "x", "z"], [2, 1, 1])
+    ends = {"start": 1990, "end": 2000, "least": 1990, "most": 2000}
+    assert drawn["time"] == {"field": "year", "kind": "number", "documents": 4, **ends}
+    raw = client.get(f"{job['result']['map']}/points").content
+    start = drawn["points"] * (4 * 4 + 3)
+    codes_end = start + drawn["points"] * 2
+    assert raw[start:codes_end].hex() == "000100ffffff"
+    time = np.frombuffer(raw, "<f4", 3, codes_end)
+    label = np.frombuffer(raw, "<u2", 3, codes_end + time.nbytes)
+    purity = np.frombuffer(raw, "u1", offset=codes_end + time.nbytes + label.nbytes)
+    assert time.tolist() == [0.5, 1.0, 0.5]
+    assert label.tolist() == [0, 65_535, 2]
+    assert purity.tolist() == [round(254 * 2 / 3), 255, 254]
+
+
+def test_dates_of_a_map_are_answered_as_dates(
+    client: httpx.Client, make_collection: Callable[..., str]
+) -> None:
+    dates = ["1999", "2001-02-03", "2001-02-03T12:00:00+01:00"]
+    given = [
+        {"id": f"d{at}", "code": f"000{at}", "payload": {"meta": {"date": date}}}
+        for at, date in enumerate(dates)
+    ]
+    path = make_collection(given, n_bits=16)
+    body = {"method": "pca", "time_field": "meta.date"}
+    job = finished(client, client.post(f"{path}/map", json=body))
+    time = client.get(job["result"]["map"]).json()["map"]["time"]
+    assert time["kind"] == "date"
+    assert time["start"] == time["least"] == "1999-01-01T00:00:00+00:00"
+    assert time["end"] == time["most"] == "2001-02-03T11:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (["a", "b"], "'when' is 'a' in some document; it must hold numbers, or dates"),
+        ([1, "1999"], "'when' holds both numbers and dates"),
+        ([None, None], "'when' is in no document's payload"),
+    ],
+)
+def test_a_time_field_without_times_is_refused_by_name(
+    client: httpx.Client, make_collection: Callable[..., str], values: list[Any], reason: str
+) -> None:
+    given = [
+        {"id": f"d{at}", "code": f"000{at}", "payload": {"when": value}}
+        for at, value in enumerate(values)
+    ]
+    path = make_collection(given, n_bits=16)
+    job = finished(client, client.post(f"{path}/map", json={"time_field": "when"}))
+    assert job["state"] == "failed"
+    assert reason in job["error"]["detail"]
+    empty = client.post(f"{path}/map", json={"time_field": ""})
+    assert check_problem(empty, 422, "invalid_request")["errors"][0]["pointer"] == "/time_field"
+
+
+def test_a_map_of_an_earlier_version_is_described(
+    client: httpx.Client, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe = map_job._description
+    later = {"given_labels", "given_label_documents", "time"}
+    monkeypatch.setattr(
+        map_job,
+        "_description",
+        lambda *given: {name: is_ for name, is_ in describe(*given).items() if name not in later},
+    )
+    job = finished(client, client.post(f"{path}/map", json={"method": "pca"}))
+    drawn = client.get(job["result"]["map"]).json()["map"]
+    assert (drawn["given_labels"], drawn["given_label_documents"], drawn["time"]) == ([], [], None)
 
 
 def test_a_map_of_nothing_fails_with_a_reason(

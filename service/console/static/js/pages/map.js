@@ -6,9 +6,10 @@ import { Passage } from "../hits.js";
 import { useJob } from "../jobs.js";
 import { MapView, useTheme } from "../mapview.js";
 import { Button, CollectionPicker, Empty, Failure, Field, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
-import { labelOf, legendOf, palette, purityOf, readPoints } from "../points.js";
+import { labelLegend, labelOf, labelSets, palette, purityOf, readPoints, scaleOf } from "../points.js";
 
-const COLOURS = [["label", "Label"], ["purity", "Purity"], ["age", "Time"], ["documents", "Documents"]];
+const TIME = ["time", "Time"];
+const COLOURS = [["label", "Label"], ["purity", "Purity"], ["age", "Insertion"], ["documents", "Documents"]];
 const BUCKETS = 30;
 const OF_BUCKET = 8;
 
@@ -33,46 +34,68 @@ async function documentsOf(collection, points, chosen) {
 
 function Start({ collection, running, onDone, drawn }) {
   const [field, setField] = useState(drawn?.label_field ?? "label");
+  const [time, setTime] = useState(drawn?.time?.field ?? "");
   const [method, setMethod] = useState("");
   const { busy, job, error, run } = useJob(onDone);
   useEffect(() => { if (running) run(async () => running); }, []);
-  const start = () => run(() => post(`${of(collection)}/map`, { label_field: field, method: method || null }));
+  const start = () => run(() => post(`${of(collection)}/map`, { label_field: field, time_field: time.trim() || null, method: method || null }));
   return html`<div class="stack">
     <${Failure} error=${error} />
     ${busy
       ? html`<div class="row">${job ? html`<${Progress} job=${job} />` : html`<${Waiting} />`}</div>`
       : html`<div class="row">
           <${Field} label="Label field"><input value=${field} size="12" onInput=${(event) => setField(event.currentTarget.value)} /><//>
+          <${Field} label="Time field" hint="numbers or dates"><input value=${time} size="12" placeholder="none" onInput=${(event) => setTime(event.currentTarget.value)} /><//>
           <${Field} label="Layout"><${Select} value=${method} onChange=${setMethod} options=${[["", "the best installed"], ["tsne", "neighbourhoods (t-SNE)"], ["pca", "principal plane"]]} /><//>
           <${Button} kind=${drawn ? "" : "primary"} onClick=${start} disabled=${!field}>${drawn ? "Draw again" : "Draw the map"}<//>
         </div>`}
   </div>`;
 }
 
-function Legend({ described, by }) {
-  const isDark = useTheme();
-  const entries = legendOf(described, by, palette(isDark));
+/** The colours of labels. A label that is pressed stands alone; pressed again, or with another, it does not. */
+function LabelLegend({ labels, only, onOnly }) {
+  const entries = labelLegend(labels, palette(useTheme()));
+  if (!entries.length) return html`<p class="what">No document has a label.</p>`;
+  const dot = ({ colour }) => html`<svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill=${`rgb(${colour.join(",")})`} /></svg>`;
   return html`<ul class="swatches">
-    ${entries.map(([colour, text, number]) => html`<li>
-      <svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill=${`rgb(${colour.join(",")})`} /></svg>
-      <span class="text">${text}</span><span class="what">${number}</span></li>`)}
+    ${entries.map((one) => html`<li key=${one.place}>
+      ${one.place == null
+        ? html`${dot(one)}<span class="text">${one.name}</span>`
+        : html`<button type="button" aria-pressed=${String(one.place === only)} onClick=${() => onOnly(one.place === only ? null : one.place)}>
+            ${dot(one)}<span class="text">${one.name}</span><span class="what">${one.documents}</span></button>`}
+    </li>`)}
   </ul>`;
 }
 
-function Selection({ collection, points, described, selected }) {
+function Scale({ points, described, by }) {
+  const colours = palette(useTheme());
+  const { what, ticks, grey } = scaleOf(points, described, by);
+  const stops = Array.from({ length: 33 }, (_, at) => at / 32);
+  const fill = (colour) => `rgb(${colour.join(",")})`;
+  return html`<div class="scale">
+    <p class="what">${what}</p>
+    <svg viewBox="0 0 33 3" preserveAspectRatio="none" aria-hidden="true">
+      ${stops.map((share, at) => html`<rect x=${at} y="0" width="1.05" height="3" fill=${fill(colours[by](ticks.length > 1 ? share : 0))} />`)}
+    </svg>
+    <ol>${ticks.map((tick) => html`<li>${tick}</li>`)}</ol>
+    ${grey && html`<ul class="swatches"><li><svg viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="5" fill=${fill(colours.grey)} /></svg><span class="text">${grey}</span></li></ul>`}
+  </div>`;
+}
+
+function Selection({ collection, points, described, labels, selected }) {
   const { data, error, loading } = useLoaded(() => (selected.length ? documentsOf(collection, points, selected) : Promise.resolve([])), [selected]);
   if (!selected.length) return html`<p class="nothing">Click a point for the documents of its code, or draw around a region with the lasso (or with Shift held).</p>`;
   const documents = selected.reduce((sum, at) => sum + points.documents[at], 0);
-  const labels = new Map();
+  const held = new Map();
   for (const at of selected) {
-    const name = labelOf(points, described, at);
-    labels.set(name, (labels.get(name) ?? 0) + points.documents[at]);
+    const name = labelOf(labels, at);
+    held.set(name, (held.get(name) ?? 0) + points.documents[at]);
   }
-  const most = [...labels].sort((a, b) => b[1] - a[1]);
-  const purity = selected.length === 1 ? purityOf(points, selected[0]) : null;
+  const most = [...held].sort((a, b) => b[1] - a[1]);
+  const purity = selected.length === 1 ? purityOf(labels, selected[0]) : null;
   return html`
     <div class="inside stack">
-      <p><b>${plural(documents, "document")}</b> of ${plural(selected.length, "code")}${purity != null ? html`, ${percent(purity, 0)} of them ${labelOf(points, described, selected[0])}` : ""}</p>
+      <p><b>${plural(documents, "document")}</b> of ${plural(selected.length, "code")}${purity != null ? html`, ${percent(purity, 0)} of those with a label ${labelOf(labels, selected[0])}` : ""}</p>
       ${selected.length === 1
         ? html`<code class="break">${points.code(selected[0])}</code>`
         : html`<ul class="swatches">${most.slice(0, 8).map(([name, n]) => html`<li><span></span><span class="text">${name}</span><span class="what">${percent(n / documents, 0)}</span></li>`)}</ul>`}
@@ -113,29 +136,38 @@ function Neighbours({ collection, points, onFound }) {
   </form>`;
 }
 
-function Largest({ points, described, onSelect }) {
+function Largest({ points, labels, onSelect }) {
   const most = useMemo(() => Array.from({ length: points.count }, (_, at) => at).sort((a, b) => points.documents[b] - points.documents[a]).slice(0, 12), [points]);
   return html`<ul class="documents" tabindex="0" aria-label="Largest codes">${most.map((at) => html`<li key=${at}>
-    <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(points, described, at)}</li>`)}</ul>`;
+    <button type="button" class="button plain small" onClick=${() => onSelect([at])}>${plural(points.documents[at], "document")}</button> ${labelOf(labels, at)}</li>`)}</ul>`;
 }
 
 function Drawn({ collection, found, onDone }) {
   const { generation, map, points } = found;
+  const sets = useMemo(() => labelSets(points, map), [points]);
+  const [set, setSet] = useState(!map.labels.length && sets.given ? "given" : "field");
   const [by, setBy] = useState("label");
+  const [only, setOnly] = useState(null);
   const [selected, setSelected] = useState([]);
   const [query, setQuery] = useState({ rings: [], cross: null });
+  const labels = sets[set];
+  const chooseSet = (name) => { setSet(name); setOnly(null); };
+  const options = points.time ? [...COLOURS.slice(0, 2), TIME, ...COLOURS.slice(2)] : COLOURS;
   return html`
-    <div class="row"><${Segments} label="Colour by" value=${by} options=${COLOURS} onChange=${setBy} />
+    <div class="row"><${Segments} label="Colour by" value=${by} options=${options} onChange=${setBy} />
+      ${sets.given && html`<${Segments} label="Labels" value=${set} options=${[["field", `Field ${short(map.label_field, 24)}`], ["given", "Set by hand"]]} onChange=${chooseSet} />`}
       <span class="what">${count(map.points)} of ${count(map.distinct_codes)} distinct codes of ${count(map.documents)} documents, ${map.method === "tsne" ? "by t-SNE: near codes lie near each other, and distances between groups mean little" : "on their principal plane"}; drawn ${ago(found.done[0].finished)}.</span></div>
     ${generation !== map.generation && html`<${Note} kind="warn">The collection was written to since: the map shows generation ${count(map.generation)}, it is at ${count(generation)} now.<//>`}
     <div class="map">
-      <${MapView} points=${points} described=${map} by=${by} selected=${selected} rings=${query.rings} cross=${query.cross} onSelect=${setSelected} />
+      <${MapView} points=${points} labels=${labels} by=${by} only=${only} selected=${selected} rings=${query.rings} cross=${query.cross} onSelect=${setSelected} />
       <div class="stack">
         <${Panel} title=${selected.length ? "Selected" : "Nothing selected"} actions=${selected.length > 0 && html`<${Button} kind="small" onClick=${() => setSelected([])}>Clear<//>`}>
-          <${Selection} collection=${collection} points=${points} described=${map} selected=${selected} /><//>
+          <${Selection} collection=${collection} points=${points} described=${map} labels=${labels} selected=${selected} /><//>
         <${Panel} title="A query's neighbours"><${Neighbours} collection=${collection} points=${points} onFound=${(rings, cross) => setQuery({ rings, cross })} /><//>
-        <${Panel} title="Colours"><div class="inside"><${Legend} described=${map} by=${by} /></div><//>
-        <${Panel} title="Fullest codes"><${Largest} points=${points} described=${map} onSelect=${setSelected} /><//>
+        <${Panel} title="Colours"><div class="inside">${by === "label"
+          ? html`<${LabelLegend} labels=${labels} only=${only} onOnly=${setOnly} />`
+          : html`<${Scale} points=${points} described=${map} by=${by} />`}</div><//>
+        <${Panel} title="Fullest codes"><${Largest} points=${points} labels=${labels} onSelect=${setSelected} /><//>
         <${Panel} title="Another map"><div class="inside"><${Start} collection=${collection} running=${found.running} onDone=${onDone} drawn=${map} /></div><//>
       </div>
     </div>`;
