@@ -1,1 +1,1 @@
-"""Documents in: the record, its readers, named data sets and the docstring corpus."""
+"""Documents: the record, the readers of files, named data sets and the docstring corpus."""

@@ -1,4 +1,4 @@
-"""Readers of the named data sets that are arrays: vectors, images and covariances."""
+"""Readers of named data sets that are arrays: vectors, images and covariances."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from corpus.document import Document
 from corpus.matrices import upper_triangle
 from corpus.rows import ReadError
 
-# A sequence of few frames has a covariance of low rank: so much of the mean variance is added.
+# The covariance of a sequence of few frames has low rank. To make it positive definite, this share
+# of the mean variance is added to the diagonal.
 HDM05_RIDGE = 1e-3
 
 
 def read_tmc(paths: list[Path], split: str) -> Iterator[Document]:
-    """Yield vectors of 500 binary terms with all tags of the document."""
+    """Yield vectors of 500 binary terms, each with all tags of the document."""
     (path,) = paths
     start, terms, tags = f"x_{split}_indptr", f"x_{split}_indices", f"y_{split}"
     arrays = load_arrays(path, (start, terms, tags, "feature_names", "label_names"))
     starts, names = arrays[start].tolist(), arrays["label_names"]
     _check_rows(path, tags, arrays[tags], len(starts) - 1)
-    for place, tagged in enumerate(arrays[tags]):
+    for place, has_tag in enumerate(arrays[tags]):
         vector = np.zeros(len(arrays["feature_names"]), dtype=np.float32)
         vector[arrays[terms][starts[place] : starts[place + 1]]] = 1.0
-        labels = tuple(str(label) for label in names[np.flatnonzero(tagged)])
+        labels = tuple(str(label) for label in names[np.flatnonzero(has_tag)])
         yield Document(id=f"{split}-{place:05d}", vector=vector, labels=labels)
 
 
 def read_cifar10(paths: list[Path], split: str) -> Iterator[Document]:
-    """Yield 256 principal components of MobileNetV2 features of each image."""
+    """Yield 256 principal components of each image's MobileNetV2 features."""
     (path,) = paths
     arrays = load_arrays(path, (split, f"{split}_index", f"y_{split}"))
     ids = [f"{split}-{index:05d}" for index in arrays[f"{split}_index"].tolist()]
@@ -54,7 +55,7 @@ def read_mnist(paths: list[Path], split: str) -> Iterator[Document]:
 
 
 def read_hdm05(paths: list[Path], split: str) -> Iterator[Document]:
-    """Yield the covariance of the joints of each sequence of one split."""
+    """Yield the covariance of the joints' coordinates in each sequence of a split."""
     (path,) = paths
     arrays = load_arrays(path, ("joints30", "offsets", "label", "split", "name"))
     starts = arrays["offsets"].tolist()
@@ -62,8 +63,8 @@ def read_hdm05(paths: list[Path], split: str) -> Iterator[Document]:
         _check_rows(path, name, arrays[name], len(starts) - 1)
     for place in np.flatnonzero(arrays["split"] == split).tolist():
         joints = arrays["joints30"][starts[place] : starts[place + 1]].astype(np.float64)
-        moved = (joints - joints[:, :1]).reshape(len(joints), -1)
-        covariance = np.cov(moved, rowvar=False)
+        relative = (joints - joints[:, :1]).reshape(len(joints), -1)
+        covariance = np.cov(relative, rowvar=False)
         covariance += HDM05_RIDGE * covariance.trace() / len(covariance) * np.eye(len(covariance))
         label, name = str(arrays["label"][place]), str(arrays["name"][place])
         yield _matrix_document(path, name, covariance, label)

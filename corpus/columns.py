@@ -1,4 +1,4 @@
-"""The formats that come as columns: Parquet, Arrow, NumPy archives. A row's number is its line."""
+"""Formats in columns: Parquet, Arrow and NumPy archives. A row's number counts as its line."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ ARROW_MAGIC = b"ARROW1"
 def read_parquet(path: Path, layout: Layout | None) -> Iterator[Row]:
     """Yield the rows of a Parquet file, batch by batch.
 
-    A null means that the row lacks the field. Dates are given as ISO 8601.
+    A row with a null lacks the field. Dates become strings in ISO 8601. With a `layout` of None
+    the columns are not checked.
 
     Raises:
-        ReadError: if pyarrow is not installed, the file is not Parquet, or its columns are not what
-            `layout` asks for; None takes any.
+        ReadError: if pyarrow is not installed, the file is not Parquet, or its columns do not fit
+            `layout`.
     """
     arrow = _import_arrow(path, "Parquet")
     parquet = importlib.import_module("pyarrow.parquet")
-    with _reported(arrow, path, "Parquet") as progress, parquet.ParquetFile(path) as file:
+    with _arrow_progress(arrow, path, "Parquet") as progress, parquet.ParquetFile(path) as file:
         _check_columns(path, file.schema_arrow.names, layout)
         yield from progress.rows(file.iter_batches(PARQUET_BATCH))
 
 
 def read_arrow(paths: Sequence[Path], layout: Layout) -> Iterator[Row]:
-    """Yield the rows of Arrow files, in either of the two formats, one file after the other.
+    """Yield the rows of Arrow files, in the file or the stream format, one file after the other.
 
     Raises:
-        ReadError: as :func:`read_parquet` does.
+        ReadError: as for :func:`read_parquet`.
     """
     arrow = _import_arrow(paths[0], "Arrow")
     ipc = importlib.import_module("pyarrow.ipc")
     first = 0
     for path in paths:
         with (
-            _reported(arrow, path, "Arrow", first) as progress,
+            _arrow_progress(arrow, path, "Arrow", first) as progress,
             arrow.memory_map(str(path)) as file,
         ):
             is_file = file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
@@ -64,7 +65,7 @@ def read_arrow(paths: Sequence[Path], layout: Layout) -> Iterator[Row]:
 
 
 class _Progress:
-    """Turns batches into rows, and knows how far it came."""
+    """Turns batches into rows, and counts them."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -77,29 +78,30 @@ class _Progress:
 
 
 @contextmanager
-def _reported(arrow: Any, path: Path, what: str, line: int = 0) -> Iterator[_Progress]:
-    """Turn what Arrow raises into a ReadError that says where."""
+def _arrow_progress(arrow: Any, path: Path, format_: str, line: int = 0) -> Iterator[_Progress]:
+    """Turn Arrow's exceptions into a ReadError with the file and the row."""
     progress = _Progress(line)
     try:
         yield progress
     except (arrow.ArrowException, OSError) as error:
         where = f"{path}:{progress.line + 1}" if progress.line else str(path)
-        raise ReadError(f"{where}: cannot be read as {what}: {error}") from None
+        raise ReadError(f"{where}: cannot be read as {format_}: {error}") from None
 
 
-def _import_arrow(path: Path, what: str) -> Any:
+def _import_arrow(path: Path, format_: str) -> Any:
     try:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")
     except ImportError:
-        cure = f"{what} needs pyarrow; install it with: pip install 'hummingbit[parquet]'"
-        raise ReadError(f"{path}: {cure}") from None
+        message = f"{format_} needs pyarrow; install it with: pip install 'hummingbit[parquet]'"
+        raise ReadError(f"{path}: {message}") from None
 
 
 def _check_columns(path: Path, names: list[str], layout: Layout | None) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ReadError(f"{path}: has the column {twice[0]!a} twice")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        message = f"has the column {repeated[0]!a} twice; names must be distinct"
+        raise ReadError(f"{path}: {message}")
     if layout is not None:
         layout.check(names, str(path))
 
@@ -132,32 +134,33 @@ def _as_json(value: object) -> object:
 def read_npz(path: Path) -> Iterator[Row]:
     """Yield the rows of a NumPy archive, which is read into memory whole.
 
-    Its arrays are `vectors` (numbers, ``[N, D]``), `matrices` (symmetric positive definite,
-    ``[N, n, n]``), `text` (strings, ``[N]``) or `codes` (packed codes, ``uint8[N, code_size]``);
-    `ids` where the row numbers from 0 will not do; and `labels` (strings or integers, ``[N]``)
-    where there are any. Nothing is unpickled.
+    It must have one of the arrays `vectors` (numbers, ``[N, D]``), `matrices` (symmetric positive
+    definite, ``[N, n, n]``), `text` (strings, ``[N]``) and `codes` (packed codes,
+    ``uint8[N, code_size]``). It may have `ids` and `labels` (strings or integers, ``[N]``); without
+    `ids`, the row numbers from 0 are the ids. Nothing is unpickled.
 
     Raises:
-        ReadError: if it is not such an archive.
+        ReadError: if the file is not such an archive.
     """
     arrays = load_arrays(path)
-    given = [name for name in NPZ_CONTENT if name in arrays]
+    content_names = [name for name in NPZ_CONTENT if name in arrays]
     unknown = sorted(set(arrays) - set(NPZ_KEYS))
-    if unknown or len(given) != 1:
-        has = ", ".join(sorted(arrays)) or "none"
-        message = f"one of {', '.join(NPZ_CONTENT)}, and perhaps ids and labels"
-        raise ReadError(f"{path}: has the arrays {has}; it must have {message}")
-    content = arrays[given[0]]
-    _check_content(path, given[0], content)
+    if unknown or len(content_names) != 1:
+        found = f"has the arrays {', '.join(sorted(arrays))}" if arrays else "has no arrays"
+        expected = f"exactly one of {', '.join(NPZ_CONTENT)}, and may have ids and labels"
+        raise ReadError(f"{path}: {found}; it must have {expected}")
+    (content_name,) = content_names
+    content = arrays[content_name]
+    _check_content(path, content_name, content)
     ids = _strings(path, arrays, "ids", len(content))
     labels = _strings(path, arrays, "labels", len(content))
     for place in range(len(content)):
         record: dict[str, object] = {"id": ids[place] if ids is not None else str(place)}
         if labels is not None:
             record["label"] = labels[place]
-        if given[0] in ("vectors", "matrices"):
+        if content_name in ("vectors", "matrices"):
             record["vector"] = content[place]
-        elif given[0] == "text":
+        elif content_name == "text":
             record["text"] = str(content[place])
         else:
             record["code"] = content[place].tobytes().hex()
@@ -165,13 +168,13 @@ def read_npz(path: Path) -> Iterator[Row]:
 
 
 def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, Array]:
-    """Load the arrays of an `.npz` file by name: those of `names`, or all of them.
+    """Load the arrays `names` of an `.npz` file, or all of them.
 
     Raises:
-        ReadError: if it is not an archive of plain arrays or lacks one of `names`.
+        ReadError: if the file is not an archive of plain arrays, or lacks one of `names`.
     """
     try:
-        # Opened here: NumPy leaves the file open where its directory turns out to be broken.
+        # Opened here, because NumPy leaves the file open if the archive's directory is broken.
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -183,22 +186,22 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
     except ReadError:
         raise
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        # NumPy takes whatever it does not know for a pickle, and advises to load that.
+        # NumPy takes any unknown file for a pickle, and advises loading it as one.
         reason = "it is not one, or it holds pickled objects" if "pickle" in str(error) else error
         raise ReadError(f"{path}: cannot be read as an .npz archive: {reason}") from None
 
 
 def _check_content(path: Path, name: str, content: Array) -> None:
-    kinds, shape, what = {
+    kinds, n_dimensions, expected = {
         "vectors": ("fiu", 2, "numbers of shape [N, D]"),
         "matrices": ("fiu", 3, "numbers of shape [N, n, n]"),
         "text": ("U", 1, "strings of shape [N]"),
         "codes": ("u", 2, "uint8 of shape [N, code_size]"),
     }[name]
-    wide = name == "codes" and content.dtype.itemsize != 1
-    if content.dtype.kind not in kinds or content.ndim != shape or wide:
+    is_wide = name == "codes" and content.dtype.itemsize != 1
+    if content.dtype.kind not in kinds or content.ndim != n_dimensions or is_wide:
         found = f"{content.dtype} of shape {list(content.shape)}"
-        raise ReadError(f"{path}: {name} is {found}; it must be {what}")
+        raise ReadError(f"{path}: {name} is {found}; it must be {expected}")
 
 
 def _strings(path: Path, arrays: dict[str, Array], name: str, length: int) -> list[str] | None:

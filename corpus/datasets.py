@@ -1,7 +1,7 @@
 """The named data sets: public research data read from a folder, and the docstring corpus.
 
-The folder is what `--data-root` or the variable `HUMMINGBIT_DATA` names; none is shipped.
-A single-label document has one label, an id that is unique over all splits, and no payload.
+`--data-root` or the environment variable `HUMMINGBIT_DATA` names the folder. The data are not part
+of hummingbit. Ids are unique over all splits of a data set.
 """
 
 from __future__ import annotations
@@ -64,44 +64,45 @@ DATASETS: Mapping[str, tuple[str, ...]] = {
 """The splits of every named data set, the default first; :func:`load_dataset` says what each is."""
 
 JUDGED = tuple(name for name, splits in DATASETS.items() if "queries" in splits)
-"""The data sets with queries whose right answers are known."""
+"""The data sets that have queries with relevance judgements."""
 
 
 def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterator[Document]:
     """Yield the documents of one split of a named data set, always in the same order.
 
-    - `docstrings`: the docstrings of the installed packages (:mod:`corpus.docstrings`); no folder.
-      `documents` is all of them; `queries`, `queries-development` and `queries-test` are everyday
-      questions (:func:`corpus.text_sets.read_questions`).
+    - `docstrings`: the docstrings of installed packages (:mod:`corpus.docstrings`), which need no
+      folder. `documents` is all of them; `queries`, `queries-development` and `queries-test` are
+      everyday questions (:func:`corpus.text_sets.read_questions`).
     - `snippets`: Google web snippets in 8 classes (Phan et al. 2008), the official split.
-    - `20news-bydate`: 20 Newsgroups, the split by date, headers stripped: everything up to the
-      first blank line goes, as in scikit-learn's ``strip_newsgroup_header``.
-    - `20news`, `20news-headers`: all 18,846 posts, headers stripped or kept, split 60/20/20 at
+    - `20news-bydate`: 20 Newsgroups, split by date, without headers: everything up to the first
+      blank line is removed, as by scikit-learn's ``strip_newsgroup_header``.
+    - `20news`, `20news-headers`: all 18,846 posts, without and with headers, split 60/20/20 at
       random with a fixed seed: posts are ranked by the SHA-256 of ``"0:" + id``, the first
       11,307 are train, the next 3,769 validation, the last 3,770 test.
     - `hwu64`: requests to a home robot, 64 intents (Liu et al. 2019, fold 1).
-    - `googlenews`: titles of news, 152 stories.
-    - `reuters`: Reuters-21578, ModApte, 90 topics, several of them a document.
+    - `googlenews`: news titles of 152 stories.
+    - `reuters`: Reuters-21578, ModApte, 90 topics; a document can have several.
     - `ag-news`: news in 4 classes, a subset of train and the official test.
     - `dbpedia14`: abstracts in 14 classes, a subset.
     - `thucnews-titles`: titles of Chinese news in 10 classes.
-    - `germeval2019`: German book blurbs in 8 genres, without a split.
-    - `cranfield`, `cisi`, `medline`, `cacm`, `npl`, `nfcorpus`: abstracts with judged queries: the
-      splits are `documents` and `queries`, of which only those with a relevant document are given.
-    - `tmc`: SIAM 2007 text mining, vectors of 500 binary terms, several of 22 tags a document.
+    - `germeval2019`: German book blurbs in 8 genres, all of them in `train`.
+    - `cranfield`, `cisi`, `medline`, `cacm`, `npl`, `nfcorpus`: abstracts with judged queries. The
+      splits are `documents` and `queries`; queries without a relevant document are left out.
+    - `tmc`: SIAM 2007 text mining, vectors of 500 binary terms; a document can have several of 22
+      tags.
     - `cifar10`: CIFAR-10 as 256 principal components of MobileNetV2 features; labels 0 to 9.
     - `mnist`: MNIST as 784 grey values from 0 to 1; labels 0 to 9.
-    - `hdm05`: motion capture (Müller et al. 2007), 11 actions; of each sequence the 93 × 93
+    - `hdm05`: motion capture (Müller et al. 2007), 11 actions. Each sequence is the 93 × 93
       covariance of the coordinates of 31 joints relative to the root, with a thousandth of the mean
-      variance added to the diagonal. Other people act in train than in test.
-    - `eeg-erp`: event-related potentials as 32 × 32 covariances of 4 classes, without a split.
+      variance added to the diagonal. The actors in train are not those in test.
+    - `eeg-erp`: event-related potentials as 32 × 32 covariances of 4 classes, in one split.
 
     Raises:
         ReadError: at once if there is no such data set, split or file, or no folder is named;
-            while reading if the file is not what it should be.
+            while reading if a file is malformed.
     """
     if name not in DATASETS:
-        raise ReadError(f"{name!a} is not a data set; they are {', '.join(DATASETS)}")
+        raise ReadError(f"{name!a} is not a data set; the data sets are {', '.join(DATASETS)}")
     if split not in DATASETS[name]:
         raise ReadError(f"{name} has no split {split!a}; it has {', '.join(DATASETS[name])}")
     if name == "docstrings":
@@ -109,23 +110,24 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
     if name in JUDGED:
         return read_judged(_judged_files(name, split, data_root), split)
     read, pattern = _SOURCES[name]
-    ours = pattern == NEWS and DATASETS[name] == TRAIN_VALIDATION_TEST
-    parts = TRAIN_TEST if ours else (_FILE_NAMES.get((name, split), split),)
-    return read([find_file(name, pattern.format(split=one), data_root) for one in parts], split)
+    # Our own split of 20 Newsgroups is drawn from both files.
+    is_own_split = pattern == NEWS and DATASETS[name] == TRAIN_VALIDATION_TEST
+    parts = TRAIN_TEST if is_own_split else (_FILE_NAMES.get((name, split), split),)
+    return read([find_file(name, pattern.format(split=part), data_root) for part in parts], split)
 
 
 def is_judged(name: str, split: str) -> bool:
-    """Whether a split of a data set holds queries whose right answers are known."""
+    """Return whether a split holds queries with relevance judgements."""
     return name in JUDGED and split in DATASETS[name] and split.startswith("queries")
 
 
 def load_qrels(name: str, split: str = "queries", data_root: Path | None = None) -> Qrels | None:
     """Return the grades of the queries in a split, by query id and document id.
 
-    None if the split is not one of queries.
+    Returns None if the split does not hold judged queries.
 
     Raises:
-        ReadError: as :func:`load_dataset`.
+        ReadError: as for :func:`load_dataset`.
     """
     if not is_judged(name, split):
         return None
@@ -135,7 +137,9 @@ def load_qrels(name: str, split: str = "queries", data_root: Path | None = None)
 
 
 def find_file(name: str, file: str, data_root: Path | None) -> Path:
-    """Return where `file` of the data set `name` lies, by default in the folder of `VARIABLE`.
+    """Return the path of `file` of the data set `name`.
+
+    The folder is `data_root`, or else that which the environment variable :data:`VARIABLE` names.
 
     Raises:
         ReadError: if no data folder is named, or it has no such file.
@@ -173,7 +177,7 @@ _Reader = Callable[[list[Path], str], Iterator[Document]]
 NEWS = "20ng/{split}.jsonl.xz"
 
 _FILE_NAMES = {("ag-news", "train"): "train_subset", ("thucnews-titles", "validation"): "dev"}
-"""Where a file is not named as its split."""
+"""The names of files that are not named after their splits."""
 
 _SOURCES: dict[str, tuple[_Reader, str]] = {
     "snippets": (read_labelled, "snippets/{split}.jsonl.xz"),

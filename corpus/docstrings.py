@@ -1,19 +1,20 @@
-"""The docstring corpus: what the installed Python packages say about their public names.
+"""The docstring corpus: the docstrings of the public names of installed Python packages.
 
 It needs no download and no folder: the packages of :data:`PACKAGES` that are installed are
-imported and read at run time. About five thousand documents with numpy, scipy, scikit-learn and
-torch; a package that is missing is left out.
+imported and read at run time. With numpy, scipy, scikit-learn and torch it has about five thousand
+documents. Packages that are not installed are left out.
 
 - The id is the shortest public name: `numpy.linalg.eigh`.
 - The text is the object's own name, split into words, and the prose of its docstring
-  (:mod:`corpus.prose`). The package's name is left out: it is the label, and would give it away.
-- The label is `package.subpackage` where that has at least :data:`MIN_MEMBERS` documents; smaller
-  subpackages fall together under `package`, so that none of their names is lost to search. What
-  is public at the top of a package counts to the subpackage that defines it, if that is public.
-- The payload has the signature and the summary, the first sentence.
+  (:mod:`corpus.prose`). It leaves out the package's name, which would give away the label.
+- The label is `package.subpackage` if that has at least :data:`MIN_MEMBERS` documents. Smaller
+  subpackages share the label `package`, so that search still finds their names. A name at the top
+  of a package counts to the public subpackage that defines the object, if there is one.
+- The payload has the signature and the summary, which is the first sentence.
 
-Names for one object, and objects with one docstring, give one document. Documents come in the
-order of their ids; a tenth of them, chosen by a hash of the id, is the split `test`.
+Several names of one object give one document, and so do several objects with one docstring.
+Documents come in the order of their ids. A tenth of them, chosen by a hash of the id, is the split
+`test`.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ MIN_WORDS = 5
 MAX_DEPTH = 3
 MAX_SIGNATURE_LENGTH = 300
 
-# Tests, build tools, vendored copies, pointers to other names, and what acts on being imported.
+# Tests, build tools, vendored copies, aliases of other names, and modules with effects on import.
 SKIPPED_MODULES = frozenset({"conftest", "setup", "test", "testing", "tests", "this"})
 SKIPPED_MODULES |= {"cython_special", "distutils", "experimental", "externals", "f2py"}
 
-# What the import of an optional or broken submodule has been seen to raise.
+# Exceptions that optional or broken submodules raise when they are imported.
 IMPORT_FAILURES = (
     ArithmeticError,
     AssertionError,
@@ -67,7 +68,7 @@ _logger = logging.getLogger(__name__)
 def read_docstrings(split: str = "train", packages: Sequence[str] = PACKAGES) -> Iterator[Document]:
     """Yield the documents of one split, `train` (nine tenths) or `test`, in the order of their ids.
 
-    Labels depend on the packages that are installed; which split a document is in does not.
+    Labels depend on which packages are installed. The split of a document does not.
 
     Raises:
         ReadError: if none of `packages` is installed.
@@ -83,7 +84,7 @@ def _documents(packages: Sequence[str]) -> Iterator[Document]:
     objects = _public_objects(packages)
     seen: set[str] = set()
     for name in sorted(objects, key=_rank):
-        prose = docstring_prose(objects[name].__doc__ or "", _last(name))
+        prose = docstring_prose(objects[name].__doc__ or "", _own_name(name))
         if len(prose.split()) >= MIN_WORDS and prose not in seen:
             seen.add(prose)
             prose_of[name] = prose
@@ -91,7 +92,7 @@ def _documents(packages: Sequence[str]) -> Iterator[Document]:
     for name in sorted(labels):
         yield Document(
             id=name,
-            text=f"{name_words(_last(name))}\n{prose_of[name]}",
+            text=f"{name_words(_own_name(name))}\n{prose_of[name]}",
             labels=(labels[name],),
             payload={
                 "signature": _signature(name, objects[name]),
@@ -129,13 +130,13 @@ def _import(name: str) -> ModuleType | None:
     try:
         return importlib.import_module(name)
     except IMPORT_FAILURES as error:
-        _logger.info("left out %s, which cannot be imported: %s", name, error)
+        _logger.info("skipped the module %s, which cannot be imported: %s", name, error)
         return None
 
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep what modules print and warn of on being imported and looked at from the user."""
+    """Discard the output and the warnings of modules that are imported and inspected."""
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
@@ -146,27 +147,28 @@ def _silence() -> Iterator[None]:
 
 
 def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Yield the public names of a module with what they stand for.
+    """Yield the public names of a module and their objects.
 
-    They are those of ``__all__``; without one, those that the module or what lies below it defines.
-    Values are read from the module's dictionary: attribute access would wake deprecated aliases.
+    They are the names in ``__all__``; without ``__all__``, those that the module or a module below
+    it defines. Values are read from the module's dictionary, because attribute access would import
+    deprecated aliases.
     """
     listed = getattr(module, "__all__", None)
     package = module.__name__.partition(".")[0]
     for name, value in vars(module).items():
         if name.startswith("_") or isinstance(value, ModuleType) or not callable(value):
             continue
-        home = _home(value)
-        below = home is not None and f"{home}.".startswith(f"{module.__name__}.")
-        foreign = home is not None and home.partition(".")[0] != package
-        public = below if listed is None else name in listed and not foreign
-        if public and _has_own_docstring(value):
+        origin = _defining_module(value)
+        is_below = origin is not None and f"{origin}.".startswith(f"{module.__name__}.")
+        is_foreign = origin is not None and origin.partition(".")[0] != package
+        is_public = is_below if listed is None else name in listed and not is_foreign
+        if is_public and _has_own_docstring(value):
             yield f"{module.__name__}.{name}", value
 
 
-def _home(value: object) -> str | None:
-    home = getattr(value, "__module__", None)
-    return home if isinstance(home, str) else None
+def _defining_module(value: object) -> str | None:
+    origin = getattr(value, "__module__", None)
+    return origin if isinstance(origin, str) else None
 
 
 def _has_own_docstring(value: object) -> bool:
@@ -178,22 +180,25 @@ def _rank(name: str) -> tuple[int, int, str]:
     return name.count("."), len(name), name
 
 
-def _last(name: str) -> str:
+def _own_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
 def _subpackage(name: str, value: object) -> str:
-    """Return the first two parts of where a name is public, or of where its object is defined."""
+    """Return the package and subpackage of a public name.
+
+    A name at the top of a package counts to the module that defines the object.
+    """
     parts = name.split(".")[:-1]
-    home = (_home(value) or "").split(".")
-    if len(parts) == 1 and home[0] == parts[0]:
-        parts = home
+    origin = (_defining_module(value) or "").split(".")
+    if len(parts) == 1 and origin[0] == parts[0]:
+        parts = origin
     private = [place for place, part in enumerate(parts) if part.startswith("_")]
     return ".".join(parts[: min(private, default=2)][:2])
 
 
 def _labels(subpackages: dict[str, str]) -> dict[str, str]:
-    """Return the label of every name; a name whose package has too few others is left out."""
+    """Return the label of every name; names whose package has too few documents are left out."""
     members = Counter(subpackages.values())
     labels = {
         name: subpackage if members[subpackage] >= MIN_MEMBERS else subpackage.partition(".")[0]
@@ -204,21 +209,22 @@ def _labels(subpackages: dict[str, str]) -> dict[str, str]:
 
 
 def _signature(name: str, value: object) -> str:
-    """Return the call as a reader would write it, from the object or else from its docstring."""
+    """Return the signature of an object, or else the one that its docstring begins with."""
     try:
         arguments = str(inspect.signature(value))  # type: ignore[arg-type]
     except (TypeError, ValueError, NameError):
         first = (value.__doc__ or "").strip().partition("\n")[0]
-        arguments = first.removeprefix(_last(name)) if first.startswith(f"{_last(name)}(") else ""
-    # Default values may show the address they lie at, which differs from run to run.
+        own_name = _own_name(name)
+        arguments = first.removeprefix(own_name) if first.startswith(f"{own_name}(") else ""
+    # Default values may print an address in memory, which differs from run to run.
     arguments = re.sub(r" at 0x[0-9a-f]+", "", arguments)
     if len(arguments) > MAX_SIGNATURE_LENGTH:
         arguments = "(...)"
-    return f"{_last(name)}{arguments}"
+    return f"{_own_name(name)}{arguments}"
 
 
 def _summary(prose: str) -> str:
-    """Return the first sentence of the first line, which a paragraph makes."""
+    """Return the first sentence of the first paragraph; each line of `prose` is a paragraph."""
     return re.split(r"(?<=[.!?])\s+(?=[A-Z])", prose.partition("\n")[0], maxsplit=1)[0]
 
 

@@ -1,4 +1,4 @@
-"""The record that every corpus is made of, and the rules it keeps."""
+"""The document, which every corpus consists of, and its rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Vector = npt.NDArray[np.float32]
 MAX_ID_LENGTH = 512
 MAX_TEXT_LENGTH = 1_000_000
 MAX_PAYLOAD_DEPTH = 64
-# Python writes integers of more than some thousand digits nowhere.
+# A payload with a larger integer is checked by writing it: Python refuses to write integers of
+# thousands of digits.
 LARGE_INTEGER = 1 << 64
 FIELDS = ("id", "text", "vector", "code", "label", "labels", "payload")
 CONTENT_FIELDS = ("text", "vector", "code")
@@ -27,15 +28,15 @@ _FIELDS = frozenset(FIELDS)
 
 
 class DocumentError(InputError):
-    """A record breaks a rule; `field` names the part of it that does."""
+    """A document is invalid; `field` names the field that is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """One document: an id, exactly one of text, vector and code, and what is known about it.
+    """One document: an id, exactly one of text, vector and code, and labels and a payload.
 
-    `code` is a packed code in hexadecimal; its length is checked by the collection that takes it.
-    `labels` holds the document's tags: one for a single-label corpus, none where it is unlabelled.
+    `code` is a packed code in hexadecimal; the collection that it is added to checks its length.
+    `labels` holds the labels of the document; it is empty for an unlabelled document.
     `is_matrix` says that `vector` is the upper triangle of a symmetric positive definite matrix
     (:mod:`corpus.matrices`).
     """
@@ -50,7 +51,7 @@ class Document:
 
     @property
     def payload_with_labels(self) -> dict[str, Any]:
-        """The payload as it is stored: `label` or `labels` added where the payload has neither."""
+        """The payload as it is stored: with `label` or `labels`, unless it has that field."""
         payload = dict(self.payload)
         if len(self.labels) == 1:
             payload.setdefault("label", self.labels[0])
@@ -60,10 +61,10 @@ class Document:
 
 
 def parse_document(record: object) -> Document:
-    """Make a :class:`Document` of a decoded JSON object with the fields of :data:`FIELDS`.
+    """Return the :class:`Document` of a decoded JSON object with the fields of :data:`FIELDS`.
 
     Raises:
-        DocumentError: naming the field, its value and what would be right.
+        DocumentError: if `record` is not an object or a field of it is invalid.
     """
     if not isinstance(record, Mapping):
         raise DocumentError("document", f"is {_show(record)}; it must be an object")
@@ -73,9 +74,9 @@ def parse_document(record: object) -> Document:
     get = record.get
     text, vector, code = get("text"), get("vector"), get("code")
     if (text is None) + (vector is None) + (code is None) != len(CONTENT_FIELDS) - 1:
-        given = [name for name in CONTENT_FIELDS if get(name) is not None]
-        found = " and ".join(given) or "none of them"
-        raise DocumentError("document", f"must have exactly one of text, vector, code; has {found}")
+        found = " and ".join(name for name in CONTENT_FIELDS if get(name) is not None)
+        reason = f"must have exactly one of text, vector, code; has {found or 'none of them'}"
+        raise DocumentError("document", reason)
     is_matrix = vector is not None and _is_matrix(vector)
     parse = _parse_matrix if is_matrix else parse_vector
     return Document(
@@ -90,7 +91,7 @@ def parse_document(record: object) -> Document:
 
 
 def parse_text(value: object, field: str = "text") -> str:
-    """Return `value` if it is text that can be stored and encoded; it may be empty.
+    """Return `value` if it is a text that can be stored and encoded; it may be empty.
 
     Raises:
         DocumentError: if it is not a string, is too long or holds a lone surrogate.
@@ -98,7 +99,7 @@ def parse_text(value: object, field: str = "text") -> str:
     if not isinstance(value, str):
         raise DocumentError(field, f"is {_show(value)}; it must be a string")
     if len(value) > MAX_TEXT_LENGTH:
-        limit = f"at most {MAX_TEXT_LENGTH:,} are taken"
+        limit = f"at most {MAX_TEXT_LENGTH:,} are allowed"
         raise DocumentError(field, f"has {len(value):,} characters; {limit}")
     if not _is_unicode(value):
         raise DocumentError(field, f"is {_show(value)}, which holds a lone surrogate")
@@ -109,7 +110,7 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
     """Return `value` as ``float32[D]``.
 
     Raises:
-        DocumentError: unless it is a non-empty flat list of finite numbers within float32.
+        DocumentError: unless it is a non-empty flat list of numbers that are finite in float32.
     """
     if isinstance(value, np.ndarray):
         numbers = value
@@ -128,8 +129,8 @@ def parse_vector(value: object, field: str = "vector") -> Vector:
         vector = np.asarray(numbers, dtype=np.float32)
     if not np.isfinite(vector).all():
         place = int(np.flatnonzero(~np.isfinite(vector))[0])
-        given = f"is {numbers[place]} at position {place}"
-        raise DocumentError(field, f"{given}; every number must be finite within float32")
+        found = f"is {numbers[place]} at position {place}"
+        raise DocumentError(field, f"{found}; every number must be finite in float32")
     return vector
 
 
@@ -140,7 +141,7 @@ def _are_numbers(values: Sequence[object]) -> bool:
 
 
 def _is_matrix(value: object) -> bool:
-    """Tell whether a vector is given as a matrix: as rows, and not as a flat list."""
+    """Return whether a vector is a matrix: a list of rows instead of a flat list."""
     if isinstance(value, np.ndarray):
         return value.ndim == 2
     if not isinstance(value, list | tuple):
@@ -179,14 +180,14 @@ def _parse_code(value: object) -> str:
 def _parse_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
     label, labels = record.get("label"), record.get("labels")
     if label is not None and labels is not None:
-        raise DocumentError("labels", "is given beside label; only one of the two can be")
+        raise DocumentError("labels", "cannot be combined with label; give one of the two")
     if label is not None:
         return (_parse_label(label, "label"),)
     if labels is None:
         return ()
     if not isinstance(labels, list | tuple):
         raise DocumentError("labels", f"is {_show(labels)}; it must be a list of strings")
-    return tuple(dict.fromkeys(_parse_label(one, "labels") for one in labels))
+    return tuple(dict.fromkeys(_parse_label(item, "labels") for item in labels))
 
 
 def _parse_label(value: object, field: str) -> str:
@@ -203,7 +204,7 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
     if _is_flat(value):
         return value
     if _is_deeper(value, MAX_PAYLOAD_DEPTH):
-        limit = f"at most {MAX_PAYLOAD_DEPTH} levels are taken"
+        limit = f"at most {MAX_PAYLOAD_DEPTH} levels are allowed"
         raise DocumentError("payload", f"is nested too deeply; {limit}")
     try:
         encoded = json.dumps(value, allow_nan=False, ensure_ascii=False)
@@ -215,35 +216,37 @@ def _parse_payload(value: object) -> Mapping[str, Any]:
 
 
 def _is_flat(value: Mapping[Any, Any]) -> bool:
-    """Tell whether a payload is surely JSON of one level, without writing it.
+    """Return whether a payload is certainly valid JSON of one level, without writing it.
 
-    That it is not plain is no mistake: what is left is looked at in full.
+    A payload for which this is false can still be valid; it is then checked by writing it.
     """
-    for key, one in value.items():
-        kind = type(one)
+    for key, member in value.items():
+        kind = type(member)
         if type(key) is not str or not (key.isascii() or _is_unicode(key)):
             return False
         if kind is str:
-            if not (one.isascii() or _is_unicode(one)):
+            if not (member.isascii() or _is_unicode(member)):
                 return False
         elif kind is int:
-            if not -LARGE_INTEGER < one < LARGE_INTEGER:
+            if not -LARGE_INTEGER < member < LARGE_INTEGER:
                 return False
         elif kind is float:
-            if not isfinite(one):
+            if not isfinite(member):
                 return False
-        elif one is not None and kind is not bool:
+        elif member is not None and kind is not bool:
             return False
     return True
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Tell whether objects and lists are nested in more than `levels` levels."""
+    """Return whether objects and lists are nested more than `levels` deep."""
     level: list[Any] = [value]
     for _ in range(levels):
-        inner = [one.values() if isinstance(one, Mapping) else one for one in level]
-        nested = (one for part in inner for one in part if isinstance(one, Mapping | list | tuple))
-        level = list({id(one): one for one in nested}.values())
+        inner = [node.values() if isinstance(node, Mapping) else node for node in level]
+        nested = (
+            node for part in inner for node in part if isinstance(node, Mapping | list | tuple)
+        )
+        level = list({id(node): node for node in nested}.values())
         if not level:
             return False
     return True
@@ -258,5 +261,5 @@ def _is_unicode(text: str) -> bool:
 
 
 def _show(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""Folders as sources: of text files, or saved by the library ``datasets``."""
+"""Readers of folders: of text files, or saved by the library ``datasets``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SPLITS = "dataset_dict.json"
 def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -> Iterator[Row]:
     """Yield the documents of a folder.
 
-    Of text files, found in folders below it too, each is a document: its id is the path below
-    `folder`, its label the name of the folder it lies in, if that is below. Of a data set that
-    ``datasets.Dataset.save_to_disk`` wrote, each row is one.
+    In a folder of text files, each file is a document, also in folders below. Its id is its path
+    relative to `folder`; its label is the name of the subfolder that it is in, if any. In a data
+    set that ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
 
     Raises:
-        ReadError: if it is neither, or a file cannot be read.
+        ReadError: if `folder` is neither, or a file cannot be read.
     """
     if (folder / SPLITS).is_file():
         splits: list[str] = _read_json(folder / SPLITS, "splits")
@@ -34,7 +34,7 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
         raise ReadError(f"{folder}: holds several splits; name one: {names}")
     if (folder / STATE).is_file():
         files: list[dict[str, str]] = _read_json(folder / STATE, "_data_files")
-        return read_arrow([folder / Path(one["filename"]).name for one in files], layout)
+        return read_arrow([folder / Path(file["filename"]).name for file in files], layout)
     paths = sorted(path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
     if not paths:
         message = f"is a folder without {' or '.join(TEXT_SUFFIXES)} files; name one file"
@@ -52,22 +52,23 @@ def _read_texts(
             record["label"] = place.parent.name
         try:
             with path.open("rb") as file:
-                tell = partial(_tell_of, place, notice)
-                stream, _ = open_text(file, str(path), layout.encoding, tell)
+                notice_of_file = partial(_notice_of_file, place, notice)
+                stream, _ = open_text(file, str(path), layout.encoding, notice_of_file)
                 text = stream.read().decode().removeprefix("\ufeff")
                 yield Row(number, {**record, "text": text})
         except UnicodeDecodeError:
-            yield Row(number, reason=f"{place} is not UTF-8; --encoding names another")
+            yield Row(number, reason=f"{place} is not UTF-8; name its encoding with --encoding")
         except OSError as error:
             yield Row(number, reason=f"{place} cannot be read: {error.strerror or error}")
 
 
-def _tell_of(place: Path, notice: Callable[[str], object], what: str) -> None:
-    notice(f"{place} {what}")
+def _notice_of_file(place: Path, notice: Callable[[str], object], message: str) -> None:
+    notice(f"{place} {message}")
 
 
 def _read_json(path: Path, key: str) -> Any:
     try:
         return json.loads(path.read_bytes())[key]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ReadError(f"{path}: is not what the library datasets writes: {error}") from None
+        message = f"is not a file that the library datasets wrote: {error}"
+        raise ReadError(f"{path}: {message}") from None

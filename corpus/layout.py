@@ -1,4 +1,4 @@
-"""How a source is laid out: which of its fields hold the id, the text and the label."""
+"""The layout of a source: which of its fields hold the id, the text and the label."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FIELDS = frozenset(FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the parts of a document are in the records of a source.
+    """Which fields of a source's records hold the parts of a document.
 
-    A part that is not named here is in the field of its own name (``id``, ``text``, ``label`` …).
-    Several text fields are joined, one a line. Fields that hold no part join the payload: all of
-    them, or those of `payload_fields`. The label's field joins it, too, so that filters know it by
-    its own name. `encoding` and `has_header` are for CSV, TSV and plain text; an `encoding` of
-    None is found out.
+    A part whose field is None is in the field of its own name (``id``, ``text``, ``label`` …).
+    Several text fields are joined, one on each line. The remaining fields go to the payload: all of
+    them, or those of `payload_fields`. The label's field goes there too, so that filters can use
+    its name. `encoding` and `has_header` are for CSV, TSV and plain text; an `encoding` of None is
+    detected.
     """
 
     id_field: str | None = None
@@ -33,25 +33,25 @@ class Layout:
     has_header: bool = True
 
     def check(self, names: Collection[str], source: str) -> None:
-        """Check the columns of a source against what is asked of it.
+        """Check that a source with the columns `names` fits this layout.
 
         Raises:
-            ReadError: if a field that was named is no column, or no column holds any content.
+            ReadError: if a field of the layout is not a column, or no column holds content.
         """
-        named = (self.id_field, *self.text_fields, self.label_field, *(self.payload_fields or ()))
-        shown = ", ".join(map(ascii, names))
-        for name in named:
-            if name is not None and name not in names:
-                raise ReadError(f"{source}: has no field {name!a}; it has {shown}")
+        fields = (self.id_field, *self.text_fields, self.label_field, *(self.payload_fields or ()))
+        columns = ", ".join(map(ascii, names))
+        for field in fields:
+            if field is not None and field not in names:
+                raise ReadError(f"{source}: has no field {field!a}; it has {columns}")
         if not self.text_fields and not set(names) & set(CONTENT_FIELDS):
             contents = ", ".join(CONTENT_FIELDS)
-            message = f"has none of the fields {contents}; it has {shown}"
-            raise ReadError(f"{source}: {message}. --text-field names the one that holds the text")
+            message = f"has none of the fields {contents}; it has {columns}"
+            raise ReadError(f"{source}: {message}. Name the field of the text with --text-field")
 
     def document_record(self, raw: Mapping[str, Any], default_id: str | None) -> Mapping[str, Any]:
-        """Return the record of a document, as :func:`corpus.document.parse_document` takes it.
+        """Return `raw` in the form that :func:`corpus.document.parse_document` takes.
 
-        `default_id` is the id of a record that has none. Integers are taken as ids and labels.
+        A record without an id gets `default_id`. Ids and labels that are integers become strings.
         """
         if self._is_document(raw):
             return raw
@@ -59,66 +59,66 @@ class Layout:
         record: Record = {}
         id_ = rest.pop(self.id_field or "id", None)
         record["id"] = default_id if id_ is None else _as_string(id_)
-        self._take_content(rest, record)
-        self._take_labels(rest, record)
-        given = rest.pop("payload", None)
+        self._move_content(rest, record)
+        self._move_labels(rest, record)
+        own_payload = rest.pop("payload", None)
         if self.payload_fields is not None:
             rest = {name: raw[name] for name in self.payload_fields if name in raw}
         payload = {name: value for name, value in rest.items() if value is not None}
-        if given is not None and not isinstance(given, Mapping):
-            record["payload"] = given  # refused where documents are checked
-        elif payload or given:
-            record["payload"] = {**payload, **(given or {})}
+        if own_payload is not None and not isinstance(own_payload, Mapping):
+            record["payload"] = own_payload  # parse_document refuses it
+        elif payload or own_payload:
+            record["payload"] = {**payload, **(own_payload or {})}
         return record
 
     def _is_document(self, raw: Mapping[str, Any]) -> bool:
-        """Tell whether a record is that of a document as it is, as most are."""
+        """Return whether a record, like most, already has the form of a document."""
         if self.id_field or self.text_fields or self.label_field or self.payload_fields is not None:
             return False
         if not raw.keys() <= _FIELDS or type(raw.get("id")) is not str or "labels" in raw:
             return False
         return type(raw.get("label", "")) is str
 
-    def _take_content(self, rest: Record, record: Record) -> None:
+    def _move_content(self, rest: Record, record: Record) -> None:
         if not self.text_fields:
             for name in CONTENT_FIELDS:
                 if name in rest:
                     record[name] = rest.pop(name)
             return
         parts = [rest.pop(name, None) for name in self.text_fields]
-        odd = [part for part in parts if isinstance(part, Mapping | list | tuple | bool)]
-        if odd:
-            record["text"] = odd[0]  # refused where documents are checked
+        invalid = [part for part in parts if isinstance(part, Mapping | list | tuple | bool)]
+        if invalid:
+            record["text"] = invalid[0]  # parse_document refuses it
         elif any(part is not None for part in parts):
             record["text"] = "\n".join(str(part) for part in parts if part not in (None, ""))
 
-    def _take_labels(self, rest: Record, record: Record) -> None:
+    def _move_labels(self, rest: Record, record: Record) -> None:
         field = self.label_field
-        own: Record = {name: rest.pop(name) for name in ("label", "labels") if name in rest}
-        given = None if field is None else own.get(field, rest.get(field))
-        if given is not None:
-            # Labels beside it are left out: a payload with another would hide the one asked for.
-            value = _as_strings(given)
+        usual: Record = {name: rest.pop(name) for name in ("label", "labels") if name in rest}
+        label = None if field is None else usual.get(field, rest.get(field))
+        if label is not None:
+            # The usual fields are dropped: a label of theirs in the payload would hide this one.
+            value = _as_strings(label)
             record["labels" if isinstance(value, list) else "label"] = value
         elif field is None:
-            record.update({name: _as_strings(value) for name, value in own.items()})
-            if isinstance(record.get("label"), list) and "labels" not in own:
+            record.update({name: _as_strings(value) for name, value in usual.items()})
+            if isinstance(record.get("label"), list) and "labels" not in usual:
                 record["labels"] = record.pop("label")
 
 
 class Numbering:
-    """Ids for the documents of a source that has none: ``NAME:LINE``."""
+    """Gives ids to the documents of a source without ids: ``NAME:LINE``."""
 
     def __init__(self, name: str, notice: Callable[[str], object] | None) -> None:
-        """`notice` is told once, when the first record turns out to have no id."""
+        """`notice` is called once, if the first record has no id."""
         self._name = name
         self._notice = notice
         self._is_on: bool | None = None
 
     def default_id(self, has_id: bool, line: int) -> str | None:
-        """Return the id of the record on `line`, or None where records bring their own.
+        """Return the id for the record on `line`, or None if records have ids.
 
-        The first record decides. Where it has an id, a record without one is in error.
+        The first record decides. If it has an id, a later record without one is an error.
         """
         if self._is_on is None:
             self._is_on = not has_id
@@ -133,4 +133,4 @@ def _as_string(value: object) -> object:
 
 
 def _as_strings(value: object) -> object:
-    return [_as_string(one) for one in value] if isinstance(value, list) else _as_string(value)
+    return [_as_string(item) for item in value] if isinstance(value, list) else _as_string(value)

@@ -1,4 +1,4 @@
-"""The formats that come as lines, and JSON, plain or compressed.
+"""Formats in lines, and JSON, plain or compressed.
 
 Lines are streamed: memory holds one record at a time, however long the file is.
 """
@@ -22,12 +22,12 @@ from corpus.rows import BadLine, ReadError, Row
 from foundation.errors import HummingbitError
 from foundation.quick_json import Unsure, parse_quickly
 
-# The longest text that a document can hold, written as JSON escapes, and room for its payload.
+# Room for the longest text of a document, written in JSON escapes, and for a payload.
 MAX_LINE_BYTES = 16 * 1024 * 1024
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# What a stream raises that breaks off, or is not what its suffix says.
+# The exceptions of a stream that is truncated or has the wrong suffix.
 STREAM_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
@@ -37,14 +37,14 @@ COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.ope
 
 
 class LineError(HummingbitError, ValueError):
-    """One line cannot be taken; the lines after it can."""
+    """A line is invalid. The lines after it can still be read."""
 
 
 class Lines:
-    """The lines of a byte stream as text, `number` being the 1-based number of the last one read.
+    """The lines of a byte stream as text; `number` is that of the last line read, from 1.
 
-    An iterator in its own right, because a generator could not go on after a line that raised.
-    Bytes that are not UTF-8 come as surrogates, which :func:`check_utf8` finds.
+    This is a class because a generator could not continue after a line that raised. Bytes that are
+    not UTF-8 become surrogates, which :func:`check_utf8` finds.
     """
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
@@ -60,12 +60,12 @@ class Lines:
 
         Raises:
             LineError: if it is longer than :data:`MAX_LINE_BYTES`.
-            ReadError: if the stream breaks off or is not what its suffix says.
+            ReadError: if the stream is truncated or has the wrong suffix.
         """
         return as_text(self.next_bytes())
 
     def next_bytes(self) -> bytes:
-        """Read the next line as :meth:`__next__` does, without its bytes being looked at."""
+        """Read the next line as :meth:`__next__` does, but return its bytes."""
         line = self._read()
         if not line:
             raise StopIteration
@@ -84,17 +84,17 @@ class Lines:
         try:
             return self._stream.readline(MAX_LINE_BYTES + 1)
         except STREAM_ERRORS as error:
-            bad = BadLine(self.source, self.number + 1, f"cannot be read on: {error}")
-            raise ReadError(str(bad)) from None
+            bad_line = BadLine(self.source, self.number + 1, f"cannot be read: {error}")
+            raise ReadError(str(bad_line)) from None
 
 
 def as_text(line: bytes) -> str:
-    """Return the text of a line; bytes that are not UTF-8 come as surrogates."""
+    """Return the text of a line; bytes that are not UTF-8 become surrogates."""
     return line.decode("utf-8", "surrogateescape")
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading, decompressing by its suffix `.gz`, `.xz` or `.bz2`.
+    """Open a file for reading; decompress it if its suffix is `.gz`, `.xz` or `.bz2`.
 
     Raises:
         OSError: if it cannot be opened.
@@ -106,10 +106,10 @@ def open_bytes(path: Path) -> BinaryIO:
 def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
     """Yield one row for each line of `stream` that is not blank; each must hold a JSON value.
 
-    NaN and Infinity, which Python would take, are not JSON and are refused.
+    NaN and Infinity, which Python's parser accepts by default, are refused: they are not JSON.
 
     Raises:
-        ReadError: if the stream breaks off.
+        ReadError: if the stream is truncated.
     """
     lines = Lines(stream, source)
     while True:
@@ -132,7 +132,7 @@ def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
     """Yield one row for each entry of a JSON array, which is read into memory whole.
 
     Raises:
-        ReadError: if the stream breaks off, or is not one array.
+        ReadError: if the stream is truncated, or is not a single array.
     """
     try:
         entries = parse_whole(read_all(stream, source))
@@ -140,7 +140,7 @@ def read_json_array(stream: BinaryIO, source: str) -> Iterator[Row]:
         raise ReadError(f"{source}: {error}") from None
     if not isinstance(entries, list):
         raise ReadError(f"{source}: must hold an array of documents, or a document on each line")
-    yield from _numbered(entries)
+    yield from _numbered_rows(entries)
 
 
 def read_json_object(
@@ -148,47 +148,47 @@ def read_json_object(
 ) -> Iterator[Row]:
     """Yield one row for each entry of the list in a JSON object, which is read into memory whole.
 
-    That is what many services answer: ``{"count": 2, "data": [{…}, {…}]}``. Where there is no such
-    list, or several, or the object has one of `own_fields` and so is a document itself, the stream
+    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. If the object has no
+    list of objects, or several, or has one of `own_fields` and so is a document itself, the stream
     is read as JSON lines.
 
     Raises:
-        ReadError: if the stream breaks off.
+        ReadError: if the stream is truncated.
     """
     raw = read_all(stream, source)
-    found = None
-    with suppress(LineError):  # mostly documents on a line each
-        found = parse_whole(raw)
-    given = found if isinstance(found, dict) and not set(found) & set(own_fields) else {}
-    lists = [name for name, value in given.items() if _is_list_of_objects(value)]
+    value = None
+    with suppress(LineError):  # usually because there is a document on each line
+        value = parse_whole(raw)
+    members = value if isinstance(value, dict) and not set(value) & set(own_fields) else {}
+    lists = [name for name, member in members.items() if _is_list_of_objects(member)]
     if len(lists) != 1:
         yield from read_json_lines(io.BytesIO(raw), source)
         return
     notice(f"its documents are the list {lists[0][:40]!a}")
-    yield from _numbered(given[lists[0]])
+    yield from _numbered_rows(members[lists[0]])
 
 
 def _is_list_of_objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
-def _numbered(entries: list[object]) -> Iterator[Row]:
+def _numbered_rows(entries: list[object]) -> Iterator[Row]:
     return (Row(number, entry) for number, entry in enumerate(entries, start=1))
 
 
 def read_all(stream: BinaryIO, source: str) -> bytes:
-    """Return all that is left of a stream; raise ReadError if it breaks off."""
+    """Return the rest of a stream; raise ReadError if it is truncated."""
     try:
         return stream.read()
     except STREAM_ERRORS as error:
-        raise ReadError(f"{source}: cannot be read on: {error}") from None
+        raise ReadError(f"{source}: cannot be read: {error}") from None
 
 
 def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
     """Yield one row, with the field `text`, for each line that is not blank; close the stream.
 
     Raises:
-        ReadError: if the stream breaks off.
+        ReadError: if the stream is truncated.
     """
     with closing(Lines(stream, source)) as lines:
         while True:
@@ -204,17 +204,17 @@ def read_text_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
 
 
 def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
-    """Yield one row for each section of a Markdown file that holds text; close the stream.
+    """Yield one row for each section with text of a Markdown file; close the stream.
 
-    A section goes from one heading (``#`` to ``######``) to the next. Its `text` is the heading and
-    what follows, its `heading` also names the headings above it. What precedes the first heading is
-    a section as well, but for YAML between lines of ``---``. In fenced code, ``#`` is no heading.
+    A section extends from one heading (``#`` to ``######``) to the next. Its `text` includes the
+    heading; its `heading` also has those of the sections that contain it. The lines before the
+    first heading are a section too, except YAML between lines of ``---``.
 
     Raises:
-        ReadError: if the stream breaks off.
+        ReadError: if the stream is truncated.
     """
     path: list[str] = []
-    begun, body, fence, yaml = 1, list[str](), "", False
+    start, body, fence, in_yaml = 1, list[str](), "", False
     with closing(Lines(stream, source)) as lines:
         while True:
             try:
@@ -223,31 +223,31 @@ def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
             except LineError as error:
                 yield Row(lines.number, reason=str(error))
                 continue
-            found = None if line is None or fence or yaml else _HEADING.match(line)
-            if line is None or found:
+            title = None if line is None or fence or in_yaml else _HEADING.match(line)
+            if line is None or title:
                 text = "\n".join([*path[-1:], "".join(body).strip()]).strip()
                 if "".join(body).strip():
                     heading = " › ".join(filter(None, path))
-                    yield Row(begun, {"text": text, **({"heading": heading} if heading else {})})
+                    yield Row(start, {"text": text, **({"heading": heading} if heading else {})})
                 if line is None:
                     return
-                begun, body = lines.number, []
-            if found:
-                level = len(found[1])
-                path = [*path[: level - 1], *[""] * (level - 1 - len(path)), found[2].strip()]
+                start, body = lines.number, []
+            if title:
+                level = len(title[1])
+                path = [*path[: level - 1], *[""] * (level - 1 - len(path)), title[2].strip()]
                 continue
-            if line.strip() == "---" and (yaml or (lines.number == 1)):
-                yaml = not yaml
+            if line.strip() == "---" and (in_yaml or lines.number == 1):
+                in_yaml = not in_yaml
                 continue
             mark = _FENCE.match(line)
             if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
                 fence = "" if fence else mark[1]
-            if not yaml:
+            if not in_yaml:
                 body.append(line)
 
 
 def parse_whole(raw: bytes) -> object:
-    """Return the JSON value that is all of a file; raise LineError if it is none."""
+    """Return the JSON value that a whole file contains; raise LineError if it is invalid."""
     raw = raw.removeprefix(BYTE_ORDER_MARK)
     try:
         return parse_quickly(raw)
@@ -257,7 +257,7 @@ def parse_whole(raw: bytes) -> object:
 
 
 def parse_json(text: str, prefix: str = "") -> object:
-    """Return the JSON value of `text`; raise LineError, begun by `prefix`, if it is none."""
+    """Return the JSON value of `text`; a LineError for invalid JSON begins with `prefix`."""
     try:
         return parse_quickly(text.encode())
     except (Unsure, UnicodeEncodeError):
@@ -265,7 +265,7 @@ def parse_json(text: str, prefix: str = "") -> object:
 
 
 def parse_strictly(text: str, prefix: str = "") -> object:
-    """Do as :func:`parse_json`, by Python's parser."""
+    """Do the same as :func:`parse_json` with Python's parser."""
     try:
         return json.loads(text, object_pairs_hook=distinct_keys, parse_constant=_refuse_constant)
     except LineError as error:
@@ -274,16 +274,16 @@ def parse_strictly(text: str, prefix: str = "") -> object:
         reason = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
         raise LineError(prefix + reason) from None
     except (ValueError, RecursionError) as error:  # an integer too long, or nested too deeply
-        raise LineError(f"{prefix}is not JSON that can be read: {error}") from None
+        raise LineError(f"{prefix}cannot be read as JSON: {error}") from None
 
 
 def distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON of its members; raise LineError if two have the same key."""
-    parsed = dict(pairs)
-    if len(parsed) != len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise LineError(f"the key {twice[:40]!a} is given twice in one object")
-    return parsed
+    """Return the members of a JSON object; raise LineError if two have the same key."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise LineError(f"the key {repeated[:40]!a} is given twice in one object")
+    return members
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -291,7 +291,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def check_utf8(text: str) -> None:
-    """Raise LineError if `text` holds a surrogate, which stands for a byte that is not UTF-8."""
+    """Raise LineError if `text` has a surrogate, which stands for a byte that is not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 MAX_ORDER = 512
 
-# What two mirrored entries may differ by, relative to the largest: rounding in float32.
+# How far two mirrored entries may differ, relative to the largest entry: rounding in float32.
 _ROUNDING = 1e-5
 
 Array = npt.NDArray[Any]
@@ -22,22 +22,22 @@ def upper_triangle(matrix: Array) -> npt.NDArray[np.float32]:
     """Return the upper triangle of an SPD matrix, ``float32[n (n + 1) / 2]``.
 
     Raises:
-        ValueError: saying what is wrong, unless `matrix` is ``[n, n]`` with n from 1 to
-            :data:`MAX_ORDER`, finite, symmetric, and positive definite when rounded to float32.
+        ValueError: unless `matrix` has shape ``[n, n]`` with n from 1 to :data:`MAX_ORDER` and is
+            finite, symmetric, and positive definite when rounded to float32.
     """
     _check_shape(matrix)
     with np.errstate(over="ignore"):
         rounded = matrix.astype(np.float32)
     if not np.isfinite(rounded).all():
         row, column = np.argwhere(~np.isfinite(rounded))[0]
-        given = f"is {matrix[row, column]} at row {row}, column {column}"
-        raise ValueError(f"{given}; every number must be finite within float32")
+        found = f"is {matrix[row, column]} at row {row}, column {column}"
+        raise ValueError(f"{found}; every number must be finite in float32")
     _check_symmetric(matrix)
     rows, columns = np.triu_indices(len(matrix))
     least = np.linalg.eigvalsh(rounded.astype(np.float64), UPLO="U")[0]
     if not least > 0:
-        cure = "every eigenvalue must be above 0, which adding a multiple of the identity makes so"
-        raise ValueError(f"is not positive definite: its least eigenvalue is {least:.3g}; {cure}")
+        rule = "every eigenvalue must be above 0; adding a multiple of the identity raises them"
+        raise ValueError(f"is not positive definite: its least eigenvalue is {least:.3g}; {rule}")
     return np.ascontiguousarray(rounded[rows, columns])
 
 
@@ -45,18 +45,16 @@ def _check_shape(matrix: Array) -> None:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"is a matrix of shape {list(matrix.shape)}; it must be square")
     if not 1 <= len(matrix) <= MAX_ORDER:
-        raise ValueError(f"is a matrix of {len(matrix)} rows; it must have 1 to {MAX_ORDER}")
+        raise ValueError(f"is a matrix of {len(matrix)} rows; it must have 1 to {MAX_ORDER} rows")
     if matrix.dtype.kind not in "fiu":
         raise ValueError(f"holds {matrix.dtype} values; it must hold numbers")
 
 
 def _check_symmetric(matrix: Array) -> None:
     x = matrix.astype(np.float64)
-    apart = np.abs(x - x.T)
-    row, column = np.unravel_index(int(apart.argmax()), apart.shape)
-    if apart[row, column] > _ROUNDING * np.abs(x).max():
-        here = f"{x[row, column]:.6g} at row {row}, column {column}"
-        raise ValueError(
-            f"is not symmetric: it is {here} and {x[column, row]:.6g} at row {column},"
-            f" column {row}; the two must be equal"
-        )
+    differences = np.abs(x - x.T)
+    row, column = np.unravel_index(int(differences.argmax()), differences.shape)
+    if differences[row, column] > _ROUNDING * np.abs(x).max():
+        entry = f"{x[row, column]:.6g} at row {row}, column {column}"
+        mirrored = f"{x[column, row]:.6g} at row {column}, column {row}"
+        raise ValueError(f"is not symmetric: it is {entry} and {mirrored}; the two must be equal")

@@ -1,11 +1,11 @@
-"""What a docstring says in words: its text without signatures, examples and markup."""
+"""The prose of a docstring: its text without signatures, examples and markup."""
 
 from __future__ import annotations
 
 import inspect
 import re
 
-# Enough for the description and the parameters; what follows is notes and algorithms.
+# Enough for the description and the parameters. Notes and algorithms usually follow them.
 MAX_LENGTH = 2000
 
 DROPPED_SECTIONS = frozenset({"example", "examples", "references"})
@@ -24,30 +24,30 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 def docstring_prose(docstring: str, name: str) -> str:
-    """Return what a docstring says about `name`: paragraphs, one a line, cut to `MAX_LENGTH`.
+    """Return the prose of the docstring of `name`: a paragraph a line, at most `MAX_LENGTH` long.
 
-    The signature at its head goes, and so do examples, references, doctests, formulas and the
-    markup of reStructuredText; what roles and literals quote stays.
+    It leaves out the signature at the head, examples, references, doctests, formulas and the markup
+    of reStructuredText. It keeps the text of roles and literals.
     """
     lines = inspect.cleandoc(docstring).splitlines()
     prose_lines = _drop_blocks(_drop_sections(_drop_signature(lines, name)))
     paragraphs = "\n".join(prose_lines).split("\n\n")
-    prose = "\n".join(filter(None, (_plain(paragraph) for paragraph in paragraphs)))
+    prose = "\n".join(filter(None, map(_strip_markup, paragraphs)))
     if len(prose) <= MAX_LENGTH:
         return prose
     return prose[:MAX_LENGTH].rsplit(maxsplit=1)[0]
 
 
 def name_words(name: str) -> str:
-    """Return a Python name followed by the words it is made of: `eigvals_banded eigvals banded`."""
+    """Return a Python name followed by the words in it: `eigvals_banded eigvals banded`."""
     words = " ".join(_WORD.findall(name))
     return name if words in ("", name) else f"{name} {words}"
 
 
 def _drop_signature(lines: list[str], name: str) -> list[str]:
-    """Drop the lines up to the bracket that closes a leading ``name(``, and what stands beside it.
+    """Drop the lines of a leading ``name(…)``, up to and with the line of its closing bracket.
 
-    Several signatures may follow one another, as in NumPy's random functions and PyTorch's.
+    Several signatures may follow one another, as in NumPy's random functions and in PyTorch.
     """
     while lines and re.match(rf"(\w+\.)*{re.escape(name)}\s*\(", lines[0]):
         lines = lines[_signature_length(lines) :]
@@ -66,7 +66,7 @@ def _signature_length(lines: list[str]) -> int:
 
 
 def _drop_sections(lines: list[str]) -> list[str]:
-    """Drop the sections of :data:`DROPPED_SECTIONS`, and the titles of the others."""
+    """Drop the sections in :data:`DROPPED_SECTIONS`, and the titles of all others."""
     prose_lines: list[str] = []
     dropping = False
     for place, line in enumerate(lines):
@@ -79,7 +79,7 @@ def _drop_sections(lines: list[str]) -> list[str]:
 
 
 def _drop_blocks(lines: list[str]) -> list[str]:
-    """Drop doctests with their output, and directives that hold no prose with what they indent."""
+    """Drop doctests and their output, and directives without prose and the lines indented below."""
     prose_lines: list[str] = []
     block: int | None = None
     doctest = False
@@ -102,6 +102,6 @@ def _drop_blocks(lines: list[str]) -> list[str]:
     return prose_lines
 
 
-def _plain(paragraph: str) -> str:
+def _strip_markup(paragraph: str) -> str:
     words = _ROLE.sub(r"\1", _FORMULA_OR_TARGET.sub("", paragraph))
     return " ".join(_MARKUP.sub("", words).split())

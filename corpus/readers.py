@@ -34,9 +34,8 @@ __all__ = ["BadLine", "Layout", "ReadError", "read_documents"]
 STANDARD_INPUT = "-"
 TABLE_SUFFIXES = {".csv": None, ".tsv": "\t"}
 ARRAY = re.compile(rb"\s*\[")
-# The members before a list may be anything but lists and objects within objects. There is one way
-# to match them: with two ways for each, a record of many members would take the power of their
-# number.
+# The members before a list may be anything but lists and nested objects. The pattern can match them
+# in one way only: with two ways for each, matching would take exponential time in their number.
 OBJECT_WITH_A_LIST = re.compile(
     rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
     rb'"[^"]*"\s*:\s*\[\s*\{'
@@ -58,20 +57,25 @@ def read_documents(
     unique_ids: bool = True,
     layout: Layout = DEFAULT_LAYOUT,
 ) -> Iterator[Document]:
-    """Yield the documents of `source` in their order.
+    """Yield the documents of `source` in order.
 
-    `source` is a file with a suffix of :data:`LINE_SUFFIXES` or :data:`COLUMN_SUFFIXES`, the
-    former also with `.gz`, `.xz` or `.bz2`; a folder (:func:`corpus.folders.read_folder`); `-` for
-    JSON lines on standard input; or a named data set, `NAME` or `NAME:SPLIT` (its first split where
-    none is named), read from `data_root`. `layout` says which of its fields hold what, but for
-    named data sets. Whether the source exists is checked at once, the rest while reading.
+    `source` is one of:
 
-    A line that gives no document, or repeats an id of this source, ends the reading where
-    `on_error` is "stop"; where it is "skip", it goes to `report` and reading goes on. What was
-    found out about the source and may be wrong, such as its encoding, is told to `notice`.
+    - a file with a suffix in :data:`LINE_SUFFIXES`, optionally followed by `.gz`, `.xz` or `.bz2`,
+      or in :data:`COLUMN_SUFFIXES`;
+    - a folder (:func:`corpus.folders.read_folder`);
+    - `-`, for JSON lines on standard input;
+    - a named data set, `NAME` or `NAME:SPLIT`, read from `data_root`; `NAME` is its first split.
+
+    `layout` names the fields of the records; named data sets ignore it. The existence of the source
+    is checked at once, the rest while reading.
+
+    A line is bad if it is not a document or repeats an id. If `on_error` is "stop", the first bad
+    line ends the reading; if it is "skip", bad lines are passed to `report`. What was detected and
+    may be wrong, such as an encoding, is passed to `notice`.
 
     Raises:
-        ReadError: at such a line, or if the source cannot be read at all.
+        ReadError: if a line is bad and `on_error` is "stop", or the source cannot be read.
     """
     if on_error not in ("stop", "skip"):
         raise ValueError(f"on_error is {on_error!a}; it must be 'stop' or 'skip'")
@@ -79,19 +83,20 @@ def read_documents(
         name, _, split = source.partition(":")
         return load_dataset(name, split or DATASETS[name][0], data_root)
 
-    def tell(what: str) -> None:
+    def notice_of_source(message: str) -> None:
         if notice is not None:
-            notice(f"{shown}: {what}")
+            notice(f"{source_name}: {message}")
 
     if str(source) == STANDARD_INPUT:
-        shown, stem = "standard input", "stdin"
-        rows = read_json_lines(sys.stdin.buffer, shown)
+        source_name, stem = "standard input", "stdin"
+        rows = read_json_lines(sys.stdin.buffer, source_name)
     else:
         path = Path(source)
-        shown, stem = str(path), path.name.partition(".")[0]
+        source_name, stem = str(path), path.name.partition(".")[0]
         _check_file(path)
-        rows = _read_rows(path, layout, tell)
-    documents = _Documents(shown, layout, Numbering(stem, tell), {} if unique_ids else None)
+        rows = _read_rows(path, layout, notice_of_source)
+    numbering = Numbering(stem, notice_of_source)
+    documents = _Documents(source_name, layout, numbering, {} if unique_ids else None)
     return documents.read(rows, on_error, report)
 
 
@@ -103,10 +108,10 @@ def documents_of(
     *,
     unique_ids: bool = True,
 ) -> Iterator[Document]:
-    """Yield the documents that `rows`, read from `source`, are by `layout`.
+    """Yield the documents in `rows`, which were read from `source`, according to `layout`.
 
     Raises:
-        ReadError: at a row that is none.
+        ReadError: if a row is not a document.
     """
     line_of: dict[str, int] | None = {} if unique_ids else None
     numbering = Numbering(Path(source).name.partition(".")[0], notice)
@@ -114,19 +119,19 @@ def documents_of(
 
 
 def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
-    """Yield the records of a file or folder as they are there.
+    """Yield the records of a file or folder as they are, before they become documents.
 
     Raises:
-        ReadError: as :func:`read_documents` does.
+        ReadError: as for :func:`read_documents`.
     """
     _check_file(source)
     return _read_rows(source, layout, lambda _: None)
 
 
 def count_documents(source: str | Path) -> int | None:
-    """Return about how many documents a file holds, for a progress bar, or None.
+    """Return roughly how many documents a file holds, for a progress bar, or None if unknown.
 
-    Lines are counted where the file is not compressed, which takes a fraction of reading it.
+    This counts the lines of an uncompressed file, in a fraction of the time of reading it.
     """
     path = Path(source)
     if not path.is_file():
@@ -139,26 +144,25 @@ def count_documents(source: str | Path) -> int | None:
 
 
 def _check_file(path: Path) -> None:
-    """Raise :class:`ReadError` unless `path` is a folder, or a file in a format that is read."""
+    """Raise :class:`ReadError` unless `path` is a folder, or a file in a known format."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        sets = ", ".join(DATASETS)
-        message = f"{path}: {reason}; nor is it one of the named data sets {sets}"
-        raise ReadError(message) from None
+        hint = f"it is not a named data set either; those are {', '.join(DATASETS)}"
+        raise ReadError(f"{path}: {reason}; {hint}") from None
     if stat.S_ISDIR(mode):
         return
     suffix, compression = _suffixes(path)
     if suffix in COLUMN_SUFFIXES and compression:
-        raise ReadError(f"{path}: {suffix} is not read compressed; decompress it first")
+        raise ReadError(f"{path}: a compressed {suffix} file cannot be read; decompress it first")
     if suffix not in LINE_SUFFIXES + COLUMN_SUFFIXES:
         known = ", ".join(LINE_SUFFIXES + COLUMN_SUFFIXES)
         raise ReadError(f"{path}: the suffix {suffix!a} is not one of {known}")
 
 
 def _suffixes(path: Path) -> tuple[str, str]:
-    """Return the suffix that names the format, and that of the compression or an empty one."""
+    """Return the suffix of the format and that of the compression, empty if there is none."""
     last = path.suffix.lower()
     if last in COMPRESSIONS:
         return path.with_suffix("").suffix.lower(), last
@@ -205,17 +209,17 @@ def _begins(stream: BinaryIO, pattern: re.Pattern[bytes]) -> bool:
     try:
         start = cast("BufferedReader", stream).peek(BUFFER)[:BUFFER]
     except STREAM_ERRORS:
-        return False  # reading meets it again, and says where
+        return False  # reading raises it again, and names the line
     return pattern.match(start.removeprefix(BYTE_ORDER_MARK)) is not None
 
 
 class _Documents:
-    """Makes documents of the rows of one source."""
+    """Turns the rows of one source into documents."""
 
     def __init__(
         self, source: str, layout: Layout, numbering: Numbering, line_of: dict[str, int] | None
     ) -> None:
-        """`line_of` notes where an id was read, unless ids may come again."""
+        """`line_of` records the line of each id; None allows ids to repeat."""
         self._source = source
         self._layout = layout
         self._numbering = numbering
@@ -252,19 +256,19 @@ class _Documents:
         except DocumentError as error:
             reason = str(error)
             if error.field == "document" and isinstance(row.record, dict) and row.record:
-                reason = self._lacking(row.record, reason)
+                reason = self._explain_lack(row.record, reason)
             return BadLine(self._source, row.line, reason)
         if self._line_of is not None:
             first = self._line_of.setdefault(document.id, row.line)
             if first != row.line:
-                reason = f"id: is {document.id!a}, as on line {first} before"
+                reason = f"id: is {document.id!a}, as on line {first}; ids must be unique"
                 return BadLine(self._source, row.line, reason)
         return document
 
-    def _lacking(self, record: dict[str, object], reason: str) -> str:
-        """Return `reason`, why a record has no content, and what is there in its place."""
+    def _explain_lack(self, record: dict[str, object], reason: str) -> str:
+        """Return why a record has no content: a null in its field, or `reason` and its fields."""
         for name in self._layout.text_fields or CONTENT_FIELDS:
             if name in record and record[name] is None:
                 return f"{name}: is null; a document must have a text, a vector or a code"
         names = ", ".join(map(ascii, record))
-        return f"{reason}. Its fields are {names}; --text-field names the one that holds the text"
+        return f"{reason}. Its fields are {names}; name the field of the text with --text-field"

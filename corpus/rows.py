@@ -1,4 +1,4 @@
-"""What every format is read into, and how what cannot be read is reported."""
+"""Rows, which the readers of every format yield, and the errors that they report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from foundation.errors import HummingbitError
 
 
 class ReadError(HummingbitError, ValueError):
-    """A source cannot be read; the message names the file, the line where there is one, and why."""
+    """A source cannot be read; the message gives the file, the line if there is one, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """One line of a source that gives no document: where it is and what is wrong with it."""
+    """A line of a source that is not a document: where it is, and what is wrong with it."""
 
     source: str
     line: int
@@ -25,9 +25,9 @@ class BadLine:
 
 
 class Row(NamedTuple):
-    """One record of a source before it is checked, or the reason why there is none.
+    """A record of a source before it is checked, or the reason why it cannot be read.
 
-    `line` counts from 1: the line a record starts on, or the row in a format without lines.
+    `line` is the line on which the record starts, from 1, or the row in a format without lines.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""CSV and TSV: the encoding and the delimiter are found out where nobody says them."""
+"""CSV and TSV. The encoding and the delimiter are detected unless they are given."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from corpus.rows import BadLine, ReadError, Row
 SAMPLE_BYTES = 256 * 1024
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_RECORDS = 50
-# Fewer bytes that are not ASCII tell nothing about the language.
-MIN_TELLING_BYTES = 20
+# Fewer bytes that are not ASCII say too little about the language.
+MIN_NON_ASCII_BYTES = 20
 
-
-# Of these, cp1252 is by far the most common where the language is none of those.
+# Of these, cp1252 is by far the most common unless the text is Central European or Turkish.
 WESTERN = {"cp1250", "cp1252", "cp1254", "cp1257", "latin_1", "iso8859_15"}
 CENTRAL_EUROPEAN = {"Polish", "Czech", "Slovak", "Hungarian", "Romanian", "Croatian", "Slovene"}
 
@@ -52,21 +51,21 @@ class _Columns:
 
     names: list[str]
     texts: frozenset[str]
-    """Those whose empty cells are empty texts; other empty cells are missing."""
+    """Columns whose empty cells are empty texts; in others, an empty cell is a missing field."""
     label: str | None
-    """The one in which ``|`` separates labels; in ``labels`` it always does."""
+    """The column in which ``|`` separates labels; in ``labels`` it always does."""
     vector: str | None
 
     @classmethod
     def of(cls, names: list[str], layout: Layout) -> _Columns:
-        """Return the columns `names` as `layout` has them."""
+        """Return how `layout` reads the columns `names`."""
         texts = frozenset(layout.text_fields)
         if not texts and "vector" not in names and "code" not in names:
             texts = frozenset({"text"})
         return cls(names, texts, layout.label_field, None if layout.text_fields else "vector")
 
     def record(self, row: list[str]) -> dict[str, object]:
-        """Return the cells of a record by name; raise LineError if they are too many or too few."""
+        """Return the cells of a record by name; raise LineError if it does not fit the columns."""
         if len(row) != len(self.names):
             raise LineError(f"has {len(row)} cells; the header has {len(self.names)}")
         record: dict[str, object] = {}
@@ -85,13 +84,14 @@ class _Columns:
 def open_text(
     stream: BinaryIO, source: str, encoding: str | None, notice: Callable[[str], object]
 ) -> tuple[BinaryIO, bytes]:
-    """Return `stream` as UTF-8, which is to be closed, and its first bytes, to be read again.
+    """Return `stream` as a stream of UTF-8, which the caller closes, and a sample of its beginning.
 
-    Where `encoding` is None it is found out, and said if it is not UTF-8: by a byte order mark,
-    else UTF-8 if most of what is not ASCII at the beginning is, else by charset-normalizer.
+    The sample is not consumed. If `encoding` is None it is detected: by a byte order mark, or as
+    UTF-8 if most bytes of the sample that are not ASCII are valid UTF-8, or else by
+    charset-normalizer. `notice` is called if it is not UTF-8.
 
     Raises:
-        ReadError: if there is no such encoding, or the stream breaks off.
+        ReadError: if there is no such encoding, or the stream is truncated.
     """
     buffered: Buffered = io.BufferedReader(cast("io.RawIOBase", stream), SAMPLE_BYTES)
     sample = _peek(buffered, source)
@@ -102,7 +102,7 @@ def open_text(
     try:
         codec = codecs.lookup(encoding)
     except LookupError:
-        raise ReadError(f"{source}: there is no encoding {encoding!a}") from None
+        raise ReadError(f"{source}: there is no encoding {encoding!a}; try utf-8") from None
     if codec.name in ("utf-8", "utf-8-sig"):
         return buffered, sample
     decoded: Buffered = io.BufferedReader(_Transcoder(buffered, codec), SAMPLE_BYTES)
@@ -113,7 +113,7 @@ def _peek(stream: Buffered, source: str) -> bytes:
     try:
         return stream.peek(SAMPLE_BYTES)[:SAMPLE_BYTES]
     except STREAM_ERRORS as error:
-        raise ReadError(str(BadLine(source, 1, f"cannot be read on: {error}"))) from None
+        raise ReadError(str(BadLine(source, 1, f"cannot be read: {error}"))) from None
 
 
 def read_table(
@@ -123,20 +123,20 @@ def read_table(
     layout: Layout,
     notice: Callable[[str], object],
 ) -> Table:
-    """Read the header of a CSV or TSV file, and return the columns with one row for each record.
+    """Read the header of a CSV or TSV file, and return the columns and the rows.
 
-    Where `delimiter` is None it is the one of :data:`DELIMITERS` that splits the first records
-    into equally many cells. Without a header the columns are ``column1``, ``column2`` and so on.
-    Every cell is a string, but for ``vector``, a JSON list, and ``labels``, separated by ``|``. In
-    the label field that `layout` names, ``|`` separates labels, too. An empty cell means that the
-    record lacks the field, but for its text. Cells are quoted with ``"`` as RFC 4180 has it; in
-    TSV, too, unless most cells that begin with ``"`` are not.
+    If `delimiter` is None, it is the one of :data:`DELIMITERS` that splits most of the first
+    records into equally many cells. Without a header, the columns are ``column1``, ``column2`` and
+    so on. Cells are strings, except that ``vector`` is a JSON list and ``labels`` are separated by
+    ``|``, as they are in the label field of `layout`. An empty cell means that the record lacks the
+    field, unless it is a text. Cells are quoted with ``"`` as in RFC 4180, also in TSV, unless most
+    of the cells of a TSV that begin with ``"`` are not quoted.
 
     Raises:
-        ReadError: if the file is empty, its header names a column twice or is not what `layout`
-            asks for, or the stream breaks off.
+        ReadError: if the file is empty, its header has a column twice or does not fit `layout`, or
+            the stream is truncated.
     """
-    # The limit belongs to the process; 128 KiB, its default, is less than a long post.
+    # The limit is per process. Its default of 128 KiB is less than a long post.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     text, sample = open_text(stream, source, layout.encoding, notice)
     try:
@@ -161,7 +161,7 @@ def read_table(
 def _read_header(
     cells: Iterator[list[str]], lines: Lines, layout: Layout
 ) -> tuple[list[str], list[str] | None]:
-    """Return the names of the columns, and the first record where that was read for them."""
+    """Return the names of the columns and, if there is no header, the first record."""
     try:
         row = next(cells, None)
         if row is None:
@@ -169,9 +169,9 @@ def _read_header(
         check_utf8("".join(row))
         if not layout.has_header:
             return [f"column{number}" for number in range(1, len(row) + 1)], row
-        twice = [name for name, count in Counter(row).items() if count > 1]
-        if twice:
-            raise LineError(f"the header names the column {min(twice)!a} twice")
+        repeated = [name for name, count in Counter(row).items() if count > 1]
+        if repeated:
+            raise LineError(f"the header has the column {min(repeated)!a} twice")
     except (LineError, csv.Error) as error:
         raise ReadError(str(BadLine(lines.source, 1, _reason(error)))) from None
     return row, None
@@ -209,29 +209,30 @@ def _find_encoding(sample: bytes) -> str:
             return name
     if sample.isascii():
         return "utf-8"
-    # Some broken bytes among UTF-8 are broken bytes; another code is hardly ever valid UTF-8.
+    # A few invalid bytes are damage. Text in another encoding is hardly ever valid UTF-8.
     decoded = sample.decode("utf-8", "replace")
-    broken = decoded.count("\ufffd")
-    if sum(not char.isascii() for char in decoded) >= 2 * broken:
+    invalid = decoded.count("\ufffd")
+    if sum(not char.isascii() for char in decoded) >= 2 * invalid:
         return "utf-8"
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - takes longer than most files do
+    # Importing it takes longer than reading most files.
+    from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    found = from_bytes(sample).best()
-    few = len(sample) - len(sample.decode("ascii", "ignore")) < MIN_TELLING_BYTES
-    if found is None or few:
+    match = from_bytes(sample).best()
+    is_short = len(sample) - len(sample.decode("ascii", "ignore")) < MIN_NON_ASCII_BYTES
+    if match is None or is_short:
         return "cp1252"
-    if found.encoding in WESTERN and found.language not in CENTRAL_EUROPEAN | {"Turkish"}:
+    if match.encoding in WESTERN and match.language not in CENTRAL_EUROPEAN | {"Turkish"}:
         return "cp1252"
-    return found.encoding
+    return match.encoding
 
 
 def _has_bare_quotes(sample: bytes) -> bool:
-    """Tell whether the first lines of a TSV make sense only if they quote no cells."""
+    """Return whether the first lines of a TSV are consistent only if no cell is quoted."""
     text = _whole_lines(sample)
     rows = [line.split("\t") for line in text.splitlines() if line.strip()]
-    marked = [cell for row in rows for cell in row if cell.startswith('"')]
-    bare = sum(_QUOTED.fullmatch(cell) is None for cell in marked)
-    if bare * 2 <= len(marked) or len(set(map(len, rows))) > 1:
+    candidates = [cell for row in rows for cell in row if cell.startswith('"')]
+    bare = sum(_QUOTED.fullmatch(cell) is None for cell in candidates)
+    if bare * 2 <= len(candidates) or len(set(map(len, rows))) > 1:
         return False
     try:
         quoted = [row for row in csv.reader(io.StringIO(text), delimiter="\t", strict=True) if row]
@@ -246,7 +247,7 @@ def _whole_lines(sample: bytes) -> str:
 
 
 def _find_delimiter(sample: bytes) -> str:
-    """Return the delimiter by which most of the first records have as many cells as the first."""
+    """Return the delimiter that gives most of the first records as many cells as the first."""
     text = _whole_lines(sample)
 
     def agreement(delimiter: str) -> tuple[float, int]:
@@ -267,14 +268,14 @@ def _find_delimiter(sample: bytes) -> str:
 
 
 class _Transcoder(io.RawIOBase):
-    """Reads bytes in one encoding as UTF-8."""
+    """A stream of bytes in another encoding, read as UTF-8."""
 
     def __init__(self, stream: BinaryIO, codec: codecs.CodecInfo) -> None:
         super().__init__()
         self._stream = stream
         self._decoder = codec.incrementaldecoder("strict")
         self._name = codec.name
-        self._left = b""
+        self._pending = b""
 
     def close(self) -> None:
         self._stream.close()
@@ -284,15 +285,15 @@ class _Transcoder(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill `buffer`; raise OSError, as any stream, where bytes are not of the encoding."""
-        while not self._left:
+        """Fill `buffer`; raise OSError if bytes are invalid in the encoding."""
+        while not self._pending:
             chunk = self._stream.read(len(buffer))
             try:
-                self._left = self._decoder.decode(chunk, final=not chunk).encode("utf-8")
+                self._pending = self._decoder.decode(chunk, final=not chunk).encode("utf-8")
             except UnicodeError as error:
                 raise OSError(f"is not {self._name}: {error}") from None
             if not chunk:
                 break
-        taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+        filling, self._pending = self._pending[: len(buffer)], self._pending[len(buffer) :]
+        buffer[: len(filling)] = filling
+        return len(filling)

@@ -1,4 +1,4 @@
-"""Readers of the named data sets that are texts: labelled documents, and judged queries."""
+"""Readers of named data sets that are texts: labelled documents and judged queries."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from corpus.rows import BadLine, ReadError
 NEWS_SEED = 0
 
 Qrels = dict[str, dict[str, int]]
-"""Grades by query id and document id; a grade above 0 is relevant."""
+"""Grades by query id and document id. A document with a grade above 0 is relevant."""
 
 
 def read_labelled(paths: list[Path], _split: str) -> Iterator[Document]:
-    """Yield the documents of JSON lines; a `label` that is a list gives several labels."""
+    """Yield the documents of JSON lines; a `label` can be a list of several labels."""
     for path in paths:
         yield from _read_lines(path, _parse_labelled)
 
@@ -31,14 +31,14 @@ def read_news_by_date(paths: list[Path], _split: str) -> Iterator[Document]:
 
 
 def read_news(paths: list[Path], split: str) -> Iterator[Document]:
-    """Yield the posts of one split of our own without their headers."""
+    """Yield the posts of 20 Newsgroups in one split of our own, without their headers."""
     return map(_strip_header, read_news_with_headers(paths, split))
 
 
 def read_news_with_headers(paths: list[Path], split: str) -> Iterator[Document]:
-    """Yield the posts of one of three splits, which a hash of the id decides."""
+    """Yield the posts of 20 Newsgroups in one split of our own, which a hash of the id decides."""
     posts = {post.id: post for post in read_labelled(paths, split)}
-    # Ranked by a hash, because a library's random numbers may change between its releases.
+    # Posts are ranked by a hash, because random numbers may change between releases of a library.
     shuffled = sorted(posts, key=lambda id_: hashlib.sha256(f"{NEWS_SEED}:{id_}".encode()).digest())
     train, validation = len(shuffled) * 6 // 10, len(shuffled) * 2 // 10
     start, stop = {
@@ -46,32 +46,32 @@ def read_news_with_headers(paths: list[Path], split: str) -> Iterator[Document]:
         "validation": (train, train + validation),
         "test": (train + validation, len(shuffled)),
     }[split]
-    chosen = set(shuffled[start:stop])
+    ids = set(shuffled[start:stop])
     for post in posts.values():
-        if post.id in chosen:
+        if post.id in ids:
             yield post
 
 
 def read_judged(paths: list[Path], split: str) -> Iterator[Document]:
-    """Yield the documents of a judged collection, or the queries that have a judgement.
+    """Yield the documents of a judged collection, or its queries with a relevant document.
 
-    The text of a document is its title, where it has one, and below it its text. `paths` are the
-    file of the documents, or those of the queries and of the judgements.
+    The text of a document begins with its title, if it has one. `paths` are the file of the
+    documents, or the files of the queries and of the judgements.
     """
     if split == "documents":
         yield from _read_lines(paths[0], _parse_titled)
         return
-    judged = read_qrels(paths[1])
+    qrels = read_qrels(paths[1])
     for query in _read_lines(paths[0], parse_document):
-        if any(grade > 0 for grade in judged.get(query.id, {}).values()):
+        if any(grade > 0 for grade in qrels.get(query.id, {}).values()):
             yield query
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read judgements: a line is query, document and grade, with tabs in between.
+    """Read judgements: each line has a query, a document and a grade, separated by tabs.
 
     Raises:
-        ReadError: if the file cannot be read, or a line is none of that.
+        ReadError: if the file cannot be read, or a line has another form.
     """
     qrels: Qrels = {}
     try:
@@ -81,7 +81,7 @@ def read_qrels(path: Path) -> Qrels:
                     query, document, grade = line.decode().rstrip("\n").split("\t")
                     qrels.setdefault(query, {})[document] = int(grade)
                 except ValueError:
-                    reason = "is not a query, a document and a whole grade, with tabs in between"
+                    reason = "must be a query, a document and a whole grade, separated by tabs"
                     raise ReadError(str(BadLine(str(path), number, reason))) from None
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror or error}") from None
@@ -90,28 +90,27 @@ def read_qrels(path: Path) -> Qrels:
 
 def read_docstring_documents() -> Iterator[Document]:
     """Yield all documents of the docstring corpus in the order of their ids."""
-    documents = [one for split in ("train", "test") for one in read_docstrings(split)]
+    documents = [document for split in ("train", "test") for document in read_docstrings(split)]
     return iter(sorted(documents, key=lambda document: document.id))
 
 
 def read_questions(split: str) -> tuple[list[Document], Qrels]:
-    """Return everyday questions about the docstring corpus, with the answers that count as right.
+    """Return everyday questions about the docstring corpus, and the judgements of their answers.
 
-    The questions stand in ``docstring_questions.jsonl`` beside this module, half of them for
-    development and half for the test. Answers are names of functions and classes that a fair person
-    would accept; every one has grade 1. They were chosen by reading the corpus, not by looking at
-    what any system finds. Judgements may name what is not installed.
+    The questions are in ``docstring_questions.jsonl`` beside this module, half of them for
+    development and half for the test. The answers are names of functions and classes that a fair
+    person would accept, all of grade 1. They were chosen by reading the corpus, not by looking at
+    what a system finds. Some may name packages that are not installed.
 
-    `split` is `queries` for all, `queries-development` or `queries-test`.
-
-    Raises:
-        ReadError: if there is no such split.
+    `split` is `queries` for all questions, `queries-development` or `queries-test`.
     """
-    wanted = {"queries": ("development", "test")}.get(split, (split.removeprefix("queries-"),))
+    parts = {"queries": ("development", "test")}.get(split, (split.removeprefix("queries-"),))
     lines = Path(__file__).with_name("docstring_questions.jsonl").read_text(encoding="utf-8")
-    chosen = [one for one in map(json.loads, lines.splitlines()) if one["split"] in wanted]
-    queries = [Document(id=one["id"], text=one["text"]) for one in chosen]
-    return queries, {one["id"]: dict.fromkeys(one["answers"], 1) for one in chosen}
+    questions = [
+        record for record in map(json.loads, lines.splitlines()) if record["split"] in parts
+    ]
+    queries = [Document(id=record["id"], text=record["text"]) for record in questions]
+    return queries, {record["id"]: dict.fromkeys(record["answers"], 1) for record in questions}
 
 
 def _read_lines(path: Path, parse: Callable[[object], Document]) -> Iterator[Document]:

@@ -1,1 +1,1 @@
-"""Points out of other vector stores: what Qdrant, Milvus and txtai write."""
+"""Readers of what other vector stores write: Qdrant, Milvus and txtai."""

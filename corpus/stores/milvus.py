@@ -1,4 +1,4 @@
-"""Rows of Milvus, as ``pymilvus.bulk_writer`` writes them."""
+"""Reads rows of Milvus, as ``pymilvus.bulk_writer`` writes them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from corpus.stores.point import Point, is_vector
 
 SUFFIXES = (".json", ".parquet")
 DYNAMIC = "$meta"
-"""The column with the fields that a schema does not name."""
+"""The column for fields that the schema does not name."""
 
 
 def read_milvus(path: Path) -> Iterator[Point]:
-    """Yield the rows of a JSON or Parquet file, or of the folder of them that a writer left.
+    """Yield the rows of a JSON or Parquet file, or of a folder of such files.
 
-    Fields that the schema does not name become fields as the others. Which fields are vectors, the
-    files do not say: lists of eight numbers or more are taken for them.
+    Fields that the schema does not name are treated like the others. The files do not say which
+    fields are vectors; a list of eight numbers or more counts as one.
 
     Raises:
-        ReadError: if there is no such file, or one cannot be read.
+        ReadError: if there is no such file, or a file cannot be read.
     """
     line = 0
     for part in _parts(path):
@@ -34,17 +34,17 @@ def read_milvus(path: Path) -> Iterator[Point]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return the files of a writer in the order in which it wrote them: ``1.parquet``, ``2…``."""
+    """Return the files in the order in which they were written: by the numbers in their names."""
     if not path.is_dir():
         if path.suffix not in SUFFIXES:
-            raise ReadError(f"{path}: the suffix is not {' or '.join(SUFFIXES)}")
+            raise ReadError(f"{path}: the suffix must be {' or '.join(SUFFIXES)}")
         return [path]
-    found = [one for suffix in SUFFIXES for one in path.rglob(f"*{suffix}")]
-    if not found:
+    parts = [part for suffix in SUFFIXES for part in path.rglob(f"*{suffix}")]
+    if not parts:
         raise ReadError(f"{path}: is a folder without {' or '.join(SUFFIXES)} files")
-    if len({one.suffix for one in found}) > 1:
-        raise ReadError(f"{path}: has files of both formats; name the folder of one")
-    return sorted(found, key=lambda one: ([*map(int, re.findall(r"\d+", one.stem))], str(one)))
+    if len({part.suffix for part in parts}) > 1:
+        raise ReadError(f"{path}: has files of both formats; it must have files of one")
+    return sorted(parts, key=lambda part: ([*map(int, re.findall(r"\d+", part.stem))], str(part)))
 
 
 def _rows(part: Path) -> Iterator[Row]:
@@ -53,12 +53,12 @@ def _rows(part: Path) -> Iterator[Row]:
         return
     with open_bytes(part) as stream:
         try:
-            found = parse_whole(read_all(stream, str(part)))
+            value = parse_whole(read_all(stream, str(part)))
         except LineError as error:
             raise ReadError(f"{part}: {error}") from None
-    rows = found.get("rows") if isinstance(found, dict) else found
+    rows = value.get("rows") if isinstance(value, dict) else value
     if not isinstance(rows, list):
-        raise ReadError(f'{part}: must be {{"rows": […]}}, or a list of rows')
+        raise ReadError(f'{part}: must be {{"rows": […]}} or a list of rows')
     yield from (Row(number, row) for number, row in enumerate(rows, start=1))
 
 

@@ -1,4 +1,4 @@
-"""Points of Qdrant, as ``POST /collections/NAME/points/scroll`` and its clients give them."""
+"""Reads points of Qdrant, as ``POST /collections/NAME/points/scroll`` returns them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ SCROLL = "POST /collections/NAME/points/scroll with with_vector and with_payload
 def read_qdrant(path: Path) -> Iterator[Point]:
     """Yield the points of a file, plain or compressed.
 
-    It holds JSON lines, each a point or an answer of scrolling, or one JSON document: such an
-    answer, a body of upserting (``{"points": […]}``) or a list of points. Vectors that are not one
-    list of numbers, sparse ones and those of several vectors, are left out.
+    It holds JSON lines, each a point or a scroll response, or one JSON document: a scroll response,
+    the body of an upsert (``{"points": […]}``) or a list of points. Sparse vectors and multivectors
+    are left out.
 
     Raises:
-        ReadError: at what is no point; of a snapshot, which holds files of Qdrant's own.
+        ReadError: if a value is not a point, or the file is a snapshot, whose format is internal to
+            Qdrant.
     """
     if path.is_file() and path.suffix != ".gz" and tarfile.is_tarfile(path):
-        reason = "is a snapshot, in files of Qdrant's own; export the points with"
-        raise ReadError(f"{path}: {reason} {SCROLL}, and import what it answers")
+        reason = "is a snapshot, which only Qdrant can read; export the points with"
+        raise ReadError(f"{path}: {reason} {SCROLL}, and import the responses")
     number = 0
     for line, value in _values(path):
         try:
@@ -40,14 +41,14 @@ def read_qdrant(path: Path) -> Iterator[Point]:
 
 
 def _values(path: Path) -> Iterator[tuple[int, object]]:
-    """Yield the JSON values of a file: one for all of it, or one a line."""
+    """Yield the JSON values of a file with their lines: one for the whole file, or one a line."""
     if ".json" in path.suffixes:
         try:
             with open_bytes(path) as stream:
                 yield 1, parse_whole(read_all(stream, str(path)))
                 return
         except LineError:
-            pass  # JSON lines, under the other's name
+            pass  # JSON lines with the suffix .json
     with open_bytes(path) as stream:
         for row in read_json_lines(stream, str(path)):
             if row.reason is not None:
@@ -57,8 +58,8 @@ def _values(path: Path) -> Iterator[tuple[int, object]]:
 
 def _points(value: object) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
-        for one in value:
-            yield from _points(one)
+        for item in value:
+            yield from _points(item)
     elif isinstance(value, dict) and "id" in value:
         yield value
     elif isinstance(value, dict) and isinstance(value.get("result"), dict | list):
@@ -66,7 +67,7 @@ def _points(value: object) -> Iterator[Mapping[str, Any]]:
     elif isinstance(value, dict) and isinstance(value.get("points"), list):
         yield from _points(value["points"])
     else:
-        raise LineError(f"is neither a point with an id nor what scrolling answers: {SCROLL}")
+        raise LineError(f"is neither a point with an id nor a response of {SCROLL}")
 
 
 def _point(path: Path, number: int, point: Mapping[str, Any]) -> Point:
@@ -75,9 +76,9 @@ def _point(path: Path, number: int, point: Mapping[str, Any]) -> Point:
         raise ReadError(str(BadLine(str(path), number, "payload: must be an object")))
     if not isinstance(vectors, dict):
         vectors = {} if vectors is None else {UNNAMED: vectors}
-    dense = {name: one for name, one in vectors.items() if _is_dense(one)}
+    dense = {name: vector for name, vector in vectors.items() if _is_dense(vector)}
     return point_of(number, point["id"], payload, dense)
 
 
 def _is_dense(vector: object) -> bool:
-    return isinstance(vector, list) and not any(isinstance(one, list) for one in vector)
+    return isinstance(vector, list) and not any(isinstance(item, list) for item in vector)

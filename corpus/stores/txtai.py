@@ -1,7 +1,7 @@
-"""Documents of txtai: what ``Embeddings.save`` writes of an index with content.
+"""Reads documents of txtai, as ``Embeddings.save`` writes them for an index with content.
 
-Texts, data and tags lie in a SQLite database named ``documents``. Vectors lie in the files of an
-approximate index, whose format depends on the backend, and are not read.
+Texts, data and tags are in a SQLite database named ``documents``. Vectors are in the files of an
+approximate index, whose format depends on the backend; they are not read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from corpus.rows import ReadError
 from corpus.stores.point import Point, point_of
 
 DATABASE = "documents"
+_MISSING = f"has no file {DATABASE!r}; txtai writes it for an index with content=True"
 _SQLITE = b"SQLite format 3\0"
 _QUERY = (
     "SELECT s.id, s.text, s.tags, d.data FROM sections s LEFT JOIN documents d ON d.id = s.id"
@@ -30,26 +31,26 @@ _QUERY = (
 
 
 def read_txtai(path: Path) -> Iterator[Point]:
-    """Yield the texts of an index that was saved to a folder, a ``.tar.gz``, ``.bz2`` or ``.zip``.
+    """Yield the texts of an index that was saved to a folder, a tar file or a ``.zip`` file.
 
-    The data of a document, where it is an object, becomes the payload, and so do its tags. Nothing
-    is unpickled: the other files of the index are not opened.
+    If the data of a document are an object, they become the payload; its tags join them. Nothing is
+    unpickled: the other files of the index are not opened.
 
     Raises:
         ReadError: if there is no such index, or it was built without ``content=True``.
     """
     with _database(path) as file:
         if not _is_sqlite(file):
-            raise ReadError(f"{path}: {DATABASE} is not a SQLite database, which txtai writes")
-        yield from _read(path, file)
+            raise ReadError(f"{path}: {DATABASE} is not a SQLite database; txtai writes one")
+        yield from _points(path, file)
 
 
 @contextmanager
 def _database(path: Path) -> Iterator[Path]:
-    """Lend the database of an index, taken out of its archive if it is in one."""
+    """Yield the path of the database of an index, extracted if the index is an archive."""
     if path.is_dir():
         if not (path / DATABASE).is_file():
-            raise ReadError(f"{path}: {_missing()}")
+            raise ReadError(f"{path}: {_MISSING}")
         yield path / DATABASE
         return
     with tempfile.TemporaryDirectory(prefix="hummingbit-txtai-") as folder:
@@ -64,29 +65,25 @@ def _blocks(path: Path) -> Iterator[bytes]:
     """Yield the content of the member ``documents``; no other is read, and no name is a path."""
     try:
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as packed:
-                found = [one for one in packed.namelist() if Path(one).name == DATABASE]
-                if not found:
-                    raise ReadError(f"{path}: {_missing()}")
-                with packed.open(found[0]) as member:
+            with zipfile.ZipFile(path) as archive:
+                names = [name for name in archive.namelist() if Path(name).name == DATABASE]
+                if not names:
+                    raise ReadError(f"{path}: {_MISSING}")
+                with archive.open(names[0]) as member:
                     yield from iter(partial(member.read, 1 << 20), b"")
             return
-        with tarfile.open(path) as archive:
-            for info in archive:
-                held = archive.extractfile(info) if Path(info.name).name == DATABASE else None
-                if held is not None:
-                    yield from iter(partial(held.read, 1 << 20), b"")
+        with tarfile.open(path) as tar:
+            for info in tar:
+                content = tar.extractfile(info) if Path(info.name).name == DATABASE else None
+                if content is not None:
+                    yield from iter(partial(content.read, 1 << 20), b"")
                     return
-    except RuntimeError as error:  # of zipfile: encrypted, or packed in a way that it does not know
+    except RuntimeError as error:  # from zipfile: encrypted, or an unknown compression
         raise ReadError(f"{path}: cannot be read as an index of txtai: {error}") from None
     except (tarfile.TarError, zipfile.BadZipFile, *STREAM_ERRORS) as error:
-        reason = getattr(error, "strerror", None) or "it is no folder, no .zip and no .tar"
+        reason = getattr(error, "strerror", None) or "it must be a folder, a .zip or a .tar file"
         raise ReadError(f"{path}: cannot be read as an index of txtai: {reason}") from None
-    raise ReadError(f"{path}: {_missing()}")
-
-
-def _missing() -> str:
-    return f"has no file {DATABASE!r}; txtai writes it for an index with content=True"
+    raise ReadError(f"{path}: {_MISSING}")
 
 
 def _is_sqlite(file: Path) -> bool:
@@ -94,19 +91,20 @@ def _is_sqlite(file: Path) -> bool:
         return stream.read(len(_SQLITE)) == _SQLITE
 
 
-def _read(path: Path, file: Path) -> Iterator[Point]:
+def _points(path: Path, file: Path) -> Iterator[Point]:
     address = f"file:{quote(str(file))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
             for line, (id_, text, tags, data) in enumerate(database.execute(_QUERY), start=1):
-                beside = {"text": text} if tags is None else {"text": text, "tags": tags}
-                yield point_of(line, id_, {**beside, **_data(path, id_, data), "text": text}, {})
+                # "text" comes first among the fields, and data cannot replace it.
+                fields = {"text": text} if tags is None else {"text": text, "tags": tags}
+                yield point_of(line, id_, {**fields, **_data(path, id_, data), "text": text}, {})
     except sqlite3.DatabaseError as error:
         raise ReadError(f"{path}: {DATABASE} cannot be read: {error}") from None
 
 
 def _data(path: Path, id_: Any, data: Any) -> dict[str, Any]:
-    """Return the data of a document where they are an object; a text has none."""
+    """Return the data of a document if they are an object; otherwise, nothing."""
     if not isinstance(data, str):
         return {}
     try:

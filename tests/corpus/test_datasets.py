@@ -134,7 +134,9 @@ def test_mnist_is_scaled_to_the_unit_interval(data_root: Path) -> None:
 def test_what_is_not_there_is_named_at_once(
     data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ReadError, match=r"^'imagenet' is not a data set; they are docstrings"):
+    with pytest.raises(
+        ReadError, match=r"^'imagenet' is not a data set; the data sets are docstrings"
+    ):
         load_dataset("imagenet", "train", data_root)
     with pytest.raises(ReadError, match=r"^tmc has no split 'validation'; it has train, test$"):
         read_documents("tmc:validation", data_root=data_root)
@@ -157,7 +159,7 @@ def test_a_data_set_with_something_else_in_its_file_is_an_error(data_root: Path)
         list(load_dataset("snippets", "train", data_root))
     whole = (data_root / "20ng/test.jsonl.xz").read_bytes()
     (data_root / "20ng/test.jsonl.xz").write_bytes(whole[:-20])
-    with pytest.raises(ReadError, match=r"test.jsonl.xz:[0-9]+: cannot be read on"):
+    with pytest.raises(ReadError, match=r"test.jsonl.xz:[0-9]+: cannot be read"):
         list(load_dataset("20news-bydate", "test", data_root))
 
 
@@ -291,7 +293,7 @@ def test_only_queries_with_a_relevant_document_are_given(judged_root: Path) -> N
 
 def test_a_judgement_that_is_none_is_named_by_its_line(judged_root: Path) -> None:
     (judged_root / "cisi/qrels.tsv").write_text("q1\td1\t1\nq1 d2 1\n")
-    with pytest.raises(ReadError, match=r"qrels.tsv:2: is not a query, a document and a whole"):
+    with pytest.raises(ReadError, match=r"qrels.tsv:2: must be a query, a document and a whole"):
         load_qrels("cisi", "queries", judged_root)
 
 

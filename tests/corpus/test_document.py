@@ -141,7 +141,11 @@ def test_numbers_at_the_edge_of_float32_are_taken() -> None:
         ({"id": "a", "text": "t", "label": 3}, "label", "is 3"),
         ({"id": "a", "text": "t", "labels": "x"}, "labels", "must be a list of strings"),
         ({"id": "a", "text": "t", "labels": ["x", None]}, "labels", "is None"),
-        ({"id": "a", "text": "t", "label": "x", "labels": []}, "labels", "beside label"),
+        (
+            {"id": "a", "text": "t", "label": "x", "labels": []},
+            "labels",
+            "cannot be combined with label",
+        ),
         ({"id": "a", "text": "t", "payload": []}, "payload", "must be an object"),
         ({"id": "a", "text": "t", "payload": {"x": math.nan}}, "payload", "as JSON"),
         ({"id": "a", "text": "t", "payload": {"x": -math.inf}}, "payload", "as JSON"),

@@ -70,7 +70,9 @@ def test_of_several_splits_one_must_be_named(tmp_path: Path) -> None:
 
 def test_a_damaged_state_is_an_error_and_leads_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{}")
-    with pytest.raises(ReadError, match=r"state\.json: is not what the library datasets writes"):
+    with pytest.raises(
+        ReadError, match=r"state\.json: is not a file that the library datasets wrote"
+    ):
         list(read_documents(tmp_path))
     state = {"_data_files": [{"filename": "../../etc/passwd"}]}
     (tmp_path / "state.json").write_text(json.dumps(state))

@@ -90,7 +90,7 @@ def test_fields_of_json_lines_that_hold_no_part_join_the_payload(tmp_path: Path)
         (Layout(text_fields=("body",)), "has no field 'body'; it has 'text', 'category'"),
         (Layout(label_field="topic"), "has no field 'topic'; it has 'text', 'category'"),
         (Layout(payload_fields=("year",)), "has no field 'year'; it has 'text', 'category'"),
-        (Layout(encoding="klingon"), "there is no encoding 'klingon'"),
+        (Layout(encoding="klingon"), "there is no encoding 'klingon'; try utf-8"),
     ],
 )
 def test_a_field_that_is_not_there_is_refused(tmp_path: Path, layout: Layout, reason: str) -> None:

@@ -51,7 +51,7 @@ def test_matrices_as_small_as_those_of_brain_waves_are_taken() -> None:
         ([[1.0, np.nan], [np.nan, 1.0]], "is nan at row 0, column 1; every number must be finite"),
         ([[1e39, 0.0], [0.0, 1.0]], "is 1e\\+39 at row 0, column 0"),
         (np.ones((2, 3)), r"is a matrix of shape \[2, 3\]; it must be square"),
-        (np.eye(513), "is a matrix of 513 rows; it must have 1 to 512"),
+        (np.eye(513), "is a matrix of 513 rows; it must have 1 to 512 rows"),
         (np.array([["a"]]), "holds <U1 values; it must hold numbers"),
         (np.eye(2) * 1j, "holds complex128 values; it must hold numbers"),
     ],

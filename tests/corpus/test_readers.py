@@ -129,7 +129,7 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             b'{"id": "x", "question": "t"}',
             "document: must have exactly one of text, vector, code; has none of them. Its fields"
-            " are 'id', 'question'; --text-field names the one that holds the text",
+            " are 'id', 'question'; name the field of the text with --text-field",
         ),
         (
             b'{"id": "x", "text": null}',
@@ -137,9 +137,9 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (b'["id"]', "document: is ['id']; it must be an object"),
         (b"7", "document: is 7; it must be an object"),
-        (b'{"id": "a", "text": "again"}', "id: is 'a', as on line 1 before"),
-        (b"[" * 100_000, "is not JSON that can be read"),
-        (b'{"id": "x", "vector": [' + b"9" * 5000 + b"]}", "is not JSON that can be read"),
+        (b'{"id": "a", "text": "again"}', "id: is 'a', as on line 1; ids must be unique"),
+        (b"[" * 100_000, "cannot be read as JSON"),
+        (b'{"id": "x", "vector": [' + b"9" * 5000 + b"]}", "cannot be read as JSON"),
         (b'{"id": "x", "text": "' + b"t" * MAX_LINE_BYTES + b'"}', "is longer than 16,777,216 b"),
         (b'{"id": "x", "text": "' + b"t" * (MAX_TEXT_LENGTH + 1) + b'"}', "text: has 1,000,001 ch"),
     ],
@@ -202,7 +202,7 @@ def test_a_truncated_file_is_an_error_even_where_lines_are_skipped(
         header = ""
     path = write(tmp_path, name, (header + rows).encode())
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(ReadError, match=f"^{path}:[0-9]+: cannot be read on: "):
+    with pytest.raises(ReadError, match=f"^{path}:[0-9]+: cannot be read: "):
         list(read_documents(path, on_error=on_error))
 
 
@@ -223,8 +223,11 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("missing.jsonl", "No such file or directory; nor is it one of the named data sets"),
-        ("nonsense", "No such file or directory; nor is it one of the named data sets docstrings"),
+        ("missing.jsonl", "No such file or directory; it is not a named data set either"),
+        (
+            "nonsense",
+            "No such file or directory; it is not a named data set either; those are docstrings",
+        ),
         ("nul\0.jsonl", "embedded null"),
         ("x" * 300 + ".jsonl", "File name too long"),
         (
@@ -233,8 +236,8 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
         ),
         ("d.gz", "the suffix '' is not one of"),
         ("bare", "the suffix '' is not one of"),
-        ("d.npz.gz", ".npz is not read compressed; decompress it first"),
-        ("d.parquet.xz", ".parquet is not read compressed; decompress it first"),
+        ("d.npz.gz", "a compressed .npz file cannot be read; decompress it first"),
+        ("d.parquet.xz", "a compressed .parquet file cannot be read; decompress it first"),
     ],
 )
 def test_a_source_that_cannot_be_read_is_refused_at_once(
@@ -298,7 +301,7 @@ def test_a_csv_cell_may_be_as_long_as_a_text(tmp_path: Path) -> None:
         (b"x,,[NaN]", "vector: is not valid JSON: NaN is not"),
         (b"x,\xff,", "is not UTF-8: byte 0xff"),
         (b'x,"y"z,', "is not valid CSV: "),
-        (b"a,y,", "id: is 'a', as on line 2 before"),
+        (b"a,y,", "id: is 'a', as on line 2; ids must be unique"),
     ],
 )
 def test_a_bad_csv_row_is_reported_where_it_starts(tmp_path: Path, row: bytes, reason: str) -> None:
@@ -327,10 +330,10 @@ def test_a_quote_that_never_closes_is_reported_where_it_opens(tmp_path: Path) ->
         (b"", ": is empty; it must begin with a header row"),
         (
             b"id,title\n",
-            ": has none of the fields text, vector, code; it has 'id', 'title'. --text-field names"
-            " the one that holds the text",
+            ": has none of the fields text, vector, code; it has 'id', 'title'. Name the field"
+            " of the text with --text-field",
         ),
-        (b"id,text,text\n", ":1: the header names the column 'text' twice"),
+        (b"id,text,text\n", ":1: the header has the column 'text' twice"),
         ("id,te\udcffxt,½,⅓\n".encode("utf-8", "surrogateescape"), ":1: is not UTF-8: byte 0xff"),
     ],
 )
@@ -380,7 +383,7 @@ def test_bad_parquet_rows_are_reported_by_number_across_batches(tmp_path: Path) 
     pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
     found, bad = read_skipping(tmp_path / "d.parquet")
     assert [one.line for one in bad] == [1, 1201, 1301, 2401]
-    assert bad[2].reason == "id: is '1299', as on line 1300 before"
+    assert bad[2].reason == "id: is '1299', as on line 1300; ids must be unique"
     assert len(found) == count - 4
 
 
@@ -438,7 +441,7 @@ def test_bad_npz_rows_are_reported_by_number(tmp_path: Path) -> None:
     assert found == ["a"]
     assert [(one.line, one.reason.partition(";")[0]) for one in bad] == [
         (2, "vector: is nan at position 0"),
-        (3, "id: is 'a', as on line 1 before"),
+        (3, "id: is 'a', as on line 1"),
         (4, "vector: is 1e+300 at position 0"),
     ]
 
@@ -446,8 +449,11 @@ def test_bad_npz_rows_are_reported_by_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "reason"),
     [
-        ({"x": np.zeros(2)}, "has the arrays x; it must have one of vectors, matrices, text"),
-        ({}, "has the arrays none; it must have"),
+        (
+            {"x": np.zeros(2)},
+            "has the arrays x; it must have exactly one of vectors, matrices, text",
+        ),
+        ({}, "has no arrays; it must have"),
         ({"vectors": np.zeros((2, 2)), "text": np.array(["a"])}, "has the arrays text, vectors"),
         ({"vectors": np.zeros(2)}, r"vectors is float64 of shape \[2\]; it must be numbers of"),
         ({"vectors": np.array([["a"]])}, "vectors is <U1 of shape"),

@@ -121,7 +121,10 @@ def test_what_is_asked_for_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("a,b\n1,2\n3,4\n", "no field looks like text; it has 'a', 'b'. --text-field names one"),
+        (
+            "a,b\n1,2\n3,4\n",
+            "no field looks like text; it has 'a', 'b'. Name one with --text-field",
+        ),
         ("text,label\n", "has no documents"),
         ("", "is empty; it must begin with a header row"),
     ],

@@ -55,7 +55,7 @@ def test_an_encoding_that_is_given_is_not_guessed(tmp_path: Path) -> None:
 def test_bytes_that_are_not_of_the_encoding_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_bytes(b"id,text\na,\xff\xff\n")
-    with pytest.raises(ReadError, match=r"cannot be read on: is not ascii"):
+    with pytest.raises(ReadError, match=r"cannot be read: is not ascii"):
         list(read_documents(path, layout=Layout(encoding="ascii")))
 
 

@@ -188,7 +188,7 @@ def test_texts_are_encoded(tmp_path: Path) -> None:
         assert caught.value.field == "vector"
         with pytest.raises(InputError, match="lone surrogate"):
             collection.search([Query(text="\ud800")], 1)
-        with pytest.raises(InputError, match=r"at most 1,000,000 are taken \(document 'long'\)"):
+        with pytest.raises(InputError, match=r"at most 1,000,000 are allowed \(document 'long'\)"):
             collection.upsert([Document(id="long", text="x" * 1_000_001)])
 
 

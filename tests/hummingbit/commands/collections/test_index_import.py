@@ -109,7 +109,7 @@ def test_vectors_are_encoded(data: Path) -> None:
         (["--from", "qdrant", "--codes", "sign", "--bits", "7"], "n_bits: is 7"),
         (["--from", "qdrant", "--encoder", "plain", "--bits", "16"], "collection 'c' has 32 bits"),
         (["--from", "qdrant", "--codes", "sign", "--vector-field", "x"], "has no vector 'x'; its"),
-        (["--from", "milvus", "--codes", "sign"], "the suffix is not"),
+        (["--from", "milvus", "--codes", "sign"], "the suffix must be"),
         (["--from", "txtai", "--encoder", "plain"], "cannot be read as an index of txtai"),
         (["--from", "qdrant", "--encoder", "none"], "none"),
         (["--from", "qdrant", "--encoder", "plain", "--text-field", "x"], "exactly one of"),
