@@ -13,7 +13,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -26,9 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation.errors import HummingbitError
 from index.data_folder import DataFolder
+from service.http.admission import request_key
+from service.http.gateway import UPLOAD_PATH
 from service.http.min_generation import min_generation
 from service.http.monitoring import CONTENT_TYPE
 from service.http.problems import ProblemError, problem_response
+from service.http.roles import Role
+from service.workers.forwarded_body import ForwardedBody
 from service.workers.summed_metrics import merge_metrics
 
 LOCAL = re.compile(
@@ -50,6 +54,8 @@ SECONDS_TO_FOLLOW = 1.0
 SECONDS_BETWEEN_CHECKS = 0.01
 IDLE_CONNECTIONS = 512
 METRICS_SECONDS = 10.0
+# The writer has its own deadline, which began later, and is to respond first.
+GRACE_SECONDS = 1.0
 
 
 class Forwarding:
@@ -65,6 +71,7 @@ class Forwarding:
         self._writer = _client_of(writer)
         self._readers = [_client_of(path) for path in readers]
         self._following = asyncio.Lock()
+        self._seconds = app.state.settings.request_timeout
         self._next_follow: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,6 +92,8 @@ class Forwarding:
     async def _has_generation(self, name: str, headers: dict[bytes, bytes]) -> bool:
         """Tell whether the collection exists here, at the generation that the headers require."""
         required = min_generation(headers) or 0  # whoever answers refuses an invalid one
+        if required and self._app.state.keyring.role_of(request_key(headers)) is Role.NOBODY:
+            return True  # this process refuses the request without waiting
         deadline = time.monotonic() + SECONDS_TO_FOLLOW
         while True:
             with suppress(HummingbitError):
@@ -113,20 +122,39 @@ class Forwarding:
                 await run_in_threadpool(self._folder.follow, wait=False)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request until it is answered or its client disconnects."""
-        body = _Body(receive)
-        answer = asyncio.create_task(self._answer(scope, body, send))
+        """Forward a request until it is answered, its client disconnects, or it takes too long."""
+        body = ForwardedBody(receive)
+        started = asyncio.Event()
+
+        async def send_started(message: Message) -> None:
+            started.set()
+            await send(message)
+
+        answer = asyncio.create_task(self._answer(scope, body, send_started))
         disconnect = asyncio.create_task(body.wait_for_disconnect())
+        deadline = asyncio.create_task(self._wait_for_deadline(scope, body))
+        tasks = (answer, disconnect, deadline)
         try:
-            await asyncio.wait((answer, disconnect), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if started.is_set():  # a client may read a long response for longer
+                await asyncio.wait((answer, disconnect), return_when=asyncio.FIRST_COMPLETED)
+            is_late = not (answer.done() or disconnect.done())
         finally:
-            disconnect.cancel()
-            answer.cancel()
-            await asyncio.gather(answer, disconnect, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         if not answer.cancelled():
             answer.result()
+        elif is_late:
+            await _send_problem(scope, send, await body.timeout_problem(self._seconds))
 
-    async def _answer(self, scope: Scope, body: _Body, send: Send) -> None:
+    async def _wait_for_deadline(self, scope: Scope, body: ForwardedBody) -> None:
+        if not self._seconds:
+            await asyncio.Event().wait()  # until it is cancelled
+        per_chunk = scope["path"] == UPLOAD_PATH
+        await body.wait_for_deadline(self._seconds + GRACE_SECONDS, per_chunk=per_chunk)
+
+    async def _answer(self, scope: Scope, body: ForwardedBody, send: Send) -> None:
         request = _request(scope, body)
         try:
             response = await self._writer.send(request, stream=True)
@@ -148,8 +176,9 @@ class Forwarding:
     async def _metrics(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer with the metrics of all processes; the writer checks who may see them."""
         try:
-            response = await self._writer.send(_request(scope, None))
-        except httpx.TransportError:
+            async with asyncio.timeout(METRICS_SECONDS):
+                response = await self._writer.send(_request(scope, None))
+        except (httpx.TransportError, TimeoutError):
             await _send_unavailable(scope, send)
             return
         texts = [response.text]
@@ -173,38 +202,6 @@ async def _own_metrics(client: httpx.AsyncClient, scope: Scope) -> str:
     return ""
 
 
-class _Body:
-    """The body of a request, in chunks."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self.is_cut = False
-        """Whether the client disconnected before the end."""
-        self._complete = asyncio.Event()
-
-    def mark_empty(self) -> None:
-        """Note that the request has no body."""
-        self._complete.set()
-
-    async def wait_for_disconnect(self) -> None:
-        """Wait until the client disconnects after the end of the body, or has its response."""
-        await self._complete.wait()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self.is_cut = True
-                raise httpx.WriteError("the client disconnected")
-            if message.get("body"):
-                yield message["body"]
-            if not message.get("more_body", False):
-                self._complete.set()
-                return
-
-
 def _client_of(path: Path) -> httpx.AsyncClient:
     # No limit: a client that sends or reads slowly holds a connection, and must not keep others
     # from one. There are never more than clients have to this reader.
@@ -213,7 +210,7 @@ def _client_of(path: Path) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113 - the writer has its own
 
 
-def _request(scope: Scope, body: _Body | None) -> httpx.Request:
+def _request(scope: Scope, body: ForwardedBody | None) -> httpx.Request:
     target = quote(scope["raw_path"], safe="!$%&'()*+,/:;=@~[]")
     # An id may be `a/../b`, which httpx would normalize to `b`.
     target = target.replace("/.", "/%2E")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from fastapi import FastAPI
+import pytest
+from pydantic import SecretStr
 
 from index.data_folder import DataFolder
-from service.app import ROUTERS
+from service.app import ROUTERS, create_app
 from service.http.roles import EVERYBODY, READ
+from service.settings import Settings
 from service.workers.forwarding import LOCAL, Forwarding
 
 # What only the process that writes knows: jobs, labels, and whether the service writes.
@@ -69,39 +72,56 @@ class CountingFolder(DataFolder):
             kind.running -= 1
 
 
-def test_many_who_wait_for_a_generation_take_one_thread(tmp_path: Path) -> None:
+def statuses(reader: Forwarding, requests: int) -> list[int]:
+    """Return the statuses of searches of ``c`` for generation 99, sent at the same time."""
+
+    async def one() -> int:
+        found: list[int] = []
+
+        async def send(message: Any) -> None:
+            found.append(message.get("status", 0))
+
+        async def receive() -> Any:
+            return await asyncio.Event().wait()  # the client waits, too
+
+        path = "/v1/collections/c/search"
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(b"min-generation", b"99"), (b"host", b"127.0.0.1")],
+        }
+        await reader(scope, receive, send)
+        return found[0]
+
+    async def together() -> list[int]:
+        return await asyncio.gather(*(one() for _ in range(requests)))
+
+    return asyncio.run(together())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[DataFolder]:
+    CountingFolder.most = CountingFolder.begun = 0
     with DataFolder(tmp_path, writable=True) as writing:
         writing.create_collection("c", n_bits=8)
         with CountingFolder(tmp_path, writable=False) as folder:
-            app = cast("Any", None)
-            reader = Forwarding(cast("FastAPI", None), app, folder, tmp_path / "absent", [])
+            yield folder
 
-            async def ask() -> list[int]:
-                return await asyncio.gather(*(one(reader) for _ in range(50)))
 
-            async def one(reader: Forwarding) -> int:
-                statuses: list[int] = []
-
-                async def send(message: Any) -> None:
-                    statuses.append(message.get("status", 0))
-
-                async def receive() -> Any:
-                    return await asyncio.Event().wait()  # the client waits, too
-
-                headers = [(b"min-generation", b"99")]
-                path = "/v1/collections/c/search"
-                scope = {
-                    "type": "http",
-                    "method": "POST",
-                    "path": path,
-                    "raw_path": path.encode(),
-                    "query_string": b"",
-                    "headers": headers,
-                }
-                await reader(scope, receive, send)
-                return statuses[0]
-
-            # There is no writer, to which they are passed on in the end.
-            assert set(asyncio.run(ask())) == {503}
+def test_many_who_wait_for_a_generation_take_one_thread(folder: DataFolder) -> None:
+    app = create_app(folder)
+    reader = Forwarding(app, app.gateway, folder, folder.path / "absent", [])
+    # There is no writer, to which they are passed on in the end.
+    assert set(statuses(reader, 50)) == {503}
     assert CountingFolder.most == 1
     assert CountingFolder.begun > 1
+
+
+def test_a_key_is_checked_before_a_generation_is_waited_for(folder: DataFolder) -> None:
+    app = create_app(folder, Settings(read_key=SecretStr("r" * 40)))
+    reader = Forwarding(app, app.gateway, folder, folder.path / "absent", [])
+    assert statuses(reader, 2) == [401, 401]
+    assert CountingFolder.begun == 0

@@ -382,6 +382,33 @@ def test_keys_are_checked_wherever_an_answer_is_made(
         check_problem(reader, 403, "forbidden")
 
 
+def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> None:
+    settings = ("--workers", "1", "--request-timeout", "1", *QUIET)
+    path = "/v1/collections/c/documents"
+    json_body = "Content-Type: application/json\r\nContent-Length"
+    with serving_process(tmp_path, *settings) as (process, address):
+        writer, _ = children(process.pid)
+        os.kill(writer, signal.SIGSTOP)
+        try:
+            large = b" " * (8 << 20)  # more than the sockets hold
+            asked = [
+                send(address, "GET /v1/jobs HTTP/1.1"),
+                send(address, f"PUT {path} HTTP/1.1\r\n{json_body}: {len(large)}", large),
+                send(address, f"PUT {path} HTTP/1.1\r\n{json_body}: 99", b"{"),
+            ]
+            found = [(status, json.loads(body)) for status, body in map(answered, asked)]
+        finally:
+            os.kill(writer, signal.SIGCONT)
+        assert [(status, one["code"]) for status, one in found] == [
+            (503, "timed_out"),
+            (503, "timed_out"),
+            (408, "body_too_slow"),
+        ]
+        assert found[0][1]["detail"].startswith("the writer process did not respond within 1 s")
+        with client_of(address) as client:
+            create(client, "/v1/collections/c")
+
+
 def test_readers_of_a_folder_that_another_service_writes(tmp_path: Path) -> None:
     with (
         serving_process(tmp_path, *WORKERS) as (_, address),
