@@ -41,7 +41,10 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
         OSError: if it cannot be read, or is a link.
         ValueError: if it is not a regular file, or larger than `max_bytes`.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows has neither
+        flags |= getattr(os, name, 0)
+    with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("is not a regular file")
@@ -97,12 +100,13 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk.
+    """Sync the names in a folder to disk, except on Windows, which cannot.
 
     Raises:
         OSError: if that fails.
     """
-    _sync(folder)
+    if hasattr(os, "O_DIRECTORY"):
+        _sync(folder)
 
 
 def _as_bytes(content: str | bytes) -> bytes:

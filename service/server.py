@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import resource
 import signal
 import socket
 import sys
@@ -23,6 +22,11 @@ from service.http.connections import Connections, accept_waiting
 from service.http.uvicorn_protocol import Connection
 from service.logs import configure_logs
 from service.settings import Settings
+
+try:
+    import resource
+except ImportError:  # Windows, where sockets are no files
+    resource = None  # type: ignore[assignment]
 
 # A thread that computes in Python yields to the event loop after this time. Python's default, 5 ms,
 # would delay a short search several times, once each time that it releases the interpreter lock.
@@ -107,6 +111,8 @@ def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 def _raise_descriptor_limit(settings: Settings) -> None:
     """Raise the soft limit of open files, so that connections leave enough for the data."""
+    if resource is None:
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 2 * settings.max_connections + 4096
     if hard != resource.RLIM_INFINITY:

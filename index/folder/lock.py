@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
+import sqlite3
+import stat
 from pathlib import Path
 
 from index.errors import DataFolderError, DataFolderInUse, StoreReplaced
 from index.folder.partial import make_folder
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_FILE = "writer.lock"
 
 
 class FolderLock:
@@ -31,16 +39,13 @@ class FolderLock:
                 for folder in (path, path / "encoders", path / "collections"):
                     make_folder(folder)
                 _check_can_write(path)
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            self._folder = _LockedByFile(path) if fcntl is None else _LockedItself(path)
         except OSError as error:
             raise DataFolderError(f"{path}: {error.strerror or error}") from error
+        self.is_open = True
+        """Whether :meth:`close` has not been called."""
         if writable:
             self._lock()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether :meth:`close` has not been called."""
-        return self._descriptor >= 0
 
     def check_writable(self) -> None:
         """Raise a DataFolderError unless the folder is locked for writing and still at its path."""
@@ -53,12 +58,12 @@ class FolderLock:
     def close(self) -> None:
         """Release the lock and close the folder."""
         if self.is_open:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._folder.close()
+            self.is_open = False
 
     def _lock(self) -> None:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._folder.lock()
         except OSError as error:
             self.close()
             message = f"{self._path} is in use: another process is writing to it"
@@ -67,17 +72,59 @@ class FolderLock:
     def _is_at_path(self) -> bool:
         """Tell whether the folder that was opened is still at its path."""
         try:
-            same = os.path.samestat(os.fstat(self._descriptor), self._path.stat())
+            same = os.path.samestat(self._folder.status, self._path.stat())
         except OSError:
             return False
         return same and (self._path / "collections").is_dir()
+
+
+class _LockedItself:
+    """A folder that is held open, so that none made in its place is mistaken for it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raise OSError if there is no such folder."""
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self.status = os.fstat(self._descriptor)
+
+    def lock(self) -> None:
+        """Raise OSError if another process has locked it."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _LockedByFile:
+    """A folder on a system that cannot lock one; a file in it is locked as SQLite locks its own."""
+
+    def __init__(self, path: Path) -> None:
+        """Raise OSError if there is no such folder."""
+        self.status = path.stat()
+        if not stat.S_ISDIR(self.status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        self._path = path / LOCK_FILE
+        self._file: sqlite3.Connection | None = None
+
+    def lock(self) -> None:
+        """Raise OSError if another process has locked the file."""
+        file = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            file.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            file.close()
+            raise BlockingIOError(errno.EAGAIN, str(error)) from None
+        self._file = file
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def _check_can_write(path: Path) -> None:
     """Raise OSError unless files can be created in the folder and its collections."""
     for folder in (path, path / "collections"):
         if not os.access(folder, os.W_OK | os.X_OK):
-            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            read_only = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
             code = errno.EROFS if read_only else errno.EACCES
             hint = "to serve it without writing, use --read-only"
             raise OSError(code, f"cannot be written: {os.strerror(code)}; {hint}")

@@ -61,10 +61,11 @@ class Acknowledged:
         self.generation = generation
         path = path_of(store)
         known = path.exists()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        binary = getattr(os, "O_BINARY", 0)  # Windows would write other line ends
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | binary, 0o644)
         try:
-            if not known or os.pread(self._descriptor, 64, 0) != _record(generation):
-                os.pwrite(self._descriptor, _record(generation), 0)
+            if not known or os.read(self._descriptor, 64) != _record(generation):
+                self._write(generation)
                 os.ftruncate(self._descriptor, len(_record(generation)))
                 os.fsync(self._descriptor)
             if not known:
@@ -77,10 +78,14 @@ class Acknowledged:
         """Write the generation of a commit that has returned."""
         self.generation = generation
         try:
-            os.pwrite(self._descriptor, _record(generation), 0)
+            self._write(generation)
         except OSError as error:
             # The write itself is on the disk, so it stays acknowledged.
             _log.warning("the last acknowledged generation cannot be written: %s", error)
+
+    def _write(self, generation: int) -> None:
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, _record(generation))
 
     def close(self) -> None:
         """Sync the number and close its file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sqlite3
 import threading
 from collections import deque
@@ -223,8 +224,7 @@ def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
         return code == sqlite3.SQLITE_FULL
     # SQLite says no more than that of some files that it cannot extend.
     with suppress(OSError):
-        disk = os.statvfs(path.parent)
-        return disk.f_bavail * disk.f_frsize < ROOM_FOR_A_WRITE
+        return shutil.disk_usage(path.parent).free < ROOM_FOR_A_WRITE
     return False
 
 

@@ -56,8 +56,9 @@ def read_keys(path: Path) -> list[StoredKey]:
         KeysError: if it cannot be read, or users other than its owner may write to it.
     """
     try:
-        # Opening a FIFO must not block.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        # Opening a FIFO must not block; Windows has none.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(path, flags), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise KeysError(f"{path}: is not a file")

@@ -137,7 +137,8 @@ def _lay_out_beside(codes: Any, method: Method, seed: int, progress: Progress) -
 
 
 def _work(told: Connection, codes: Any, method: Method, seed: int) -> None:
-    os.nice(NICENESS)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     jobs = available_cores()
     told.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: told.send(step)))
 

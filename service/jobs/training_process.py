@@ -8,7 +8,6 @@ elsewhere, which shares the folder with the service, takes the same lock.
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
@@ -27,6 +26,11 @@ from foundation.files import replace_file
 from service.http.problems import ProblemError
 from service.jobs.work import Progress
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 TRAINING_FILE = "training.json"
 DATA_FILE = "training.jsonl"
 LOG_FILE = "training.log"
@@ -38,8 +42,8 @@ LOWER_PRIORITY = 10
 
 
 def can_train() -> bool:
-    """Tell whether the training extra is installed; nothing of it is imported."""
-    return importlib.util.find_spec("torch") is not None
+    """Tell whether files can be locked, and the training extra is installed; nothing imports it."""
+    return fcntl is not None and importlib.util.find_spec("torch") is not None
 
 
 def train_in(progress: Progress, *, elsewhere: bool) -> Path:

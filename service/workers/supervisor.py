@@ -65,11 +65,13 @@ def serve_by_workers(settings: Settings) -> None:
 
     Raises:
         DataFolderError, AddressError, KeysError: as :func:`service.server.serve`; also if the
-            collections are on Milvus, or the path of temporary files is too long for sockets.
+            collections are on Milvus, it is Windows, or the path of temporary files is too long.
     """
     if settings.engine != "local":
         message = "it must be 0 with the engine milvus; start more services instead"
         raise DataFolderError(f"workers is {settings.workers}; {message}")
+    if not hasattr(os, "fork"):
+        raise DataFolderError(f"workers is {settings.workers}; it must be 0 on Windows")
     check_address(settings)
     with (
         bind_listener(settings.host, settings.port) as listener,

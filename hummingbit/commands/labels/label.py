@@ -221,7 +221,8 @@ def run_train(args: argparse.Namespace) -> int:
     )
 
     if not can_train():
-        raise OptionError("training needs torch: pip install 'hummingbit[train]'")
+        needs = "torch (pip install 'hummingbit[train]') and a system other than Windows"
+        raise OptionError(f"training needs {needs}")
     jobs: Path = args.data_dir / "jobs"
     while True:
         for request in sorted(jobs.glob(f"*/{TRAINING_FILE}")):

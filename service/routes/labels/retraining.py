@@ -54,7 +54,7 @@ def post_retrain(
     if limits.training == "here" and not can_train():
         message = (
             "this service cannot train: install hummingbit[train], or set training to elsewhere and"
-            " run hummingbit label train where it is installed"
+            " run hummingbit label train where it is installed; neither works on Windows"
         )
         raise ProblemError(501, "training_unavailable", message)
     spec = _spec(name, body, folder, held, encoder.n_bits)

@@ -1,0 +1,33 @@
+"""``python -m tests.support.faults.without_posix ARGUMENTS``: what Windows lacks is hidden.
+
+The modules, functions and constants of POSIX are hidden, and uvloop, before anything of hummingbit
+is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+MODULES = ("fcntl", "grp", "pwd", "resource", "syslog", "termios", "uvloop")
+OF_OS = (
+    *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "fchmod", "fork", "geteuid"),
+    *("getuid", "killpg", "mkfifo", "nice", "pread", "pwrite", "sched_getaffinity"),
+    *("setpriority", "setsid"),
+)
+
+
+def main() -> int:
+    """Run the command line that this program was given."""
+    sys.modules.update(dict.fromkeys(MODULES))  # type: ignore[arg-type]  # None: cannot be found
+    for name in OF_OS:
+        delattr(os, name)
+    del signal.SIGHUP, signal.SIGKILL
+    from hummingbit.cli import main as hummingbit  # noqa: PLC0415 - only what is left may be used
+
+    return hummingbit(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
