@@ -70,11 +70,11 @@ class Collection(IndexedCollection):
         super().__init__(store.description, encoder, store.incarnation)
         self.store = store
         self.ranking: str = store.default_ranking() or HAMMING
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
-        self._publication = Publication(store, self._writing, engine)
-        self._writer = Writer(store, self._writing, self._publication)
-        self.annotations = Annotations(store, self._writing, self._publication)
+        self._publication = Publication(store, self._write_lock, engine)
+        self._writer = Writer(store, self._write_lock, self._publication)
+        self.annotations = Annotations(store, self._write_lock, self._publication)
         if indexed:
             self.build_index()
 
@@ -87,18 +87,18 @@ class Collection(IndexedCollection):
         if self.encoder is not None:
             self.encoder.prepare()
         if self.ranking in BY_WORDS:
-            self._publication.with_lexical()
+            self._publication.current_with_lexical()
         else:
             self._publication.current()
 
     @property
     def generation(self) -> int:
         """The number of writes so far that changed something."""
-        built = self._publication.if_built()
+        built = self._publication.built_generation()
         return self.store.generation() if built is None else built.number
 
     def __len__(self) -> int:
-        built = self._publication.if_built()
+        built = self._publication.built_generation()
         return self.store.count() if built is None else len(built)
 
     def upsert(
@@ -161,15 +161,15 @@ class Collection(IndexedCollection):
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
         """See :meth:`index.backend.CollectionBackend.knows_filter`."""
-        return self._publication.knows(filter) or self.store.is_covered(filter, wholly=True)
+        return self._publication.knows_filter(filter) or self.store.is_covered(filter, wholly=True)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
         if filter is None:
             return len(self)
-        if self._publication.if_built() is None or not self.store.is_covered(filter):
+        if self._publication.built_generation() is None or not self.store.is_covered(filter):
             return self.store.count_matching(filter)
-        published, rows = self._publication.searched(filter)
+        published, rows = self._publication.search_target(filter)
         return 0 if rows is None else len(published.generation.live_rows(rows))
 
     def scroll(
@@ -226,8 +226,8 @@ class Collection(IndexedCollection):
         """
         with ExitStack() as stack:
             with self._publication.lock:
-                connection = stack.enter_context(self.store.moment())
-                generation = self._publication.up_to_date().generation
+                connection = stack.enter_context(self.store.read_transaction())
+                generation = self._publication.catch_up().generation
             verification = verify_store(connection, self.n_bits // 8, Block(*generation.codes()))
             verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
         return replace(verification, problems=[*self.store.warnings(), *verification.problems])
@@ -258,7 +258,7 @@ class Collection(IndexedCollection):
             generation=generation.number,
             engine=generation.engine,
             engine_reason=generation.engine_reason,
-            statistics=self._statistics.of(generation.number, lambda: code_statistics(generation)),
+            statistics=self._statistics.get(generation.number, lambda: code_statistics(generation)),
             problems=[*self.store.warnings(), *self.store.problems],
         )
 
@@ -283,5 +283,5 @@ class Collection(IndexedCollection):
     def close(self) -> None:
         """Close the store after a write and a compaction in progress have finished."""
         self._publication.wait()
-        with self._writing:
+        with self._write_lock:
             self.store.close()

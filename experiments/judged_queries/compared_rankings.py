@@ -33,7 +33,8 @@ def bm25(queries: Sequence[str], index: LexicalIndex, *, opening_twice: bool = F
     """Return the scores of :mod:`index.lexical.bm25_formula`."""
     rows = np.arange(len(index))
     scores = [
-        index.matches(index.weigh(query, opening_twice=opening_twice)).of(rows) for query in queries
+        index.matches(index.weigh(query, opening_twice=opening_twice)).scores_of(rows)
+        for query in queries
     ]
     return np.stack(scores).astype(np.float64)
 

@@ -48,7 +48,7 @@ class Annotations:
     def __init__(self, store: Store, writing: threading.Lock, publication: Publication) -> None:
         """Read and write `store`; `writing` is the lock that its writers hold."""
         self._store = store
-        self._writing = writing
+        self._write_lock = writing
         self._publication = publication
 
     def labels(
@@ -60,7 +60,7 @@ class Annotations:
         who: str | None = None,
     ) -> list[DocumentLabel]:
         """Return the first `limit` labels above the key `after`, by (id, who); -1 is all."""
-        with self._store.moment() as connection:
+        with self._store.read_transaction() as connection:
             return read_records(connection, LABELS, after, limit, id=id_, who=who)
 
     def judgements(
@@ -72,12 +72,12 @@ class Annotations:
         who: str | None = None,
     ) -> list[Judgement]:
         """Return the first `limit` judgements above the key `after`, by (query, id, who)."""
-        with self._store.moment() as connection:
+        with self._store.read_transaction() as connection:
             return read_records(connection, JUDGEMENTS, after, limit, query=query, who=who)
 
     def counts(self) -> tuple[int, int]:
         """Return how many labels there are, and how many judgements."""
-        with self._store.moment() as connection:
+        with self._store.read_transaction() as connection:
             return count_records(connection, LABELS), count_records(connection, JUDGEMENTS)
 
     def sample(self, most: int, wanted: Sequence[str] = ()) -> list[int]:
@@ -130,7 +130,7 @@ class Annotations:
         Raises:
             StoreError: if the store cannot be written.
         """
-        with self._writing, self._store.writing() as changes:
+        with self._write_lock, self._store.writing() as changes:
             known = self._of_documents(labels)
             changed = changes.write_records(LABELS, known)
             judged = self._of_documents(judgements)
@@ -140,12 +140,12 @@ class Annotations:
 
     def marks(self, table: Table[Any]) -> dict[tuple[str, ...], bytes]:
         """Return a mark of every record, by its key: two that are alike have the same."""
-        with self._store.moment() as connection:
+        with self._store.read_transaction() as connection:
             return read_marks(connection, table)
 
     def find(self, table: Table[Record], keys: Iterable[tuple[str, ...]]) -> list[Record]:
         """Return the records with these keys that are there."""
-        with self._store.moment() as connection:
+        with self._store.read_transaction() as connection:
             return find_records(connection, table, keys)
 
     def write(
@@ -164,7 +164,7 @@ class Annotations:
             InputError: if a document is not there; its position says which of `records` it is of.
             StoreError: if the store cannot be written.
         """
-        with self._writing, self._store.writing() as changes:
+        with self._write_lock, self._store.writing() as changes:
             if unknown:
                 records = self._of_documents(records)
             self._check_there([one.id for one in records])

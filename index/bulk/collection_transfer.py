@@ -37,7 +37,9 @@ def export_collection(
         StoreError: if a document cannot be read, or is not what was written.
         OSError: if the stream cannot be written.
     """
-    with collection.store.moment() if isinstance(collection, Collection) else nullcontext():
+    with (
+        collection.store.read_transaction() if isinstance(collection, Collection) else nullcontext()
+    ):
         header = Header(
             name=collection.name,
             n_bits=collection.n_bits,

@@ -1,1 +1,1 @@
-"""The generations that searches see: published with each write, compacted beside writes."""
+"""The generations that searches see: each write publishes one; compaction runs beside writes."""

@@ -1,4 +1,4 @@
-"""What the codes of a collection look like: enough to see a code that has collapsed."""
+"""Statistics of the codes of a collection, which show whether codes have collapsed."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from index.engines.segments import Generation
 
 Numbers = npt.NDArray[np.float64]
 
-# Correlations take n_bits² steps for each code; so many codes, evenly spaced, tell enough.
+# Correlations take n_bits² steps for each code; a sample of so many codes is enough.
 CODES_CORRELATED = 2**16
 
 
 class StatisticsCache:
-    """The statistics of the generation that was asked about last; only a write changes them."""
+    """The statistics of one generation; only a write changes them."""
 
     def __init__(self) -> None:
         self._last: tuple[int, dict[str, Any]] | None = None
 
-    def of(self, generation: int, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the statistics of a generation; `measure` is called if they are not known."""
+    def get(self, generation: int, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the statistics of a generation; `measure` is called unless they are cached."""
         if self._last is None or self._last[0] != generation:
             self._last = generation, measure()
         return self._last[1]
 
 
 def code_statistics(generation: Generation) -> dict[str, Any]:
-    """Return how diverse the codes are, ready to be written as JSON.
+    """Return how diverse the codes are, ready for JSON.
 
-    - ``distinct_codes``: how many there are.
-    - ``largest_share``: the share of documents that hold the most frequent one.
-    - ``entropy``: −Σ p log₂ p in bits, p being the shares of documents that hold each code. At most
+    - ``distinct_codes``: the number of distinct codes.
+    - ``largest_share``: the share of documents that have the most frequent code.
+    - ``entropy``: −Σ p log₂ p in bits, where p is the share of documents with each code. At most
       ``n_bits``, and at most log₂ of the number of documents.
     - ``bit_balance``: over the bits, the share of documents in which a bit is 1.
     - ``bit_entropy``: over the bits, the entropy of that share, at most 1.
-    - ``dead_bits``: the positions of bits that are the same in all documents; they carry nothing.
-    - ``bit_correlation``: over the pairs of bits that are not dead, Pearson's |r|. Where there are
-      more than 65,536 distinct codes, of so many of them, evenly spaced in order.
-    - ``occupancy``: how many codes are held by 1, by 2–3, by 4–7, … documents; by the least.
+    - ``dead_bits``: the positions of bits that are equal in all documents, so they say nothing.
+    - ``bit_correlation``: Pearson's |r| over the pairs of bits that are not dead. Of more than
+      65,536 distinct codes, only so many are used, evenly spaced in order.
+    - ``occupancy``: how many codes belong to 1, 2–3, 4–7, … documents, by the least of these.
 
-    What cannot be told is None: all but the counts without documents, and correlations of less than
-    two bits.
+    A value that is not defined is None: without documents, all but the counts; with fewer than two
+    live bits, the correlations.
     """
     n = len(generation)
     codes, counts = generation.distinct_codes()
@@ -78,9 +78,9 @@ def _spread(values: Numbers) -> dict[str, float]:
 
 
 def _bit_entropy(shares: Numbers) -> Numbers:
-    both = np.stack([shares, 1 - shares])
+    probabilities = np.stack([shares, 1 - shares])
     # 0 log 0 is 0.
-    terms: Numbers = -both * np.log2(np.where(both > 0, both, 1))
+    terms: Numbers = -probabilities * np.log2(np.where(probabilities > 0, probabilities, 1))
     return np.asarray(terms.sum(axis=0))
 
 
@@ -93,7 +93,7 @@ def _correlation(
     bits -= weights @ bits
     covariance = (bits * weights[:, None]).T @ bits
     deviations = np.sqrt(np.diag(covariance))
-    # A bit may be the same in all codes that were taken.
+    # A bit may be constant in the sample.
     varies = deviations > 0
     scale = np.outer(deviations[varies], deviations[varies])
     correlations = np.abs(covariance[np.ix_(varies, varies)] / scale)
@@ -104,6 +104,6 @@ def _correlation(
 
 
 def _occupancy(counts: Integers) -> dict[str, int]:
-    """Count codes by how many documents hold them, in steps that double: 1, 2, 4, 8, …"""
+    """Count codes by their number of documents, in steps that double: 1, 2, 4, 8, …"""
     steps = np.bincount(np.frexp(counts.astype(np.float64))[1] - 1)
     return {str(2**step): int(count) for step, count in enumerate(steps)}

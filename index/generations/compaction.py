@@ -1,9 +1,8 @@
-"""Making an index anew on a thread of its own, while searches and writes go on.
+"""Rebuilding an index in a thread of its own, while searches and writes continue.
 
-The compaction takes the index of a generation, of codes or of texts, and builds another that finds
-the same; the writes of that time are noted and replayed on it. Most are replayed before any lock is
-taken, so that the write which has to wait for the publication waits for the replay of a few writes
-and not for the rebuild.
+A compaction takes the index of a generation, of codes or of texts, and builds an equivalent one.
+Writes that arrive meanwhile are recorded and replayed on it. Most are replayed before any lock is
+taken, so a write that waits for the publication waits for the replay of a few writes only.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ FEW_WRITES = 4
 
 
 class Compactable(Protocol):
-    """An index of one generation; it never changes."""
+    """An immutable index of one generation."""
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+        """Whether :meth:`compacted` would make searches faster or free much memory."""
 
     def compacted(self) -> Self:
-        """Return an index that finds the same, made of one piece."""
+        """Return an equivalent index in one segment."""
 
     def with_changes(self, *write: Any) -> Self:
         """Return the index of the next generation."""
@@ -36,17 +35,17 @@ class Compaction(Generic[Index]):
     """At most one rebuild at a time."""
 
     def __init__(self, finish: Callable[[Compaction[Index], Index], None]) -> None:
-        """Call `finish` with what was rebuilt; it takes its locks, replays and publishes."""
+        """Call `finish` with the rebuilt index; it takes the locks, replays and publishes."""
         self._finish = finish
         self._lock = threading.Lock()
         self._writes: list[tuple[Any, ...]] = []
         self._thread: threading.Thread | None = None
 
     def note(self, write: tuple[Any, ...], after: Index) -> None:
-        """Remember a write while one is running; begin one where `after` needs it.
+        """Record a write while a rebuild runs; otherwise start one if `after` needs it.
 
-        `write` is what ``with_changes`` was given, `after` what it returned. Called with the
-        writing lock held, before `after` is searched.
+        `write` are the arguments of ``with_changes``, and `after` is its result. Called with the
+        write lock held, before `after` is searched.
         """
         with self._lock:
             if self._thread is not None:
@@ -57,8 +56,8 @@ class Compaction(Generic[Index]):
                 )
                 self._thread.start()
 
-    def replayed(self, index: Index, leave: int = 0) -> Index:
-        """Return `index` with the writes since; the last `leave` of them may be left out."""
+    def replay(self, index: Index, leave: int = 0) -> Index:
+        """Return `index` with the recorded writes; the last `leave` of them may be missing."""
         while True:
             with self._lock:
                 if len(self._writes) <= leave:
@@ -68,14 +67,14 @@ class Compaction(Generic[Index]):
                 index = index.with_changes(*write)
 
     def wait(self) -> None:
-        """Wait until none is running."""
+        """Wait until no rebuild is running."""
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def _run(self, index: Index) -> None:
         try:
-            self._finish(self, self.replayed(index.compacted(), leave=FEW_WRITES))
+            self._finish(self, self.replay(index.compacted(), leave=FEW_WRITES))
         finally:
             with self._lock:
                 self._writes = []

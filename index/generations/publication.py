@@ -1,16 +1,16 @@
-"""The generation that searches see, and how the next one takes its place.
+"""The generation that searches see, and how the next one replaces it.
 
-A write makes the next generation beside the published one and then, holding the publishing lock,
-commits and publishes: two steps, with nothing slow after the commit. So whoever holds that lock
-finds the published generation to be the store's.
+A write makes the next generation beside the published one. Then it takes the publishing lock,
+commits and publishes; nothing slow follows the commit. So while the lock is held, the published
+generation is that of the store.
 
-The lexical index of the texts is built when it is first asked for, from the store and beside
-writes; what was written meanwhile is added while the publishing lock is held. From then on every
-write makes the next one, and it is published with the generation that it is of.
+The lexical index of the texts is built from the store when it is first needed, while writes
+continue. What was written meanwhile is added under the publishing lock. From then on every write
+makes the next lexical index and publishes it with its generation.
 
-Where another process writes, the lock keeps no commit away. :meth:`Publication.follow` publishes
-what was committed now and then, and :meth:`Publication.one_moment` brings what is published up to
-a moment of the store.
+The lock does not stop the commits of another process. :meth:`Publication.follow`, called regularly,
+publishes them, and :meth:`Publication.target_in_transaction` brings the published generation up to
+a transaction of the store.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from index.sqlite.store import Store
 
 
 class Publication:
-    """Publishes the generations of one store. `writing` is the lock that writers hold."""
+    """Publishes the generations of one store. Writers hold `write_lock`."""
 
-    def __init__(self, store: Store, writing: threading.Lock, engine: str) -> None:
+    def __init__(self, store: Store, write_lock: threading.Lock, engine: str) -> None:
         """Publish nothing yet: the index is built when :meth:`current` is first called."""
         self.lock = threading.Lock()
         self._store = store
-        self._writing = writing
+        self._write_lock = write_lock
         self._engine = engine
         self.published: PublishedGeneration | None = None
-        """What is published; None where the index was not built."""
+        """The published generation; None if the index was not built."""
         self._matching = MatchingRows(store)
         self._compaction = Compaction(self._finish_compaction)
         self.compactions = 0
-        """How often the index was made anew while writes were added to it."""
-        self._building = threading.Lock()
+        """How often the index was rebuilt in the background."""
+        self._build_lock = threading.Lock()
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
 
-    def if_built(self) -> Generation | None:
+    def built_generation(self) -> Generation | None:
         """Return the published generation, or None if the index was not built."""
         published = self.published
         return None if published is None else published.generation
 
     def current(self) -> PublishedGeneration:
-        """Return what is published; the index is built if it was not.
+        """Return the published generation; the index is built if it was not.
 
         Raises:
             StoreError: if the store cannot be read, or is damaged.
@@ -68,77 +68,77 @@ class Publication:
         published = self.published
         if published is None:
             with self.lock:
-                published = self._up_to_date()
+                published = self._catch_up()
         return published
 
-    def with_lexical(self) -> PublishedGeneration:
-        """Return what is published, its lexical index included, which is built if it was not.
+    def current_with_lexical(self) -> PublishedGeneration:
+        """Return the published generation with its lexical index, which is built if it was not.
 
         Raises:
             StoreError: if the store cannot be read, or is damaged.
         """
         published = self.current()
         while published.lexical is None:
-            with self._building:
+            with self._build_lock:
                 published = self.current()
                 if published.lexical is None:
-                    indexed = self._index_texts()
-                    with self.lock, self._store.moment():
-                        published = self._publish_texts(*indexed)
+                    lexical, last_row = self._index_texts()
+                    with self.lock, self._store.read_transaction():
+                        published = self._publish_texts(lexical, last_row)
         return published
 
-    def searched(self, filter_: Filter | None, *, lexical: bool = False) -> SearchTarget:
-        """Return what to search, with the lexical index where it is asked for."""
-        published = self.with_lexical() if lexical else self.current()
+    def search_target(self, filter_: Filter | None, *, lexical: bool = False) -> SearchTarget:
+        """Return what to search; with `lexical`, it includes the lexical index."""
+        published = self.current_with_lexical() if lexical else self.current()
         if filter_ is None:
             return SearchTarget(published, None)
         number = published.generation.number
-        found = self._matching.of(filter_, number)
-        if found.generation == number:
-            return SearchTarget(published, found.rows)
-        # A write came in between. The list is nearly complete by now, so that little is left to do.
-        with self.one_moment(filter_, lexical=lexical) as searched:
-            return searched
+        matching = self._matching.find(filter_, number)
+        if matching.generation == number:
+            return SearchTarget(published, matching.rows)
+        # A write came in between. The list is nearly complete by now, so little is left to do.
+        with self.target_in_transaction(filter_, lexical=lexical) as target:
+            return target
 
     @contextmanager
-    def one_moment(
+    def target_in_transaction(
         self, filter_: Filter | None, *, lexical: bool = False
     ) -> Iterator[SearchTarget]:
-        """Lend what to search as of a moment of the store.
+        """Yield what to search as of a read transaction of the store.
 
-        Whatever this thread reads of the store meanwhile is as of the same moment.
+        Whatever this thread reads of the store inside the block belongs to the same transaction.
         """
         with self.lock, unbroken():
             while True:
-                with self._store.moment():
-                    published = self.up_to_date()
+                with self._store.read_transaction():
+                    published = self.catch_up()
                     if lexical and published.lexical is None:
                         published = self._publish_texts(*self._index_texts())
                     if filter_ is None:
                         yield SearchTarget(published, None)
                         return
                     number = published.generation.number
-                    found = self._matching.of(filter_, number, alone=True)
-                    if found.generation == number:
-                        yield SearchTarget(published, found.rows)
+                    matching = self._matching.find(filter_, number, alone=True)
+                    if matching.generation == number:
+                        yield SearchTarget(published, matching.rows)
                         return
-                # Another process wrote, and the list was completed after this moment began.
+                # Another process wrote, and the list was completed after this transaction began.
 
-    def up_to_date(self) -> PublishedGeneration:
-        """Return what is published as of a moment of the store, in which this is called.
+    def catch_up(self) -> PublishedGeneration:
+        """Bring the published generation up to the current read transaction and return it.
 
         Called with the lock held.
         """
-        return self._up_to_date()
+        return self._catch_up()
 
-    def knows(self, filter_: Filter) -> bool:
-        """Tell whether most of the rows are known for which the filter holds."""
-        return self._matching.knows(filter_)
+    def knows_filter(self, filter_: Filter) -> bool:
+        """Tell whether the matching rows of the filter are cached, so most of them are known."""
+        return self._matching.knows_filter(filter_)
 
     def publish(self, changes: Changes, codes: Codes, rows: Rows, removed: Rows) -> int:
-        """Commit `changes`, let searches see them, and return the number of their generation.
+        """Commit `changes`, publish them, and return the number of their generation.
 
-        Called with the writing lock held.
+        Called with the write lock held.
         """
         number = changes.generation + 1
         changes.prepare()
@@ -146,14 +146,14 @@ class Publication:
             if self.published is None:
                 changes.commit()
                 return number
-            before = self._up_to_date(changes.generation)
+            before = self._catch_up(changes.generation)
         after = before.generation.with_changes(number, codes, rows, removed)
         texts = TextChanges(number, changes, codes, removed)
-        lexical, moments = texts.added_to(before)
+        lexical, moments = texts.apply_to(before)
         with self.lock:
             if lexical is None:
                 # The lexical index may have been built meanwhile.
-                lexical, moments = texts.added_to(self._up_to_date(changes.generation))
+                lexical, moments = texts.apply_to(self._catch_up(changes.generation))
             changes.commit()
             self.published = PublishedGeneration(after, changes.last_row, lexical, moments)
         self._compaction.note((number, codes, rows, removed), after)
@@ -162,7 +162,7 @@ class Publication:
         return number
 
     def follow(self) -> None:
-        """Publish what another process has committed; nothing where no index was built.
+        """Publish what another process has committed, if the index was built.
 
         Raises:
             StoreError: if the store cannot be read, or is damaged.
@@ -170,18 +170,18 @@ class Publication:
         published = self.published
         if published is None or published.generation.number == self._store.generation():
             return
-        with self.lock, self._store.moment():
-            self._up_to_date()
+        with self.lock, self._store.read_transaction():
+            self._catch_up()
 
     def compact(self) -> None:
-        """Build the published generation anew. Called with the writing lock held."""
+        """Rebuild the published generation. Called with the write lock held."""
         published = self.published
         if published is not None:
             lexical = None if published.lexical is None else published.lexical.compacted()
             generation = published.generation.compacted()
             with self.lock:
                 # The lexical index may have been built meanwhile.
-                published = self._up_to_date()
+                published = self._catch_up()
                 lexical = published.lexical if lexical is None else lexical
                 self.published = published._replace(generation=generation, lexical=lexical)
         self._matching.clear()
@@ -191,50 +191,51 @@ class Publication:
         self._compaction.wait()
         self._lexical_compaction.wait()
 
-    def _up_to_date(self, number: int | None = None) -> PublishedGeneration:
-        """Return what is published. Called with the lock held.
+    def _catch_up(self, number: int | None = None) -> PublishedGeneration:
+        """Bring the published generation up to the store's and return it.
 
-        Another process may have written, or an interrupt have come between a commit and its
-        publication; then it is made up for.
+        The store may be ahead because another process wrote, or because an interrupt came between
+        a commit and its publication. Called with the lock held.
         """
         committed = self._store.generation() if number is None else number
         published = self.published
         if published is None or published.generation.number > committed:
-            published = self._rebuilt()
+            published = self._rebuild()
         elif published.generation.number < committed:
-            published = self._caught_up(published)
+            published = self._apply_later_rows(published)
         self.published = published
         return published
 
-    def _caught_up(self, before: PublishedGeneration) -> PublishedGeneration:
-        """Return what the store holds by now, made of what it held before."""
-        with self._store.moment():
+    def _apply_later_rows(self, before: PublishedGeneration) -> PublishedGeneration:
+        """Return the store's generation, made from an earlier one."""
+        with self._store.read_transaction():
             later = self._store.read_later(before.last_row)
             if len(later.rows) > len(before.generation):
-                return self._rebuilt()
+                return self._rebuild()
             number, codes, rows, removed = later.write
             after = before.generation.with_changes(*later.write)
             if len(after) != later.documents:
-                # Blocks were folded since: they no longer list what was removed of them.
-                held = before.generation.codes()[1]
-                removed = np.setdiff1d(held, self._store.read_codes().rows, assume_unique=True)
+                # Blocks were folded since, so the list of removed rows is incomplete.
+                rows_before = before.generation.codes()[1]
+                rows_now = self._store.read_codes().rows
+                removed = np.setdiff1d(rows_before, rows_now, assume_unique=True)
                 after = before.generation.with_changes(number, codes, rows, removed)
             if len(after) != later.documents:
-                return self._rebuilt()
+                return self._rebuild()
             lexical, moments = before.lexical, before.moments
             if lexical is not None and moments is not None:
                 texts = (number, list(self._store.texts(before.last_row)), removed)
                 lexical = lexical.with_changes(*texts)
                 self._lexical_compaction.note(texts, lexical)
-                gone = before.generation.live_rows(removed)
-                moments = moments.with_changes(codes, before.generation.codes_of(gone))
+                removed_live = before.generation.live_rows(removed)
+                moments = moments.with_changes(codes, before.generation.codes_of(removed_live))
         self._compaction.note((number, codes, rows, removed), after)
         return PublishedGeneration(after, later.last_row, lexical, moments)
 
-    def _rebuilt(self) -> PublishedGeneration:
-        """Return what the store holds, made of all of it."""
+    def _rebuild(self) -> PublishedGeneration:
+        """Return the store's generation, made from all codes."""
         number, codes, rows, last_row = self._store.read_codes()
-        # What compactions under way will bring is not what the writes from now on are made on.
+        # Running compactions rebuild an index that is now obsolete; their results are dropped.
         self._compaction = Compaction(self._finish_compaction)
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
         return PublishedGeneration(Generation.build(number, codes, rows, self._engine), last_row)
@@ -242,9 +243,9 @@ class Publication:
     def _finish_compaction(
         self, compaction: Compaction[Generation], generation: Generation
     ) -> None:
-        """Publish a generation that was rebuilt."""
-        with self._writing:
-            generation = compaction.replayed(generation)
+        """Publish a rebuilt generation."""
+        with self._write_lock:
+            generation = compaction.replay(generation)
             with self.lock:
                 published = self.published
                 if compaction is not self._compaction or published is None:
@@ -257,9 +258,9 @@ class Publication:
     def _finish_lexical_compaction(
         self, compaction: Compaction[LexicalIndex], lexical: LexicalIndex
     ) -> None:
-        """Publish a lexical index that was rebuilt."""
-        with self._writing:
-            lexical = compaction.replayed(lexical)
+        """Publish a rebuilt lexical index."""
+        with self._write_lock:
+            lexical = compaction.replay(lexical)
             with self.lock:
                 published = self.published
                 if compaction is not self._lexical_compaction or published is None:
@@ -268,9 +269,9 @@ class Publication:
                     self.published = published._replace(lexical=lexical)
 
     def _index_texts(self) -> tuple[LexicalIndex, int]:
-        """Return an index of the texts of all rows up to one, and that row.
+        """Return an index of the texts up to the last row, and that row.
 
-        A text that a writer deletes in the meantime may be in it.
+        It may hold a text that a writer deletes in the meantime.
         """
         last_row = self._store.last_row()
         documents = self._store.texts(up_to=last_row)
@@ -278,7 +279,7 @@ class Publication:
 
     def _publish_texts(self, lexical: LexicalIndex, last_row: int) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
-        published = self._up_to_date()
+        published = self._catch_up()
         generation = published.generation
         removed = np.setdiff1d(lexical.rows(), generation.codes()[1], assume_unique=True)
         documents = list(self._store.texts(last_row))

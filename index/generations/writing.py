@@ -1,10 +1,10 @@
-"""The way of a write: one transaction of the store, and the generation that it makes.
+"""A write: one transaction of the store, and the generation that it makes.
 
-One thread at a time writes. Within one SQLite transaction it deletes and inserts rows; from the
-published generation and those rows it makes the next generation, in memory; then, holding the
-publishing lock, it commits and publishes: two steps, with nothing slow after the commit. An error
-at any point before the commit undoes the transaction and publishes nothing. A write returns after
-both steps, so it is durable, and every later search sees it.
+One thread at a time writes. It deletes and inserts rows within one SQLite transaction, and makes
+the next generation in memory from the published one and those rows. Then it takes the publishing
+lock, commits and publishes; nothing slow follows the commit. An error before the commit undoes the
+transaction and publishes nothing. A write returns after both steps, so it is durable and every
+later search sees it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from index.sqlite.store import Store
 
 
 class Writer:
-    """Writes to one store and publishes what it wrote. `lock` is held by one writer at a time."""
+    """Writes to one store and publishes the result. One writer at a time holds `lock`."""
 
     def __init__(self, store: Store, lock: threading.Lock, publication: Publication) -> None:
         self._store = store
@@ -38,16 +38,16 @@ class Writer:
         encoded: Iterator[tuple[list[Document], Codes]],
         bookmark: tuple[str, str] | None = None,
     ) -> UpsertResult:
-        """Insert the documents of all batches with their codes; replace those whose id is there.
+        """Insert the documents of all batches, or replace those with the same id.
 
-        An id may come again in a later batch, and not within one. `bookmark`, a key and a value,
+        An id may occur again in a later batch, but not within one. `bookmark`, a key and a value,
         is committed with the documents.
 
         Raises:
             StoreError: if the store cannot be written.
             Exception: whatever `encoded` raises.
         """
-        # The first batch, mostly the only one, is encoded before others have to wait.
+        # The first batch, often the only one, is encoded before the lock is taken.
         first = [*islice(encoded, 1)]
         with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
             rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
@@ -56,15 +56,15 @@ class Writer:
                 removed += changes.delete([document.id for document in batch])
                 rows.append(changes.insert(batch, batch_codes))
                 codes.append(batch_codes)
-            added, gone = np.concatenate(rows), np.array(removed, dtype=np.int64)
+            added, removed_rows = np.concatenate(rows), np.array(removed, dtype=np.int64)
             if bookmark is not None:
                 changes.bookmark(*bookmark)
             if not len(added):
                 changes.commit_bookmark()
                 return UpsertResult(0, changes.generation)
-            remaining = ~np.isin(added, gone)
+            remaining = ~np.isin(added, removed_rows)
             number = self._publication.publish(
-                changes, np.concatenate(codes)[remaining], added[remaining], gone
+                changes, np.concatenate(codes)[remaining], added[remaining], removed_rows
             )
             return UpsertResult(int(remaining.sum()), number)
 
@@ -84,7 +84,7 @@ class Writer:
         return self._delete(delete)
 
     def delete_where(self, filter_: Filter) -> DeleteResult:
-        """Delete the documents for whose payload the filter holds, and their annotations.
+        """Delete the documents whose payload matches the filter, and their annotations.
 
         Raises:
             StoreError: if the store cannot be written.
@@ -98,9 +98,9 @@ class Writer:
         return self._delete(delete)
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the documents that the store does not hold just as they are given.
+        """Return the documents that the store does not yet hold in exactly this form.
 
-        A text or vector that is unchanged has the code it had, for the encoder never changes.
+        An unchanged text or vector has an unchanged code, because the encoder never changes.
         """
         marks = self._store.read_marks(list({document.id: None for document in documents}))
         return [
@@ -110,7 +110,7 @@ class Writer:
         ]
 
     def set_bookmark(self, key: str, value: str | None) -> None:
-        """Note `value` under `key`, or forget the key; the generation stays.
+        """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
 
         Raises:
             StoreError: if the store cannot be written.
@@ -120,7 +120,7 @@ class Writer:
             changes.commit_bookmark()
 
     def set_ranking(self, ranking: str) -> None:
-        """Make `ranking` the default one.
+        """Make `ranking` the default ranking.
 
         Raises:
             StoreError: if the store cannot be written.
@@ -131,22 +131,22 @@ class Writer:
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
     ) -> None:
-        """Index just these fields; other writes come in between while documents are indexed.
+        """Index these fields and no others; other writes may come in between.
 
         Raises:
             StoreError: if the store cannot be written.
         """
         with self._lock, self._store.writing() as changes:
             changes.set_indexed_fields(fields)
-        left = True
-        while left:
+        unfinished = True
+        while unfinished:
             with self._lock, self._store.writing() as changes:
-                left = changes.cover_fields()
+                unfinished = changes.cover_fields()
             if progress is not None:
                 progress()
 
     def compact(self) -> None:
-        """Rewrite the store without what was deleted, and build the index anew.
+        """Rewrite the store without deleted documents, and rebuild the index.
 
         Raises:
             StoreError: if the store cannot be written, or is damaged.
@@ -168,7 +168,5 @@ class Writer:
 
 
 def _is_stored(document: Document, code: bytes, mark: bytes) -> bool:
-    given = document.code
-    return (given is None or given.lower() == code.hex()) and (
-        document_checksum(document, code) == mark
-    )
+    same_code = document.code is None or document.code.lower() == code.hex()
+    return same_code and document_checksum(document, code) == mark

@@ -1,4 +1,4 @@
-"""The analyzers that lexical indexes choose from, by the names that collections know them by."""
+"""The analyzers of lexical indexes, by name."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
 """The formula of BM25, in the dialect of Lucene since version 8, with exact lengths.
 
-A document d scores, over the terms t of a query, a repeated term counted as often as it comes,
+The score of a document d is the sum over the terms t of a query, with repetitions,
 
     score(d) = Σ_t idf(t) · tf / (tf + k1 · (1 - b + b · |d| / avg)),
     idf(t) = ln(1 + (N - n + ½) / (n + ½)),
 
 where tf counts t in d, |d| is the number of terms of d, avg its mean over the N documents that have
-a text, and n the number of those with t. A factor k1 + 1, which other dialects have, would change
-no order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond"
-(2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
+a text, and n the number of those with t. A factor k1 + 1, which other dialects have, would not
+change the order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
+Beyond" (2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
 
-The first words of a text say what it is about: a title, a heading, a first sentence. Where these
-are to weigh more, the first :data:`OPENING` terms of a document count twice, in tf, |d| and avg
-alike. That is BM25 of two weighted fields, the text and its opening. Source: Robertson, Zaragoza
-and Taylor, "Simple BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
+The first words of a text, such as a title or a heading, say what it is about. To give them more
+weight, the first :data:`OPENING` terms of a document can count twice, in tf, |d| and avg. This is
+BM25 of two weighted fields, the text and its opening. Source: Robertson, Zaragoza and Taylor,
+"Simple BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
 
-The part of each term is rounded to a multiple of 1 / :data:`UNIT`. Scores are sums of integers, and
-so the same in whatever order they are added.
+The part of each term is rounded to a multiple of 1 / :data:`UNIT`. So scores are sums of integers,
+which do not depend on the order of addition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ K1 = 1.2
 B = 0.75
 UNIT = 2**20
 OPENING = 12
-"""How many terms at the beginning of a text may count twice."""
+"""The number of terms at the beginning of a text that can count twice."""
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:
@@ -49,5 +49,5 @@ def saturation(
 
 
 def part_of_term(idf: float, saturations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return what a term adds to scores, in units, as whole numbers."""
+    """Return what a term adds to scores, in units, as integers."""
     return np.rint(idf * UNIT * saturations)

@@ -1,6 +1,6 @@
-"""A passage of a text in which the terms of a query lie close together, and where they lie in it.
+"""The passage of a text in which the terms of a query are close together, and their positions.
 
-Places are given as numbers, never as markup: whoever shows a passage escapes it as any other text.
+Positions are numbers, not markup, so a passage can be escaped like any other text.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from encoder.analyzers import Analyzer
 
 PASSAGE = 240
 """The most characters of a passage."""
-# So much of a text is looked at.
-LOOKED_AT = 200_000
+# Only so many characters of a text are searched for a passage.
+SEARCHED_LENGTH = 200_000
 
 _WORD = re.compile(r"\w+")
 
@@ -24,9 +24,9 @@ class Highlight(NamedTuple):
 
     passage: str
     start: int
-    """Where in the text it begins, in characters (Unicode code points)."""
+    """The position of the passage in the text, in characters (Unicode code points)."""
     marks: list[tuple[int, int]]
-    """The characters of the passage that are terms of the query, from and up to, in order."""
+    """The start and end of each term of the query within the passage, in order."""
 
 
 class _Match(NamedTuple):
@@ -36,20 +36,21 @@ class _Match(NamedTuple):
 
 
 def highlight(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Highlight:
-    """Return the passage of `text` that has most of the terms whose `weights` are given.
+    """Return the passage of `text` that best matches the terms in `weights`.
 
-    It is the one whose distinct terms weigh most together; then the one with the most matches, then
-    the first. It begins and ends between words. Without a match it is the beginning of the text.
+    It has the largest total weight of distinct terms; among equals, the most matches; among those,
+    it is the first. It begins and ends between words. Without a match, it is the beginning of the
+    text.
     """
-    matches = list(_matches(text[:LOOKED_AT], weights, analyzer))
+    matches = list(_matches(text[:SEARCHED_LENGTH], weights, analyzer))
     first, last = _best_run(matches, weights)
     if not matches:
         begin, end = 0, 0
     else:
         begin, end = matches[first].start, matches[last].end
-    start, stop = _widened(text, begin, end)
+    start, stop = _widen(text, begin, end)
     inside = (match for match in matches if start <= match.start and match.end <= stop)
-    marks = _joined((match.start - start, match.end - start) for match in inside)
+    marks = _merge_overlaps((match.start - start, match.end - start) for match in inside)
     return Highlight(text[start:stop], start, marks)
 
 
@@ -66,7 +67,7 @@ def _matches(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Ite
 def _matches_within(
     text: str, word: re.Match[str], weights: Mapping[str, float], analyzer: Analyzer
 ) -> Iterator[_Match]:
-    """Find the terms of a run of characters that has several, as where no spaces are written."""
+    """Find terms within a run of characters, as in scripts without spaces."""
     for start in range(word.start(), word.end() - 1):
         for term in analyzer.terms(text[start : start + 2]):
             if term in weights:
@@ -74,8 +75,8 @@ def _matches_within(
 
 
 def _best_run(matches: list[_Match], weights: Mapping[str, float]) -> tuple[int, int]:
-    """Return the first and the last match of the best run that a passage can hold."""
-    best, found = (-1.0, 0), (0, 0)
+    """Return the positions of the first and last match of the best run that fits a passage."""
+    best, best_run = (-1.0, 0), (0, 0)
     counts: dict[str, int] = {}
     weight, first = 0.0, 0
     for last, match in enumerate(matches):
@@ -83,20 +84,20 @@ def _best_run(matches: list[_Match], weights: Mapping[str, float]) -> tuple[int,
             weight += weights[match.term]
         counts[match.term] = counts.get(match.term, 0) + 1
         while first < last and match.end - matches[first].start > PASSAGE:
-            gone = matches[first].term
-            counts[gone] -= 1
-            if not counts[gone]:
-                weight -= weights[gone]
+            dropped = matches[first].term
+            counts[dropped] -= 1
+            if not counts[dropped]:
+                weight -= weights[dropped]
             first += 1
-        # Rounding in sums of weights must not decide.
+        # The rounding of sums must not decide.
         value = (round(weight, 6), last - first)
         if value > best:
-            best, found = value, (first, last)
-    return found
+            best, best_run = value, (first, last)
+    return best_run
 
 
-def _widened(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Return a passage around the characters from `begin` to `end`, cut between words."""
+def _widen(text: str, begin: int, end: int) -> tuple[int, int]:
+    """Return the bounds of a passage around the characters `begin` to `end`, cut between words."""
     room = max(0, PASSAGE - (end - begin))
     start = max(0, min(begin - room // 4, len(text) - PASSAGE))
     stop = min(len(text), start + PASSAGE)
@@ -109,12 +110,12 @@ def _widened(text: str, begin: int, end: int) -> tuple[int, int]:
     return start, stop
 
 
-def _joined(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Put spans that overlap together."""
-    joined: list[tuple[int, int]] = []
+def _merge_overlaps(spans: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge spans that overlap."""
+    merged: list[tuple[int, int]] = []
     for start, end in spans:
-        if joined and start < joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            joined.append((start, end))
-    return joined
+            merged.append((start, end))
+    return merged

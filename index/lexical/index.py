@@ -1,13 +1,13 @@
-"""The lexical index of a collection at one moment, and how the next one is made of it.
+"""The lexical index of one generation of a collection, and how the next one is made from it.
 
-As in :mod:`index.engines.segments`, most documents lie in a large segment, the base, and what was
-added since in small ones. A write makes the next index and leaves this one as it is; readers take
-one and need no lock. The statistics that scores are made of are those of the live documents of that
-moment, so that an index gives the same scores however it came about.
+As in :mod:`index.engines.segments`, most documents are in a large segment, the base, and later ones
+in small segments. A write makes the next index and leaves this one unchanged, so readers need no
+lock. Scores use the statistics of the live documents only, so they do not depend on how an index
+was built.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
-standardised scores of a hybrid ranking need the scores of all matches anyway, so nothing would be
-gained by passing over documents that cannot be among the best.
+standardised scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
+that cannot be among the best would save nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from index.lexical.bm25_formula import UNIT, inverse_frequency
 from index.lexical.matches import Matches, ScoredRows
 from index.lexical.segment import Segment, build_segment, join_segments
 
-# A build takes in so many documents at a time, which bounds its memory.
+# A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
 
 
@@ -40,15 +40,15 @@ class WeighedTerm(NamedTuple):
 
     term: str
     idf: float
-    """0 where no document has the term."""
+    """0 if no document has the term."""
     repeats: int
-    """How often the query has it."""
+    """How often the term occurs in the query."""
 
 
 class WeighedQuery(NamedTuple):
-    """A query's distinct terms, in the order of the text, and all else that its scores depend on.
+    """A query's distinct terms, in the order of the text, and whatever else its scores depend on.
 
-    With it, documents score as they did when the terms were weighed, whatever is written later.
+    It keeps the scores of documents constant, whatever is written later.
     """
 
     terms: list[WeighedTerm]
@@ -58,34 +58,31 @@ class WeighedQuery(NamedTuple):
 
     @property
     def statistics(self) -> tuple[float, ...]:
-        """Return what :meth:`LexicalIndex.weigh` takes to weigh the same text alike later."""
+        """The statistics with which :meth:`LexicalIndex.weigh` gives the same weights later."""
         return (self.average_length, *(term.idf for term in self.terms))
 
 
 @dataclass(frozen=True, eq=False)
 class LexicalIndex:
-    """Documents with texts, ranked by BM25. It never changes; a write makes the next.
-
-    Documents without a text are not in it.
-    """
+    """An immutable index of the documents with a text, ranked by BM25."""
 
     number: int
-    """The generation of the collection that it is of."""
+    """The number of the generation."""
     analyzer: Analyzer
     vocabulary: defaultdict[str, int]
-    """The numbers of terms; indexes made of one another share it, and it only grows."""
+    """The number of each term. Indexes made from one another share it, and it only grows."""
     segments: tuple[Segment, ...]
 
     @classmethod
     def build(
         cls, number: int, analyzer: Analyzer, documents: Iterable[tuple[int, str]]
     ) -> LexicalIndex:
-        """Make the index of a generation of `documents`, pairs (row, text) in ascending order."""
+        """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
         vocabulary: defaultdict[str, int] = defaultdict()
         vocabulary.default_factory = vocabulary.__len__
         index = cls(number, analyzer, vocabulary, ())
-        given, segments = iter(documents), [index._segment_of([])]
-        while batch := list(islice(given, DOCUMENTS_AT_ONCE)):
+        remaining, segments = iter(documents), [index._segment_of([])]
+        while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
             segments.append(index._segment_of(batch))
         return replace(index, segments=(join_segments(segments),))
 
@@ -93,18 +90,18 @@ class LexicalIndex:
         return self._n_documents
 
     def average_length(self, *, opening_twice: bool = False) -> float:
-        """Return the mean number of terms of a document; 1 where no document has any."""
+        """Return the mean number of terms of a document; 1 if no document has any."""
         total_length = self._total_lengths[opening_twice]
         return total_length / len(self) if total_length else 1.0
 
     @property
     def nbytes(self) -> int:
-        """The memory of the posting lists; the vocabulary comes on top."""
+        """The memory of the posting lists in bytes, without the vocabulary."""
         return sum(segment.nbytes for segment in self.segments)
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+        """Whether :meth:`compacted` would make searches faster or free much memory."""
         return needs_compaction(self.segments)
 
     def rows(self) -> Rows:
@@ -114,7 +111,7 @@ class LexicalIndex:
         )
 
     def compacted(self) -> LexicalIndex:
-        """Return an index that finds the same, made of one base."""
+        """Return an equivalent index that consists of one base."""
         return replace(self, segments=(join_segments(self.segments),))
 
     def with_changes(
@@ -122,8 +119,8 @@ class LexicalIndex:
     ) -> LexicalIndex:
         """Return the index of generation `number`: with `documents`, without the rows `removed`.
 
-        `documents` are pairs (row, text); the rows ascend and lie above every row of this index.
-        Rows of `removed` that are not there are ignored.
+        `documents` are pairs (row, text); the rows ascend and follow every row of this index.
+        Unknown rows in `removed` are ignored.
         """
         base, *deltas = (segment.without(removed) for segment in self.segments)
         deltas = [delta for delta in deltas if len(delta)]
@@ -143,10 +140,10 @@ class LexicalIndex:
         *,
         opening_twice: bool = False,
     ) -> WeighedQuery:
-        """Weigh the terms of a query, or do as when it had these `statistics`.
+        """Weigh the terms of a query; `statistics` of an earlier query reproduce its weights.
 
         Raises:
-            ValueError: if the statistics are not those of a query of so many distinct terms.
+            ValueError: if the number of statistics does not fit the number of distinct terms.
         """
         counts: Counter[str] = Counter()
         for terms in self.analyzer.term_lists(text):
@@ -181,10 +178,10 @@ class LexicalIndex:
         return Matches(parts)
 
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> ScoredRows:
-        """Return the `k` documents that score highest by (score descending, row ascending).
+        """Return the `k` best documents by (score descending, row ascending).
 
-        Documents without a term of `text` are not found. Where `allowed` is given, only these rows
-        are, ``int64[M]`` ascending; the scores are the same with and without it.
+        Documents without a term of `text` are not found. If `allowed` is given, ``int64[M]``
+        ascending, only these rows are found; it does not change scores.
         """
         return self.matches(self.weigh(text)).best(k, allowed)
 
@@ -194,12 +191,12 @@ class LexicalIndex:
 
     @cached_property
     def _total_lengths(self) -> tuple[int, int]:
-        """The number of terms of the live documents: plain, and with openings twice."""
-        plain, twice = (
+        """The number of terms of the live documents: counted once, and with openings twice."""
+        once, twice = (
             sum(one.total_length(opening_twice=opening_twice) for one in self.segments)
             for opening_twice in (False, True)
         )
-        return plain, twice
+        return once, twice
 
     def _idf(self, term: str) -> float:
         number = self.vocabulary.get(term)
@@ -211,19 +208,19 @@ class LexicalIndex:
     def _saturations(
         self, average_length: float, *, opening_twice: bool
     ) -> list[npt.NDArray[np.float64]]:
-        """Return the saturations of each segment's kinds; those of this moment are remembered."""
-        known = self._known_saturations
+        """Return the saturations of each segment's kinds; those of this index are cached."""
+        cache = self._saturations_cache
         if average_length != self.average_length(opening_twice=opening_twice):
-            known = {}  # of an earlier moment
-        if opening_twice not in known:
-            known[opening_twice] = [
+            cache = {}  # the statistics of an earlier generation
+        if opening_twice not in cache:
+            cache[opening_twice] = [
                 one.saturations(average_length, opening_twice=opening_twice)
                 for one in self.segments
             ]
-        return known[opening_twice]
+        return cache[opening_twice]
 
     @cached_property
-    def _known_saturations(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
+    def _saturations_cache(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
         return {}
 
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:

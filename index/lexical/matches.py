@@ -25,7 +25,7 @@ class Matches:
     """The score of every document for one query."""
 
     def __init__(self, parts: Sequence[tuple[Rows, Scores]]) -> None:
-        """Take ascending rows and their scores, 0 where no term is found or nothing is."""
+        """Hold ascending rows and their scores, which are 0 for documents without a match."""
         self.parts = parts
 
     def best(self, k: int, allowed: Rows | None = None) -> ScoredRows:
@@ -38,12 +38,12 @@ class Matches:
                 among = places_of(rows, allowed)
                 places = among[best(scores[among], k)]
             found.append((rows[places], scores[places].astype(np.int64)))
-        rows, scores = _joined(found)
+        rows, scores = _concatenate(found)
         order = np.lexsort((rows, -scores))[:k]
         return ScoredRows(rows[order], scores[order])
 
-    def reaching(self, least: int, allowed: Rows | None = None) -> ScoredRows:
-        """Return the documents that score at least `least`, which is above 0, by row."""
+    def at_least(self, least: int, allowed: Rows | None = None) -> ScoredRows:
+        """Return the documents with a score of at least `least`, which is above 0, by row."""
         found = []
         for rows, scores in self.parts:
             if allowed is None:
@@ -52,36 +52,36 @@ class Matches:
                 places = places_of(rows, allowed)
                 places = places[scores[places] >= least]
             found.append((rows[places], scores[places].astype(np.int64)))
-        return ScoredRows(*_joined(found))
+        return ScoredRows(*_concatenate(found))
 
-    def of(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Return the scores of `rows`, in any order, 0 for those that have no text."""
+    def scores_of(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Return the scores of `rows`, in any order; rows without a text have 0."""
         totals = np.zeros(len(rows), dtype=np.int64)
-        for held, scores in self.parts:
-            if len(held):
-                places = np.searchsorted(held, rows).clip(max=len(held) - 1)
-                totals += np.where(held[places] == rows, scores[places], 0)
+        for part_rows, scores in self.parts:
+            if len(part_rows):
+                places = np.searchsorted(part_rows, rows).clip(max=len(part_rows) - 1)
+                totals += np.where(part_rows[places] == rows, scores[places], 0)
         return totals
 
 
 def best(scores: Scores, k: int) -> npt.NDArray[np.int64]:
     """Return the places of the `k` highest scores above 0, by (score descending, place)."""
-    found = np.flatnonzero(scores >= max(1, _reached(scores, k)))
-    values = scores[found]
-    if k < len(found):
-        # Many may score alike, and they are in order as they lie: only what is above is sorted.
-        least = np.partition(values, len(found) - k)[len(found) - k]
+    places = np.flatnonzero(scores >= max(1, _score_bound(scores, k)))
+    values = scores[places]
+    if k < len(places):
+        # Many may have the lowest score; they are in order already, so only the others are sorted.
+        least = np.partition(values, len(places) - k)[len(places) - k]
         above = np.flatnonzero(values > least)
         equal = np.flatnonzero(values == least)[: k - len(above)]
-        found, values = found[np.concatenate([above, equal])], values[above]
-        return np.concatenate([found[np.argsort(-values, kind="stable")], found[len(above) :]])
-    return found[np.argsort(-values, kind="stable")]
+        places, values = places[np.concatenate([above, equal])], values[above]
+        return np.concatenate([places[np.argsort(-values, kind="stable")], places[len(above) :]])
+    return places[np.argsort(-values, kind="stable")]
 
 
-def _reached(scores: Scores, k: int) -> int:
-    """Return a score that at least `k` places reach, 0 if none is known.
+def _score_bound(scores: Scores, k: int) -> int:
+    """Return a score that at least `k` places reach; 0 if none is known.
 
-    The highest scores of blocks are read off fast, and each is the score of a place of its own.
+    It is the k-th of the highest scores of blocks, each of which belongs to another place.
     """
     width = min(BLOCK, len(scores) // (2 * k))
     if width < 2:
@@ -91,6 +91,6 @@ def _reached(scores: Scores, k: int) -> int:
     return int(np.partition(highest, n_blocks - k)[n_blocks - k])
 
 
-def _joined(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[Rows, Rows]:
+def _concatenate(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[Rows, Rows]:
     rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
     return rows, scores

@@ -1,10 +1,10 @@
-"""Posting lists of a run of documents, which never change once made.
+"""Immutable posting lists of a run of documents.
 
 A posting says that a document has a term. It takes six bytes in most collections: four for the
-document's place in the segment, two for its *kind*, the number of a triple (how often the term
-comes in it, how often in its opening, how long it is). The part that a term adds to a score depends
-on nothing else, so it is computed once for each kind, with the statistics of the moment of the
-search, and looked up for each posting: no write makes a posting list out of date.
+document's place in the segment, and two for its *kind*, the number of a triple: how often the term
+occurs in the document, how often in its opening, and how long the document is. What a term adds to
+a score depends on nothing else. So each search computes it once for each kind, with the statistics
+of its generation, and looks it up for each posting. No write makes a posting list out of date.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from index.lexical.bm25_formula import OPENING, part_of_term, saturation
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
-# Both counts of a term in a document are kept in one whole number: how often it comes, and in the
-# lowest bits how often in the opening.
+# One integer holds both counts of a term in a document: in the lowest bits its occurrences in the
+# opening, and above them all its occurrences.
 ONCE = 1 << OPENING.bit_length()
 Scores = npt.NDArray[Any]
 """Scores in units of :mod:`~index.lexical.bm25_formula`: ``int32[n]`` or ``int64[n]``."""
@@ -47,8 +47,8 @@ class Segment:
     """The posting lists of documents under ascending `rows`, ``int64[n]``.
 
     The postings of the term number ``terms[i]`` are those from ``starts[i]`` to ``starts[i + 1]``:
-    `places` ascend within them. `live` marks the documents that are no tombstones, None where
-    none was.
+    `places` ascend within them. `live` marks the documents that are not tombstones; None means that
+    all are live.
     """
 
     rows: Rows
@@ -60,25 +60,25 @@ class Segment:
     kinds: Kinds
     live: npt.NDArray[np.bool_] | None = None
     _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
-    """How many live documents have a term, remembered for a segment with dead ones."""
+    """How many live documents have a term, cached if the segment has tombstones."""
 
     def __len__(self) -> int:
         return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
 
     @property
     def n_dead(self) -> int:
-        """The number of tombstones: documents that were removed and still take up room."""
+        """The number of tombstones: removed documents that still take memory."""
         return len(self.rows) - len(self)
 
     def total_length(self, *, opening_twice: bool) -> int:
         """Return the number of terms of all live documents, repeats included."""
         lengths = self.lengths if self.live is None else self.lengths[self.live]
         total = int(lengths.sum(dtype=np.int64))
-        return total + (int(_of_openings(lengths).sum(dtype=np.int64)) if opening_twice else 0)
+        return total + (int(_opening_lengths(lengths).sum(dtype=np.int64)) if opening_twice else 0)
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The memory of the segment in bytes."""
         documents = self.rows.nbytes + self.lengths.nbytes
         documents += 0 if self.live is None else self.live.nbytes
         postings = self.terms.nbytes + self.starts.nbytes + self.places.nbytes
@@ -96,10 +96,10 @@ class Segment:
         return self._frequencies[term]
 
     def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
-        """Return what :func:`index.lexical.bm25_formula.saturation` gives each kind."""
+        """Return :func:`index.lexical.bm25_formula.saturation` of each kind."""
         counts, lengths = self.kinds.counts, self.kinds.lengths
         if opening_twice:
-            counts, lengths = counts + self.kinds.openings, lengths + _of_openings(lengths)
+            counts, lengths = counts + self.kinds.openings, lengths + _opening_lengths(lengths)
         return saturation(counts, lengths, average_length)
 
     def add_term(
@@ -113,7 +113,7 @@ class Segment:
         if postings.start == postings.stop:
             return
         kind_of, (idf, repeats) = self.kind_of[postings], weight
-        # The same numbers either way: what is fewer is computed.
+        # Both branches give the same numbers; the shorter array is computed.
         if len(kind_of) < len(kinds):
             parts = part_of_term(idf, kinds.take(kind_of)).astype(scores.dtype)
         else:
@@ -123,7 +123,7 @@ class Segment:
         np.add.at(scores, self.places[postings], parts)
 
     def without(self, rows: Rows) -> Segment:
-        """Return the segment without those of `rows` that it holds; the others are ignored."""
+        """Return the segment without `rows`; unknown rows are ignored."""
         places = places_of(self.rows, rows)
         if not len(places):
             return self
@@ -139,8 +139,8 @@ class Segment:
 
 
 def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32]) -> Segment:
-    """Make a segment of documents of these `lengths`, whose term numbers come one after another."""
-    terms, columns = _compressed(numbers)
+    """Make a segment of documents with these `lengths`; `numbers` are all their terms, in order."""
+    terms, columns = _number_distinct(numbers)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     place_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], lengths)
     counted = np.int32(ONCE) + (place_in_text < OPENING).astype(np.int32)
@@ -148,15 +148,15 @@ def build_segment(rows: Rows, lengths: Integers, numbers: npt.NDArray[np.int32])
     table.sum_duplicates()
     table = table.tocsc()
     counts, places = table.data.astype(np.int64), table.indices.astype(np.int32)
-    kinds, kind_of = _numbered(counts, lengths[places])
+    kinds, kind_of = _number_kinds(counts, lengths[places])
     starts = table.indptr.astype(np.int64)
     return Segment(rows, lengths.astype(np.int32), terms, starts, places, kind_of, kinds)
 
 
 def join_segments(segments: Sequence[Segment]) -> Segment:
-    """Put segments together, the rows of each above those of the one before; the dead are left out.
+    """Join segments whose rows follow one another, without their tombstones.
 
-    Time and memory grow with the number of postings; nothing of them is sorted.
+    Time and memory are proportional to the number of postings, none of which is sorted.
     """
     parts = [_without_dead(segment) for segment in segments]
     if len(parts) == 1:
@@ -168,7 +168,7 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
         sizes[number, at] = np.diff(part.starts)
     starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
     begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-    kinds, numbers = _joined_kinds([part.kinds for part in parts])
+    kinds, numbers = _join_kinds([part.kinds for part in parts])
     places = np.empty(starts[-1], dtype=np.int32)
     kind_of = np.empty(starts[-1], dtype=_type_for(len(kinds)))
     before = 0
@@ -202,39 +202,39 @@ def _without_dead(segment: Segment) -> Segment:
     )
 
 
-def _compressed(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np.int32]]:
-    """Return the distinct numbers, ascending, and which of them each number is."""
+def _number_distinct(numbers: npt.NDArray[Any]) -> tuple[Integers, npt.NDArray[np.int32]]:
+    """Return the distinct numbers, ascending, and the position of each number among them."""
     largest = int(numbers.max(initial=-1))
     if len(numbers) < largest:
         terms, columns = np.unique(numbers, return_inverse=True)
         return terms.astype(np.int64), columns.astype(np.int32)
-    held = np.bincount(numbers, minlength=largest + 1) > 0
-    return np.flatnonzero(held), (np.cumsum(held, dtype=np.int32) - np.int32(1)).take(numbers)
+    occurs = np.bincount(numbers, minlength=largest + 1) > 0
+    return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - np.int32(1)).take(numbers)
 
 
-def _numbered(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
+def _number_kinds(counts: Integers, lengths: Integers) -> tuple[Kinds, npt.NDArray[Any]]:
     """Return the distinct kinds and the number of the kind of each posting.
 
-    `counts` are both counts of a term, as :data:`ONCE` has them.
+    `counts` hold both counts of a term in one integer; see :data:`ONCE`.
     """
     width = int(lengths.max(initial=0)) + 1
-    distinct, kind_of = _compressed(counts * width + lengths)
+    distinct, kind_of = _number_distinct(counts * width + lengths)
     counts, lengths = distinct // width, distinct % width
     kinds = Kinds(counts // ONCE, counts % ONCE, lengths)
     return kinds, kind_of.astype(_type_for(len(kinds)))
 
 
-def _joined_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
-    """Return the distinct kinds of all, and for each of `kinds` the numbers of its own."""
+def _join_kinds(kinds: Sequence[Kinds]) -> tuple[Kinds, list[npt.NDArray[Any]]]:
+    """Return the distinct kinds of all segments, and the number of each kind of each segment."""
     counts = np.concatenate([one.counts * ONCE + one.openings for one in kinds])
     lengths = np.concatenate([one.lengths for one in kinds])
-    joined, numbers = _numbered(counts, lengths)
+    joined, numbers = _number_kinds(counts, lengths)
     ends = np.cumsum([len(one) for one in kinds])[:-1]
     return joined, np.split(numbers, ends)
 
 
-def _of_openings(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return how many terms of documents of these `lengths` lie in their openings."""
+def _opening_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the number of terms in the openings of documents with these `lengths`."""
     return np.asarray(np.minimum(lengths, OPENING))
 
 

@@ -50,12 +50,12 @@ from index.records import (
 from index.schema import Description
 from index.search.cursors import Position, read_cursor, write_cursor
 from index.search.search_options import check_ranking
-from index.search.search_steps import Search, SearchedCollection
+from index.search.search_steps import Search, SearchableCollection
 
 ENGINE_REASON = "the collection is on Milvus, which measures every distance (BIN_FLAT)"
 
 
-class MilvusCollection(SearchedCollection):
+class MilvusCollection(SearchableCollection):
     """Documents on Milvus; an :class:`index.backend.CollectionBackend`."""
 
     def __init__(
@@ -77,7 +77,7 @@ class MilvusCollection(SearchedCollection):
         super().__init__(description, encoder, str(on_milvus.get("collection_id", "")))
         self._store = MilvusStore(cluster, description)
         self._progress = Progress(catalogue, description.name, writable=writable)
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
 
     @property
@@ -257,7 +257,7 @@ class MilvusCollection(SearchedCollection):
             generation=now.generation,
             engine=ENGINE,
             engine_reason=ENGINE_REASON,
-            statistics=self._statistics.of(
+            statistics=self._statistics.get(
                 now.generation,
                 lambda: statistics_on_milvus(self._store, now, self.n_bits),
             ),
@@ -270,12 +270,12 @@ class MilvusCollection(SearchedCollection):
 
     def close(self) -> None:
         """Close the collection, once a write in progress is done."""
-        with self._writing:
+        with self._write_lock:
             self._store.close()
 
     @contextmanager
     def _one_writer(self) -> Iterator[None]:
-        with self._writing:
+        with self._write_lock:
             try:
                 yield
             except BaseException:

@@ -13,7 +13,7 @@ from index.milvus.catalogue import Counters
 from index.milvus.exact_search import Band, ExactSearch, Neighbour
 from index.milvus.schema import to_code, to_payload, to_text
 from index.milvus.store import MilvusStore
-from index.rankings.hamming import shown_distances
+from index.rankings.hamming import bit_agreement
 from index.rankings.protocol import HAMMING, RankedRows
 from index.records import EncodedQueries, SearchResult, StoredRow
 from index.search.search_steps import Search, rows_of
@@ -85,9 +85,9 @@ class _HammingOnMilvus:
         self._ids.update((one.row, one.id) for some in found for one in some)
         return [_ranked(some) for some in found]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
-        return shown_distances(queries, found)
+        return bit_agreement(queries, found)
 
     def known(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return what is stored of the hits, or None if one was replaced or deleted meanwhile."""

@@ -1,1 +1,1 @@
-"""The orders in which a search can list documents, each in a module of its own."""
+"""The rankings of documents, each in a module of its own."""

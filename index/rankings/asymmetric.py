@@ -1,18 +1,18 @@
 """Documents by the probability of their bits, given the real values of a query.
 
-The query's real values w, ``float32[n_bits]``, say how sure each bit is: bit b of a document that
-answers the query is 1 with the probability sigmoid(w_b). Then
+The query's real values w, ``float32[n_bits]``, say how certain each bit is: bit b of a relevant
+document is 1 with the probability sigmoid(w_b). Then
 
     log p(bits) = sum_b log sigmoid(w_b s_b) = (sum_b w_b s_b) / 2 + constant,   s_b = 2 bit_b - 1,
 
-since log sigmoid(x) - log sigmoid(-x) = x. So documents come in the order of the dot product of
-their ±1 bits with w. The documents cost no more to store than for Hamming distances; only the query
-keeps its real values: an asymmetric distance (Jégou, Douze & Schmid, "Product quantization for
-nearest neighbor search", 2011; for binary codes Gordo, Perronnin, Gong & Lazebnik, "Asymmetric
-distances for binary embeddings", 2014).
+since log sigmoid(x) - log sigmoid(-x) = x. So documents are ordered by the dot product of their ±1
+bits with w. Documents are stored as for Hamming distances and only the query keeps its real values,
+which makes this an asymmetric distance (Jégou, Douze & Schmid, "Product quantization for nearest
+neighbor search", 2011; for binary codes Gordo, Perronnin, Gong & Lazebnik, "Asymmetric distances
+for binary embeddings", 2014).
 
-The values are rounded to whole numbers first, the largest to 20 bits. All sums are whole numbers
-then, so that the order is the same for every engine, batch and number of threads.
+The values are first rounded to integers, the largest to 20 bits. All sums are then integers, so the
+order is the same for every engine, batch and number of threads.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from index.records import EncodedQueries
 
 
 class AsymmetricRanking:
-    """A :class:`~index.rankings.protocol.Ranking`: the score is the dot product of whole numbers.
+    """A :class:`~index.rankings.protocol.Ranking` by the dot product with integer weights.
 
-    A query of which only the code is known has weights of ±1 for its bits, so that its documents
-    come by Hamming distance.
+    A query that is only a code has the weights ±1, so it ranks documents by Hamming distance.
     """
 
     name = ASYMMETRIC
@@ -49,7 +48,7 @@ class AsymmetricRanking:
         weights = whole_weights(queries.weights)
         totals = np.abs(weights).sum(axis=1)
         found = self._generation.search_weighted(weights, k, allowed)
-        # Bits that differ are counted on the other side of the sum.
+        # A bit that differs counts -|w|, where an equal one counts |w|.
         return [
             RankedRows(rows, total - 2 * distances)
             for total, (rows, distances) in zip(totals, found, strict=True)
@@ -63,7 +62,7 @@ class AsymmetricRanking:
             for one, some in zip(whole_weights(queries.weights), rows, strict=True)
         ]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return ``(1 + score / sum_b |w_b|) / 2``: the share of the weight in bits that agree."""
         totals = np.maximum(np.abs(whole_weights(queries.weights)).sum(axis=1), 1)
         return [
@@ -73,10 +72,10 @@ class AsymmetricRanking:
 
 
 def whole_weights(weights: Floats) -> Weights:
-    """Round `weights`, ``float32[Q, n_bits]``, to whole numbers within ±:data:`MAX_WEIGHT`.
+    """Round `weights`, ``float32[Q, n_bits]``, to integers within ±:data:`MAX_WEIGHT`.
 
-    Those of a query are scaled by a power of two, the largest that keeps them within the bounds, so
-    that scaling itself loses nothing.
+    Each query's weights are scaled by the largest power of two that keeps them within the bounds,
+    so scaling itself loses nothing.
     """
     largest = np.abs(weights).max(axis=1, initial=0).astype(np.float64)
     _, exponents = np.frexp(largest)

@@ -18,7 +18,7 @@ from index.records import EncodedQueries
 class Bm25Ranking:
     """A :class:`~index.rankings.protocol.Ranking` of the documents that have a term of the query.
 
-    Others are not found. The score is that of :mod:`index.lexical.bm25_formula`, in its units.
+    Scores are those of :mod:`index.lexical.bm25_formula`, in its units.
     """
 
     name = BM25
@@ -26,7 +26,7 @@ class Bm25Ranking:
     def __init__(self, lexical: LexicalIndex, statistics: Sequence[float] | None = None) -> None:
         """Rank the documents of `lexical`.
 
-        With the statistics of what an earlier ranking found, its query scores as it did then.
+        The `statistics` of an earlier ranking's result reproduce the scores of its query.
         """
         self._lexical = lexical
         self._statistics = statistics
@@ -43,10 +43,10 @@ class Bm25Ranking:
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`index.rankings.protocol.Ranking.score`."""
         pairs = zip(self._matches(queries), rows, strict=True)
-        return [matches.of(some) for (_, matches), some in pairs]
+        return [matches.scores_of(some) for (_, matches), some in pairs]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """Return the scores as the formula has them."""
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores of the formula."""
         return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
 
     def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
@@ -59,13 +59,13 @@ def texts_of(queries: EncodedQueries, ranking: str) -> list[str]:
     """Return the words of each query; see :meth:`index.records.EncodedQueries.words_of`.
 
     Raises:
-        InputError: if a query is no text; its `position` says which.
+        InputError: if a query has no text; its `position` says which.
     """
     texts = []
     for position in range(len(queries)):
         text = queries.words_of(position)
         if text is None:
-            message = f"is {ranking!r}, which needs a query that is a text"
+            message = f"is {ranking!r}, which needs a text as the query"
             raise InputError("ranking", message, position)
         texts.append(text)
     return texts

@@ -1,4 +1,4 @@
-"""Documents by the Hamming distance of their codes from the query's, nearest first."""
+"""Documents by the Hamming distance between their codes and the query's, nearest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from index.records import EncodedQueries
 
 
 class HammingRanking:
-    """A :class:`~index.rankings.protocol.Ranking`: the score is minus the distance in bits."""
+    """A :class:`~index.rankings.protocol.Ranking` whose score is minus the distance in bits."""
 
     name = HAMMING
 
@@ -26,7 +26,7 @@ class HammingRanking:
     ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
         generation = self._generation
-        # Without deltas, the base is all there is.
+        # Without deltas, the base holds all rows.
         index = generation if generation.deltas else generation.base
         found = index.search(queries.codes, k, self._radius, allowed)
         return [RankedRows(rows, -distances) for rows, distances in found]
@@ -38,12 +38,12 @@ class HammingRanking:
             for code, some in zip(queries.codes, rows, strict=True)
         ]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
-        return shown_distances(queries, found)
+        return bit_agreement(queries, found)
 
 
-def shown_distances(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-    """Return 1 - distance / n_bits for every hit, where scores are distances below zero."""
+def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    """Return 1 - distance / n_bits for every row; the scores are minus the distances."""
     n_bits = queries.codes.shape[1] * 8
     return [(1 + some.scores / n_bits).tolist() for some in found]

@@ -1,21 +1,21 @@
 """Documents by their codes and their words together, with standardised scores.
 
-Every document d of a collection scores
+The score of a document d is
 
     score(d) = (words(d) - mean) / deviation + weight · (codes(d) - mean') / deviation',
 
-the means and deviations being those of the scores of all documents for this query: the two are
-brought to one scale before they are added. words(d) is BM25 with the opening of a text counted
-twice (:mod:`index.lexical.bm25_formula`), 0 without a term of the query. Where all documents score
-alike, by words or by codes, that part is 0. A filter changes no score.
+with the means and deviations of the scores of all documents for this query, which bring the two
+parts to one scale. words(d) is BM25 with the opening of a text counted twice
+(:mod:`index.lexical.bm25_formula`), and 0 without a term of the query. If all documents have the
+same score by words or by codes, that part is 0. A filter changes no score.
 
-codes(d) is the asymmetric score for a query that has learned from its own best documents. With the
-real values w of a query, the bits x = ±1 of documents and their mean x̄ over the collection, the
-best documents R of the hybrid with w itself, the bits weigh
+codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w be
+the real values of the query, x = ±1 the bits of a document, x̄ their mean over the collection, and R
+the best documents of the hybrid ranking with w itself. Then the weights of the bits are
 
     w / |w| + FEEDBACK · c / |c|,    c = Σ_{d in R} (x_d - x̄),
 
-so that documents like those that both words and codes find come before others. This is relevance
+so documents that resemble those found by both words and codes rank higher. This is relevance
 feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971);
 Manning, Raghavan and Schütze, "Introduction to Information Retrieval" (2008), equation 9.3 and
 section 9.1.6.
@@ -63,9 +63,9 @@ class HybridRanking:
     ) -> None:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
-        The codes count with a `weight`, and a query learns from `n_feedback` documents, within the
-        bounds of :mod:`index.rankings.protocol`. With the statistics of what an earlier ranking
-        found, its query scores as it did then.
+        `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
+        both within the bounds of :mod:`index.rankings.protocol`. The `statistics` of an earlier
+        ranking's result reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
         self._generation = generation
@@ -87,16 +87,16 @@ class HybridRanking:
         pairs = zip(self._scorers(queries), rows, strict=True)
         return [scorer.scores(some) for scorer, some in pairs]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """Return the scores as they are."""
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores unchanged."""
         return [some.scores.tolist() for some in found]
 
     def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
-        """Yield what scores the documents for each query; one at a time, for it is large."""
+        """Yield the scorer of each query, one at a time, because each is large."""
         for place, text in enumerate(texts_of(queries, self.name)):
             query = queries[place : place + 1]
             if self._statistics is not None:
-                yield self._as_before(query, text, self._statistics)
+                yield self._scorer_from_statistics(query, text, self._statistics)
             else:
                 if queries.is_unrecognized(place):
                     query = replace(query, weights=np.zeros_like(query.weights))
@@ -108,51 +108,53 @@ class HybridRanking:
     def _scorer(self, query: EncodedQueries, text: str) -> _Scorer:
         weighed = self._lexical.weigh(text, opening_twice=True)
         matches = self._lexical.matches(weighed)
-        by_words = self._standard_of(matches)
-        by_codes = self._moments.standard(whole_weights(query.weights)[0])
+        by_words = self._standardization(matches)
+        by_codes = self._moments.standard_score(whole_weights(query.weights)[0])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
-        """Return what scores as `scorer` does, the query having learned from documents."""
+        """Return `scorer` with a query that has learned from the documents of `rows`."""
         bits = unpack_codes(self._generation.codes_of(rows)).astype(np.int64) * 2 - 1
         mean = self._moments.sums / max(self._moments.n_codes, 1)
         centre = bits.sum(axis=0) - len(rows) * mean
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
         weights += FEEDBACK * _of_length_1(centre)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
-        by_codes = self._moments.standard(whole_weights(query.weights)[0])
+        by_codes = self._moments.standard_score(whole_weights(query.weights)[0])
         return replace(scorer, query=query, by_codes=by_codes)
 
-    def _as_before(self, query: EncodedQueries, text: str, statistics: Sequence[float]) -> _Scorer:
-        """Return what scores as :attr:`_Scorer.statistics` were made of."""
+    def _scorer_from_statistics(
+        self, query: EncodedQueries, text: str, statistics: Sequence[float]
+    ) -> _Scorer:
+        """Return the scorer whose :attr:`_Scorer.statistics` are given."""
         end = 4 + query.weights.shape[1]
         try:
             weighed = self._lexical.weigh(text, statistics[end:], opening_twice=True)
         except ValueError:
-            # An earlier version, whose queries learned from nothing, kept fewer.
+            # Cursors of an earlier version, without feedback, hold fewer.
             n_expected = end + len(self._lexical.weigh(text).statistics)
-            found = f"has {len(statistics)} statistics of its search where there are {n_expected}"
-            raise InputError("cursor", f"{found}; ask for the first page again") from None
+            message = f"has {len(statistics)} statistics of its search, not {n_expected}"
+            raise InputError("cursor", f"{message}; request the first page again") from None
         query = replace(query, weights=np.array([statistics[4:end]], dtype=np.float32))
         matches = self._lexical.matches(weighed)
         by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
         return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
 
-    def _standard_of(self, matches: Matches) -> StandardScore:
+    def _standardization(self, matches: Matches) -> StandardScore:
         sums = [sums_of_scores(scores) for _, scores in matches.parts]
         total, squares = (sum(column) for column in zip(*sums, strict=True))
         return StandardScore.of_sums(self._n_documents, total, squares)
 
 
 def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Scale `values` to length 1; zeros stay. The sum is exact, and so alike on every machine."""
+    """Scale `values` to length 1, unless all are 0; the sum is exact, so it is always the same."""
     length = math.sqrt(math.fsum(values * values))
     return values / length if length else values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scorer:
-    """One query: the scores by words of all documents, and how to score any of them by both."""
+    """One query: the scores by words of all documents, and the scores of any by both."""
 
     weighed: WeighedQuery
     matches: Matches
@@ -164,7 +166,7 @@ class _Scorer:
 
     @property
     def statistics(self) -> tuple[float, ...]:
-        """Return what :class:`HybridRanking` takes to score documents alike later."""
+        """The statistics with which :class:`HybridRanking` reproduces the scores."""
         words, codes = self.by_words, self.by_codes
         standards = (words.mean, words.deviation, codes.mean, codes.deviation)
         return (*standards, *self.query.weights[0].tolist(), *self.weighed.statistics)
@@ -172,20 +174,20 @@ class _Scorer:
     def best(self, k: int, allowed: Rows | None = None) -> RankedRows:
         """Return the `k` best documents.
 
-        A document without a term of the query is among them only if it is among the `k` nearest by
-        codes alone: those before it there score as high by words. Of the others, those are looked
-        at whose score by words would do if their codes were as near as any.
+        A document without a term of the query can be among them only if it is among the `k` best by
+        codes alone, because no document scores less by words. Of the other documents, only those
+        are scored whose score by words would suffice if their codes were as near as any.
         """
         (nearest,) = self.codes.rank(self.query, k, allowed)
-        wordiest = self.matches.best(k, allowed)
-        rows = np.union1d(nearest.rows, wordiest.rows)
+        best_by_words = self.matches.best(k, allowed)
+        rows = np.union1d(nearest.rows, best_by_words.rows)
         least = self._least_by_words(k, rows, nearest)
-        others = self.matches.reaching(least, allowed).rows
-        rows = np.concatenate([others, rows[self.matches.of(rows) < least]])
+        others = self.matches.at_least(least, allowed).rows
+        rows = np.concatenate([others, rows[self.matches.scores_of(rows) < least]])
         scores = self.scores(rows)
         if self.query.is_unrecognized(0):
-            # The codes know nothing of such a query, so words alone find documents.
-            match = self.matches.of(rows) > 0
+            # The code of such a query says nothing, so only words find documents.
+            match = self.matches.scores_of(rows) > 0
             rows, scores = rows[match], scores[match]
         order = np.lexsort((rows, -scores))[:k]
         return RankedRows(rows[order], scores[order], self.statistics)
@@ -193,15 +195,15 @@ class _Scorer:
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""
         (by_codes,) = self.codes.score(self.query, [rows])
-        by_words = self.by_words.of(self.matches.of(rows))
-        return np.asarray(by_words + self.weight * self.by_codes.of(by_codes))
+        by_words = self.by_words.standardize(self.matches.scores_of(rows))
+        return np.asarray(by_words + self.weight * self.by_codes.standardize(by_codes))
 
     def _least_by_words(self, k: int, rows: Rows, nearest: RankedRows) -> int:
-        """Return a score by words, above 0, that every other document among the best reaches."""
+        """Return the least score by words, above 0, with which others could be among the best."""
         if len(rows) < k or not self.by_words.deviation:
             return 1
         least = float(np.partition(self.scores(rows), len(rows) - k)[len(rows) - k])
-        highest = self.weight * float(self.by_codes.of(nearest.scores[:1])[0])
+        highest = self.weight * float(self.by_codes.standardize(nearest.scores[:1])[0])
         reached = self.by_words.mean + self.by_words.deviation * (least - highest)
-        # Two units less, which is more than rounding takes.
+        # Two units cover the rounding.
         return max(1, math.floor(reached) - 2)

@@ -1,10 +1,10 @@
 """The mean and the deviation of a score over all documents, without scoring each of them.
 
 The asymmetric score of a document is the sum over b of w_b x_b, where w are a query's weights and
-x_b = ±1 the document's bits. Over N documents its sum is w · Σx and the sum of its squares
-wᵀ (Σ x xᵀ) w: two sums over the documents that no query changes, and that a write changes by what
-it adds and removes. All of it is whole numbers, so the result does not depend on how a collection
-came about.
+x_b = ±1 the document's bits. Over N documents, the scores add up to w · Σx and their squares to
+wᵀ (Σ x xᵀ) w. The two sums over documents do not depend on the query, and a write updates them by
+the codes that it adds and removes. All numbers are integers, so the result does not depend on the
+order of the writes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from index.lexical.segment import Scores
 Integers = npt.NDArray[np.int64]
 
 CODES_AT_ONCE = 2**16
-# Halves of scores below 2**16, squared and added up so many at a time, are exact in a float64.
-# OpenBLAS gives a dot product of more than 10,000 numbers to several threads, and then waits for
-# them: where other work has the processors, that takes a hundred times as long.
+# Sums of so many squares of numbers below 2**16 are exact in a float64. OpenBLAS computes longer
+# dot products, of more than 10,000 numbers, in several threads and waits for them, which takes a
+# hundred times as long when other work keeps the processors busy.
 SCORES_AT_ONCE = 2**13
 HALF = 2**16
 
@@ -41,11 +41,11 @@ class StandardScore:
         """Make it from the number of scores, their sum and the sum of their squares."""
         if not n_scores:
             return cls(0.0, 0.0)
-        # Whole numbers until here: nothing is lost where the squares are large.
+        # Integers keep the difference exact, however large the squares are.
         variance = (n_scores * squares - total * total) / n_scores**2
         return cls(total / n_scores, math.sqrt(variance))
 
-    def of(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def standardize(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the standard scores."""
         if not self.deviation:
             return np.zeros(len(scores))
@@ -62,7 +62,7 @@ class CodeMoments:
 
     @classmethod
     def of_codes(cls, codes: Codes, counts: Integers | None = None) -> CodeMoments:
-        """Add up over `codes`, ``uint8[D, B / 8]``, each as often as `counts` says, or once."""
+        """Add up over `codes`, ``uint8[D, B / 8]``, each `counts` times, or once."""
         n_bits = codes.shape[1] * 8
         sums = np.zeros(n_bits)
         products = np.zeros((n_bits, n_bits))
@@ -72,35 +72,37 @@ class CodeMoments:
             weighed = bits if counts is None else bits * counts[some, None]
             sums += weighed.sum(axis=0)
             products += bits.T @ weighed
-        # Sums of whole numbers below 2**53, which a float64 adds up exactly.
+        # A float64 adds up integers below 2**53 exactly.
         n_codes = len(codes) if counts is None else int(counts.sum())
         return cls(n_codes, sums.astype(np.int64), products.astype(np.int64))
 
     def with_changes(self, added: Codes, removed: Codes) -> CodeMoments:
         """Return the moments with the codes `added` and without those `removed`."""
-        more, fewer = CodeMoments.of_codes(added), CodeMoments.of_codes(removed)
+        plus, minus = CodeMoments.of_codes(added), CodeMoments.of_codes(removed)
         return CodeMoments(
-            self.n_codes + more.n_codes - fewer.n_codes,
-            self.sums + more.sums - fewer.sums,
-            self.products + more.products - fewer.products,
+            self.n_codes + plus.n_codes - minus.n_codes,
+            self.sums + plus.sums - minus.sums,
+            self.products + plus.products - minus.products,
         )
 
-    def standard(self, weights: Integers) -> StandardScore:
-        """Return what standardises the asymmetric scores of a query with these whole `weights`."""
-        by_hand = weights.tolist()
-        total = sum(map(int.__mul__, by_hand, self.sums.tolist()))
-        turned = (self.products @ weights).tolist()
-        return StandardScore.of_sums(self.n_codes, total, sum(map(int.__mul__, by_hand, turned)))
+    def standard_score(self, weights: Integers) -> StandardScore:
+        """Return the standard score of a query with these integer `weights`, ``int64[B]``."""
+        # Python's integers do not overflow.
+        integers = weights.tolist()
+        total = sum(map(int.__mul__, integers, self.sums.tolist()))
+        products = (self.products @ weights).tolist()
+        squares = sum(map(int.__mul__, integers, products))
+        return StandardScore.of_sums(self.n_codes, total, squares)
 
 
 def sums_of_scores(scores: Scores) -> tuple[int, int]:
-    """Return the sum of whole scores that are not negative, and the sum of their squares, exactly.
+    """Return the exact sum of integer scores, none below 0, and the exact sum of their squares.
 
-    ``int32`` scores are fast: their halves are squared and added up in float64, without rounding.
+    ``int32`` scores are fast: float64 adds up the squares of their halves without rounding.
     """
     if scores.dtype != np.int32:
-        found = scores[scores > 0].tolist()
-        return sum(found), sum(score * score for score in found)
+        positive = scores[scores > 0].tolist()
+        return sum(positive), sum(score * score for score in positive)
     total = squares = 0
     for start in range(0, len(scores), SCORES_AT_ONCE):
         some = scores[start : start + SCORES_AT_ONCE]

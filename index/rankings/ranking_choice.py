@@ -1,4 +1,4 @@
-"""Which ranking a search asks for."""
+"""The choice of a search's ranking."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from index.search.search_steps import Search
 
 
-def ranking_of(search: Search, published: PublishedGeneration) -> Ranking:
-    """Return the ranking that a search wants, of the documents that are published."""
+def make_ranking(search: Search, published: PublishedGeneration) -> Ranking:
+    """Return the ranking of a search over the published documents."""
     ranking, rescore = _first_ranking(search, published), search.options.rescore
     if rescore is None:
         return ranking
@@ -48,7 +48,7 @@ def _by_codes(search: Search, published: PublishedGeneration) -> Ranking:
 def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
     lexical, moments = published.lexical, published.moments
     if lexical is None or moments is None:
-        raise RuntimeError("a ranking by words is asked for where no lexical index is published")
+        raise RuntimeError("a ranking by words needs a lexical index; none is published")
     if search.ranking == BM25:
         return Bm25Ranking(lexical, search.statistics)
     hybrid = search.options.hybrid
@@ -67,7 +67,7 @@ def _by_words(search: Search, published: PublishedGeneration) -> Ranking:
 
 
 class _TextsByWords:
-    """Ranks queries that are texts by one ranking, and others by their codes."""
+    """Ranks text queries by one ranking, and other queries by another."""
 
     def __init__(self, words: Ranking, codes: Ranking) -> None:
         self._words = words
@@ -78,13 +78,13 @@ class _TextsByWords:
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         return [
-            self._of(query).rank(query, k, allowed)[0]
+            self._ranking_for(query).rank(query, k, allowed)[0]
             for query in (queries[place : place + 1] for place in range(len(queries)))
         ]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
-        return [self._of(query).shown(query, [some])[0] for query, some in pairs]
+        return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
 
-    def _of(self, query: EncodedQueries) -> Ranking:
+    def _ranking_for(self, query: EncodedQueries) -> Ranking:
         return self._codes if query.texts[0] is None else self._words

@@ -1,12 +1,12 @@
 """Documents by their places in two rankings: by their codes and by their words.
 
-Every document d scores
+The score of a document d is
 
     score(d) = 1 / (c + place of d by codes) + 1 / (c + place of d by words),
 
-places beginning at 1 and the second part being 0 without a term of the query. Both are places among
-all documents, whatever the filter. Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
-Outperforms Condorcet and Individual Rank Learning Methods" (2009), who take c = 60.
+with places from 1; without a term of the query the second part is 0. Both places are among all
+documents, whatever the filter. Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
+Outperforms Condorcet and Individual Rank Learning Methods" (2009), who use c = 60.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class ReciprocalRanking:
         pairs = zip(self._scores(queries), rows, strict=True)
         return [scores[np.searchsorted(self._rows, some)] for scores, some in pairs]
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """Return the scores as they are."""
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+        """Return the scores unchanged."""
         return [some.scores.tolist() for some in found]
 
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
         totals = []
         for place, text in enumerate(texts_of(queries, self.name)):
             (by_codes,) = self._codes.score(queries[place : place + 1], [self._rows])
-            by_words = self._lexical.matches(self._lexical.weigh(text)).of(self._rows)
+            by_words = self._lexical.matches(self._lexical.weigh(text)).scores_of(self._rows)
             second = np.where(by_words > 0, 1 / (self._constant + _places(by_words)), 0.0)
             totals.append(1 / (self._constant + _places(by_codes)) + second)
         return totals

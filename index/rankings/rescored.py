@@ -1,7 +1,7 @@
 """The best documents of one ranking, in the order of another.
 
-A ranking finds more candidates than are wanted, and each is scored by something else. A document
-that is not among the candidates is not found: the order is exact among them, and no further.
+One ranking finds more candidates than hits, and another scores them. A document that is not among
+the candidates is not found; among them the order is exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RescoredRanking:
     """A :class:`~index.rankings.protocol.Ranking` of the candidates of another one."""
 
     def __init__(self, candidates: Ranking, scorer: Scorer, n_candidates: int) -> None:
-        """Rank the `n_candidates` best of `candidates` by the scores that `scorer` gives them."""
+        """Rank the `n_candidates` best of `candidates` by the scores of `scorer`."""
         self._candidates = candidates
         self._scorer = scorer
         self._n_candidates = n_candidates
@@ -34,14 +34,14 @@ class RescoredRanking:
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`index.rankings.protocol.Ranking.rank`."""
-        found = self._candidates.rank(queries, self._n_candidates, allowed)
-        scored = self._scorer.score(queries, [one.rows for one in found])
+        candidates = self._candidates.rank(queries, self._n_candidates, allowed)
+        all_scores = self._scorer.score(queries, [one.rows for one in candidates])
         results = []
-        for (rows, _, _), scores in zip(found, scored, strict=True):
+        for (rows, _, _), scores in zip(candidates, all_scores, strict=True):
             order = np.lexsort((rows, -scores))[:k]
             results.append(RankedRows(rows[order], scores[order]))
         return results
 
-    def shown(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores as the other ranking shows them."""
-        return self._scorer.shown(queries, found)
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """Return the scores that the other ranking reports."""
+        return self._scorer.hit_scores(queries, found)

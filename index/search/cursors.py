@@ -1,12 +1,11 @@
 """Cursors: where a page ended, so that the next begins there whatever was written meanwhile.
 
-A cursor holds the (score, row) of the last hit of a page, how many hits came before the next page,
-the last row that had been given when the first page was made, and what scores depended on then
-besides the documents themselves. Documents added later have higher rows and are left out. A
-document that was there keeps its place in the order, so none comes twice and none is skipped. A
-digest of the search and of the cursor refuses a cursor that belongs to another search or was
-altered. It guards against mistakes, not against forgery: whoever can search may ask for any page
-anyway.
+A cursor holds the (score, row) of the last hit of a page, the number of hits before the next page,
+the last row that had been assigned when the first page was made, and whatever else scores depended
+on then besides the documents. Documents added later have higher rows and are left out. Other
+documents keep their place in the order, so none appears twice and none is skipped. A digest over
+the search and the cursor detects a cursor that belongs to another search or was altered. It guards
+against mistakes, not against forgery: whoever can search may read any page anyway.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ _DIGEST_SIZE = 8
 
 
 class Position(NamedTuple):
-    """Where a page ended: after the hit with `score` and `row`, the `passed`-th of them all."""
+    """The end of a page: the hit with `score` and `row`, after `passed` hits in all."""
 
     score: float
     row: int
     last_row: int
-    """The last row that had been given when the first page was made."""
+    """The last row that had been assigned when the first page was made."""
     passed: int
     statistics: tuple[float, ...] = ()
-    """What scores depended on then; see :class:`index.rankings.protocol.RankedRows`."""
+    """The statistics of the scores; see :class:`index.rankings.protocol.RankedRows`."""
 
 
 def write_cursor(position: Position, *search: object) -> str:
@@ -45,24 +44,23 @@ def write_cursor(position: Position, *search: object) -> str:
 
 
 def read_cursor(cursor: str, *search: object) -> Position:
-    """Return the position that :func:`write_cursor` was given with the same `search`.
+    """Return the position in a cursor that :func:`write_cursor` wrote for the same `search`.
 
     Raises:
-        InputError: if the cursor is of another search, or was altered.
+        InputError: if the cursor belongs to another search, or was altered.
     """
     try:
         raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
     except (UnicodeEncodeError, binascii.Error):
         raw = b""
     packed, digest = raw[:-_DIGEST_SIZE], raw[-_DIGEST_SIZE:]
-    known, rest = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
-    whole = len(known) == _NUMBERS.size and len(rest) % 8 == 0
+    numbers, statistics_bytes = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
+    whole = len(numbers) == _NUMBERS.size and len(statistics_bytes) % 8 == 0
     if digest != _digest(packed, search) or _encode(raw) != cursor or not whole:
-        shown = ascii(cursor[:60])
-        message = f"is {shown}; it must be the next_cursor of a page of this same search"
-        raise InputError("cursor", message)
-    score, row, last_row, passed = _NUMBERS.unpack(known)
-    statistics = tuple(np.frombuffer(rest, dtype=">f8").tolist())
+        message = "it must be the next_cursor of a page of the same search"
+        raise InputError("cursor", f"is {cursor[:60]!a}; {message}")
+    score, row, last_row, passed = _NUMBERS.unpack(numbers)
+    statistics = tuple(np.frombuffer(statistics_bytes, dtype=">f8").tolist())
     return Position(score, row, last_row, passed, statistics)
 
 

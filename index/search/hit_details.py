@@ -1,4 +1,4 @@
-"""What a search adds to its hits where it is asked to: another order, and passages of texts."""
+"""What a search adds to its hits on request: codes, reranking and highlights."""
 
 from __future__ import annotations
 
@@ -20,51 +20,51 @@ def hits_with_codes(
     options: SearchOptions,
     rows: Sequence[int],
     stored: Sequence[StoredRow],
-    shown: Sequence[float],
+    scores: Sequence[float],
 ) -> list[Hit]:
-    """Return the hits of one query, of rows that were read with their codes.
+    """Return the hits of one query from rows that were read with their codes.
 
-    `shown` are their scores, as hits show them.
+    `scores` are those of :meth:`index.rankings.protocol.Ranking.hit_scores`.
     """
     packed = b"".join(code or b"" for _, _, _, code in stored)
     codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
     distances = hamming_distance(codes, query.codes[0]).tolist()
-    shows_code = options.with_code
+    with_code = options.with_code
     hits = [
-        Hit(id_, distance, score, row, payload, text, code.hex() if shows_code and code else None)
+        Hit(id_, distance, score, row, payload, text, code.hex() if with_code and code else None)
         for row, distance, score, (id_, payload, text, code) in zip(
-            rows, distances, shown, stored, strict=True
+            rows, distances, scores, stored, strict=True
         )
     ]
     if not options.rerank:
         return hits
-    return reranked(hits, codes, query.weights[0].astype(np.float64))
+    return rerank_hits(hits, codes, query.weights[0].astype(np.float64))
 
 
-def reranked(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:
-    """Return the hits by (rerank_score, distance, row).
+def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:
+    """Return the hits ordered by (rerank_score, distance, row).
 
-    The score is the sum over b of |alpha_b - c_b|, with alpha_b = sigmoid(margin_b), the query's
-    probability that bit b is 1, and c_b the bit of the hit's code.
+    The rerank score is the sum over b of |alpha_b - c_b|, where alpha_b = sigmoid(margin_b) is the
+    query's probability that bit b is 1, and c_b is the bit of the hit's code.
     """
-    # In terms of exp(-|m|), which cannot overflow.
-    small = np.exp(-np.abs(margins))
-    alpha = np.where(margins >= 0, 1 / (1 + small), small / (1 + small))
+    # exp(-|m|) cannot overflow.
+    exponentials = np.exp(-np.abs(margins))
+    alpha = np.where(margins >= 0, 1, exponentials) / (1 + exponentials)
     scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
     scored = [hit._replace(rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance, hit.row))
 
 
-def highlighted(
+def add_highlights(
     hits: list[list[Hit]],
     queries: EncodedQueries,
     lexical: LexicalIndex | None,
     *,
     with_text: bool,
 ) -> list[list[Hit]]:
-    """Add passages to the hits of each query, and take texts away where they are not wanted.
+    """Add highlights to the hits of each query, and drop their texts unless `with_text`.
 
-    `lexical` knows which words are rare.
+    `lexical`, if there is one, gives rare words a higher weight.
     """
     analyzer = ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
     for place in range(len(hits)):
@@ -82,4 +82,4 @@ def highlighted(
         ]
     if with_text:
         return hits
-    return [[hit._replace(text=None) for hit in some] for some in hits]
+    return [[hit._replace(text=None) for hit in query_hits] for query_hits in hits]

@@ -1,4 +1,4 @@
-"""The page after another one of the same search, whatever was written in between."""
+"""The next page of a search, whatever was written in between."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from index.search.search_options import SearchOptions
 
 
 class Page(NamedTuple):
-    """The hits of one query, whether others come after them, and whether any has their score."""
+    """The hits of one query, whether more follow, and whether the next has the last hit's score."""
 
     found: RankedRows
     more: bool
     tie_cut: bool
     passed: int
-    """How many hits came before the next page."""
+    """The number of hits before the next page."""
 
 
 def hits_after(
     after: Position, ranking: Ranking, queries: EncodedQueries, k: int, allowed: Rows | None
 ) -> RankedRows:
-    """Return the hits after a position, more than `k` of them if there are as many.
+    """Return the hits after a position, more than `k` of them if there are so many.
 
-    They are among the documents that there were when the first page was made.
+    Only documents that existed when the first page was made are found.
     """
     count = after.passed + k + 1
     while True:
@@ -37,7 +37,7 @@ def hits_after(
         rows, scores = found.rows[old], found.scores[old]
         later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
         hits = RankedRows(rows[later], scores[later], found.statistics)
-        # Documents that were added since lie before the page and took the places of others.
+        # Documents that were added since may have displaced hits of this page.
         if exhausted or len(hits.rows) > k:
             return hits
         count *= 2
@@ -52,10 +52,10 @@ def cursor_after(page: Page, last_row: int, identity: tuple[object, ...]) -> str
     return write_cursor(position, *identity)
 
 
-def identity_of(
+def cursor_identity(
     name: str, incarnation: str, ranking: str, queries: EncodedQueries, options: SearchOptions
 ) -> tuple[object, ...]:
-    """Return what the cursors of a search are bound to."""
-    shown = None if options.filter is None else filter_to_json(options.filter)
+    """Return the values that bind a cursor to its search."""
+    filter_json = None if options.filter is None else filter_to_json(options.filter)
     query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts)
-    return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, shown)
+    return (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)

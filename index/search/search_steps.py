@@ -1,14 +1,14 @@
 """A search: encode, rank, read, answer.
 
-A search takes the published generation, which never changes, finds rows in it, and asks the store
-for the documents of these rows. The store may be newer by then. A row number is never given to a
-second document, so a row that is still there has the right id. If all rows are there, the response
-reflects the generation taken. If one is gone, a writer has replaced or deleted its document. The
-search is then repeated in one transaction while it holds the publishing lock, and the generation is
-brought up to that transaction first, so all rows are there. A search waits for at most one commit,
-and never for an encoder or for another search's first attempt.
+A search takes the published generation, which never changes, finds rows in it, and reads the
+documents of these rows from the store. The store may be newer by then. Rows are never reused, so a
+row that still exists has the right id. If all rows exist, the response reflects the generation that
+was searched. If one is gone, a writer has replaced or deleted its document. The search is then
+repeated in one transaction while it holds the publishing lock; the generation is first brought up
+to that transaction, so all rows exist. A search waits for at most one commit, and never for an
+encoder or for another search's first attempt.
 
-What only some searches ask for is in ``search_options``, ``paging`` and ``hit_details``.
+What only some searches need is in ``search_options``, ``paging`` and ``hit_details``.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from index.generations.published import PublishedGeneration
 from index.lexical.index import LexicalIndex
 from index.rankings.hamming import HammingRanking
 from index.rankings.protocol import BM25, BY_CODES, BY_WORDS, HAMMING, RANKINGS, RankedRows, Ranking
-from index.rankings.ranking_choice import ranking_of
+from index.rankings.ranking_choice import make_ranking
 from index.records import EncodedQueries, Hit, Queries, Query, SearchResult, StoredRow
 from index.search.cursors import Position, read_cursor
-from index.search.hit_details import highlighted, hits_with_codes
-from index.search.paging import Page, cursor_after, hits_after, identity_of
-from index.search.search_options import SearchOptions, check_suits, default_ranking
+from index.search.hit_details import add_highlights, hits_with_codes
+from index.search.paging import Page, cursor_after, cursor_identity, hits_after
+from index.search.search_options import SearchOptions, check_compatible, default_ranking
 from index.sqlite.store import Store
 
-# What most searches say of radius, cursor, hybrid, rescore and offset. They are neither checked nor
-# encoded by other modules: tests/service/test_search_path.py bounds how many a plain search enters.
-USUAL = (None, None, None, None, 0)
-KNOWN = frozenset({None, *RANKINGS})
-# Bounds the memory of a batch whose every query asks for much, and the time of a slice of it.
+# The values of radius, cursor, hybrid, rescore and offset in most searches, which need no further
+# checks: tests/service/test_search_path.py limits how many modules a plain search enters.
+PLAIN_OPTIONS = (None, None, None, None, 0)
+RANKING_NAMES = frozenset({None, *RANKINGS})
+# These limit the memory of a batch of large pages, and the time of one of its slices.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100
-# A search for fewer hits is done before others would have their turn.
+# A search for at most so many hits is faster than a change of turns.
 FEW_HITS = 200
-# Generations in which a search is made before it waits for the writers.
+# How many generations a search tries before it waits for the writers.
 ATTEMPTS = 3
 
 
 class Search:
-    """One search of a collection: encoded queries, and what is wanted of them."""
+    """One search of a collection: encoded queries and options."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class Search:
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
-        Where no ranking is asked for, :func:`default_ranking` says which it is.
+        If the options name no ranking, :func:`default_ranking` chooses it.
 
         Raises:
-            InputError: if the queries do not suit what is wanted, or the cursor is of another
-                search.
+            InputError: if the queries and the options are not compatible, or the cursor belongs to
+                another search.
         """
         self.queries = queries
         self.options = options
@@ -87,21 +87,21 @@ class Search:
         self.needs_codes: bool = options.with_code or options.rerank or not self.by_distance
         """Whether the codes of the hits are needed."""
         if self.by_words or options.rerank or options.hybrid or rescore or options.cursor:
-            check_suits(options, self.ranking, queries)
+            check_compatible(options, self.ranking, queries)
         self._after: Position | None = None
         self._identity: tuple[object, ...] = ()
         if options.cursor is not None or options.with_cursor:
-            self._identity = identity_of(name, incarnation, self.ranking, queries, options)
+            self._identity = cursor_identity(name, incarnation, self.ranking, queries, options)
         if options.cursor is not None:
             self._after = read_cursor(options.cursor, *self._identity)
 
     @property
     def statistics(self) -> tuple[float, ...] | None:
-        """What scores depended on when the first page was made; None if this is the first."""
+        """The statistics of the scores of the first page; None if this is the first page."""
         return None if self._after is None else self._after.statistics or None
 
     def pages(self, ranking: Ranking, allowed: Rows | None) -> list[Page]:
-        """Return the page of each query; where `allowed` is given, only these rows are found."""
+        """Return the page of each query, limited to the rows `allowed` unless these are None."""
         queries, offset, k = self.queries, self.options.offset, self.options.k
         if self._after is not None:
             found = hits_after(self._after, ranking, queries, k, allowed)
@@ -115,31 +115,31 @@ class Search:
                 checkpoint()
             some = queries if whole else queries[start : start + step]
             for place, found in enumerate(ranking.rank(some, count, allowed), start):
-                pages.append(_page(self._recognized(place, found), offset, k, offset))
+                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
         return pages
 
     def result(
         self,
         ranking: Ranking,
         pages: Sequence[Page],
-        known: Mapping[int, StoredRow],
+        stored_rows: Mapping[int, StoredRow],
         *,
         generation: int,
         last_row: int,
         engine: str,
         lexical: LexicalIndex | None = None,
     ) -> SearchResult:
-        """Return the hits of the pages; `known` is what is stored of their rows."""
+        """Return the hits of the pages; `stored_rows` holds the documents of their rows."""
         queries, options = self.queries, self.options
-        found = [page.found for page in pages]
-        shown = ranking.shown(queries, found)
+        ranked = [page.found for page in pages]
+        scores = ranking.hit_scores(queries, ranked)
         hits: list[list[Hit]] = []
-        for place, one in enumerate(found):
+        for place, one in enumerate(ranked):
             if place or len(one.rows) > FEW_HITS:
                 checkpoint()
-            hits.append(self._hits(place, one, shown[place], known))
+            hits.append(self._hits(place, one, scores[place], stored_rows))
         if options.highlight:
-            hits = highlighted(hits, queries, lexical, with_text=options.with_text)
+            hits = add_highlights(hits, queries, lexical, with_text=options.with_text)
         cursors: list[str | None] = [None] * len(pages)
         if options.with_cursor and len(pages) == 1 and options.has_cursors:
             last = last_row if self._after is None else self._after.last_row
@@ -158,70 +158,70 @@ class Search:
         )
 
     def _rankings(self) -> list[str]:
-        """Return what orders the hits of each query: of a code nothing is known but its bits."""
-        given = self.options.ranking
-        if given is not None or self.ranking == HAMMING:
+        """Return the ranking of each query; one that is only a code is ranked by distance."""
+        if self.options.ranking is not None or self.ranking == HAMMING:
             return [self.ranking] * len(self.queries.codes)
-        return [self.ranking if one else HAMMING for one in self.queries.weighted.tolist()]
+        weighted: list[bool] = self.queries.weighted.tolist()
+        return [self.ranking if has_weights else HAMMING for has_weights in weighted]
 
-    def _recognized(self, place: int, found: RankedRows) -> RankedRows:
-        """Return what a query found; nothing, where the ranking knows nothing of the query."""
+    def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
+        """Return no rows for a query that is ranked by a code that says nothing about it."""
         terms = self.queries.terms[place]
-        nothing = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
-        return RankedRows(found.rows[:0], found.scores[:0]) if nothing else found
+        unknown = terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+        return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
 
     def _hits(
-        self, place: int, found: RankedRows, shown: list[float], known: Mapping[int, StoredRow]
+        self, place: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
         rows: list[int] = found.rows.tolist()
-        stored = [known[row] for row in rows]
+        stored = [by_row[row] for row in rows]
         if self.needs_codes:
             query = self.queries[place : place + 1]
-            return hits_with_codes(query, self.options, rows, stored, shown)
+            return hits_with_codes(query, self.options, rows, stored, scores)
         distances: list[int] = (-found.scores).tolist()
         return [
             Hit(id_, distance, score, row, payload, text)
             for row, distance, score, (id_, payload, text, _) in zip(
-                rows, distances, shown, stored, strict=True
+                rows, distances, scores, stored, strict=True
             )
         ]
 
 
-class SearchedCollection(CollectionBase, ABC):
-    """A collection as far as it is searched, wherever its documents lie."""
+class SearchableCollection(CollectionBase, ABC):
+    """The search of a collection, wherever its documents are stored."""
 
     def encode_queries(self, queries: Sequence[Query]) -> EncodedQueries:
         """See :meth:`index.backend.CollectionBackend.encode_queries`."""
         encoder, texts = self.encoder, [query.text for query in queries]
-        if encoder is None or encoder.kind != "text" or not all(map(_is_plain, queries)):
+        if encoder is None or encoder.kind != "text" or not all(map(_is_ascii_text, queries)):
             return encode_queries(queries, self.description, encoder, self._codes_of)
         weights, terms = encoder.read_queries([text or "" for text in texts])
         codes = pack_rows(weights > 0)
-        # A text of which nothing is recognised says nothing about any bit.
+        # A text without a recognized term says nothing about any bit.
         weights[[one is not None and not one.recognized_terms for one in terms]] = 0
         return EncodedQueries(codes, weights, texts, np.ones(len(texts), dtype=np.bool_), terms)
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`index.backend.CollectionBackend.find`."""
-        special = (options.radius, options.cursor, options.hybrid, options.rescore, options.offset)
-        usual = special == USUAL and options.ranking in KNOWN and 1 <= options.k <= MAX_K
-        if not usual:
+        values = (options.radius, options.cursor, options.hybrid, options.rescore, options.offset)
+        in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
+        if values != PLAIN_OPTIONS or not in_range:
             options.check(self.n_bits, len(queries))
         encoded = queries if isinstance(queries, EncodedQueries) else self.encode_queries(queries)
         return self._answer(Search(self.name, encoded, options, self.incarnation, self.ranking))
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
-        """Return the codes of the documents with some ids."""
+        """Return the codes of the documents with these ids; unknown ids are left out."""
 
     @abstractmethod
     def _answer(self, search: Search) -> SearchResult:
-        """Return the answer to a search."""
+        """Run a search and return its result."""
 
 
-class IndexedCollection(SearchedCollection, ABC):
-    """A collection that is searched in this process, by the generation that it published."""
+class IndexedCollection(SearchableCollection, ABC):
+    """A collection that is searched in this process, on its published generation."""
 
     store: Store
     _publication: Publication
@@ -235,43 +235,43 @@ class IndexedCollection(SearchedCollection, ABC):
         for _ in range(ATTEMPTS):
             published, allowed = self._publication.published, None
             if published is None or filter_ is not None or lexical:
-                published, allowed = self._publication.searched(filter_, lexical=lexical)
+                published, allowed = self._publication.search_target(filter_, lexical=lexical)
             if published is tried:
                 break
-            result = self._found(search, published, allowed)
+            result = self._search_generation(search, published, allowed)
             if result is not None:
                 return result
-            # A hit was removed since. What the writer made has mostly been published by now, and
-            # to take the lock might be to wait until the next write is on disk.
+            # A hit was removed since. The writer has probably published its generation by now;
+            # taking the lock could mean waiting until the next write is on disk.
             tried = published
-        with self._publication.one_moment(filter_, lexical=lexical) as moment:
-            result = self._found(search, *moment)
+        with self._publication.target_in_transaction(filter_, lexical=lexical) as target:
+            result = self._search_generation(search, *target)
         if result is None:
             raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
         return result
 
-    def _found(
+    def _search_generation(
         self, search: Search, published: PublishedGeneration, allowed: Rows | None
     ) -> SearchResult | None:
-        """Return the answer as of a generation, or None if a hit is no longer in the store."""
+        """Search one generation; return None if a hit is no longer in the store."""
         generation, options = published.generation, search.options
         ranking: Ranking = HammingRanking(generation, options.radius)
         if not search.by_distance:
-            ranking = ranking_of(search, published)
+            ranking = make_ranking(search, published)
         pages = search.pages(ranking, allowed)
         rows = rows_of(pages)
-        known = self.store.read_rows(
+        stored_rows = self.store.read_rows(
             rows,
             with_payload=options.with_payload,
             with_text=options.with_text or options.highlight,
             with_code=search.needs_codes,
         )
-        if len(known) < len(rows):
+        if len(stored_rows) < len(rows):
             return None
         return search.result(
             ranking,
             pages,
-            known,
+            stored_rows,
             generation=generation.number,
             last_row=published.last_row,
             engine=generation.base.name,
@@ -280,7 +280,7 @@ class IndexedCollection(SearchedCollection, ABC):
 
 
 def rows_of(pages: Sequence[Page]) -> list[int]:
-    """Return the rows of all hits, each once."""
+    """Return the rows of all hits, without duplicates."""
     return list({row for page in pages for row in page.found.rows.tolist()})
 
 
@@ -293,8 +293,8 @@ def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
     return Page(hits, more, tie_cut, passed + n_hits)
 
 
-def _is_plain(query: Query) -> bool:
-    """Tell whether a query is a text that can be encoded as it is."""
+def _is_ascii_text(query: Query) -> bool:
+    """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
     text, *others = query
-    usual = text is not None and text.isascii() and others == [None, None, None]
-    return usual and len(text or "") <= MAX_TEXT_LENGTH
+    is_ascii = text is not None and text.isascii() and others == [None, None, None]
+    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH

@@ -97,7 +97,7 @@ def _check_store(path: Path, contents: Contents) -> Description:
         )
         if found != expected:
             raise InvalidSnapshot(f"the snapshot says that it holds {expected}; it holds {found}")
-        with store.moment() as connection:
+        with store.read_transaction() as connection:
             verified = verify_store(connection, found.n_bits // 8, None)
         held = (store.generation(), verified.documents)
         fields = list(store.indexed_fields())

@@ -41,12 +41,12 @@ class MatchingRows:
         self._lock = threading.Lock()
         self._lists: OrderedDict[str, Matching] = OrderedDict()
 
-    def knows(self, filter_: Filter) -> bool:
+    def knows_filter(self, filter_: Filter) -> bool:
         """Tell whether there is a list of the filter."""
         with self._lock:
             return filter_to_json(filter_) in self._lists
 
-    def of(self, filter_: Filter, generation: int, *, alone: bool = False) -> Matching:
+    def find(self, filter_: Filter, generation: int, *, alone: bool = False) -> Matching:
         """Return the list of a filter as of `generation` if it is at hand, or as of now.
 
         It waits for nobody if it is `alone`, for callers that hold a lock. Within a moment of the
@@ -68,7 +68,7 @@ class MatchingRows:
             return known
         if known is None:
             alone = alone or self._store.is_covered(filter_)
-            found = self._store.matching(filter_) if alone else self._pass.of(key, filter_)
+            found = self._store.matching(filter_) if alone else self._pass.find(key, filter_)
         else:
             later = self._store.matching(filter_, known.last_row)
             found = later._replace(rows=np.concatenate([known.rows, later.rows]))
@@ -118,7 +118,7 @@ class _SharedPass:
         self._taken: list[_MatchingTask] = []
         self._after = 0
 
-    def of(self, key: str, filter_: Filter) -> Matching:
+    def find(self, key: str, filter_: Filter) -> Matching:
         """Return the rows for which the filter holds."""
         with self._lock:
             wanted = self._wanted.setdefault(key, _MatchingTask(filter_, len(key)))

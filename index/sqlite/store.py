@@ -235,7 +235,7 @@ class Store(DocumentReader):
             found = matching_between(connection, filters, after, up_to)
             return [Matching(generation, up_to, one, complete=up_to == last) for one in found]
 
-    def moment(self) -> AbstractContextManager[sqlite3.Connection]:
+    def read_transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         """Lend a connection that sees the store as it is when it is lent, until it is given back.
 
         Whatever this thread reads of the store meanwhile is as of the same moment.

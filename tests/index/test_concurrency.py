@@ -128,7 +128,7 @@ def test_what_is_written_is_encoded_while_another_writes(tmp_path: Path) -> None
     with ThreadPoolExecutor(1) as pool, closing(text_collection(tmp_path)) as collection:
         encoded = threading.Event()
         collection.encoder = _Noting(collection.encoder, encoded)  # type: ignore[assignment]
-        with collection._writing:
+        with collection._write_lock:
             writer = pool.submit(collection.upsert, [Document("a", text="butter")])
             assert encoded.wait(SECONDS)
             assert not writer.done()

@@ -225,7 +225,7 @@ def test_the_lexical_index_follows(writer: DataFolder, reader: DataFolder) -> No
     reader.follow()
     followed = reader.collection("c")
     assert isinstance(followed, Collection)
-    followed._publication.with_lexical()
+    followed._publication.current_with_lexical()
     encoded = np.zeros((1, 2), dtype=np.uint8)
     collection.upsert_encoded([Document(id="b", text="apple")], encoded)
     collection.upsert_encoded([Document(id="c", text="bread")], encoded)
@@ -265,7 +265,7 @@ def test_reads_go_on_beside_one_that_takes_long(writer: DataFolder, reader: Data
     reader.follow()
     collection = reader.collection("c")
     assert isinstance(collection, Collection)
-    with ThreadPoolExecutor(1) as pool, collection.store.moment():
+    with ThreadPoolExecutor(1) as pool, collection.store.read_transaction():
         # As a verification does, this thread holds a transaction.
         assert pool.submit(ids_of, reader, "c").result() == ["d0", "d1"]
         assert pool.submit(collection.get, "d0").result() is not None
@@ -321,21 +321,21 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
     assert isinstance(followed, Collection)
     assert len(followed.search([Query(code="0000")], 100, filter=LOW).hits[0]) == 10
     matching = followed._publication._matching
-    caught_up = followed._publication.up_to_date
+    caught_up = followed._publication.catch_up
 
     def overtaken() -> PublishedGeneration:
         """Write, and let another thread complete the list, once the moment has begun."""
-        monkeypatch.setattr(followed._publication, "up_to_date", caught_up)
+        monkeypatch.setattr(followed._publication, "catch_up", caught_up)
         published = caught_up()
         collection.upsert(code_documents(["0000"] * 10, prefix="e"))
         collection.delete(["e3"])
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(matching.of, LOW, 3).result()
+            pool.submit(matching.find, LOW, 3).result()
         return published
 
     collection.delete(["d9"])
-    monkeypatch.setattr(followed._publication, "up_to_date", overtaken)
-    with followed._publication.one_moment(LOW) as searched:
+    monkeypatch.setattr(followed._publication, "catch_up", overtaken)
+    with followed._publication.target_in_transaction(LOW) as searched:
         number = searched.published.generation.number
     assert number == collection.generation
     for _ in range(2):

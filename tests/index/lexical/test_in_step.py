@@ -40,7 +40,7 @@ def documents(rng: np.random.Generator, n_documents: int) -> list[Document]:
 
 
 def check(collection: Collection) -> None:
-    published = collection._publication.with_lexical()
+    published = collection._publication.current_with_lexical()
     lexical = published.lexical
     assert lexical is not None
     assert lexical.number == published.generation.number == collection.generation
@@ -106,7 +106,7 @@ def test_writes_and_searches_go_on_while_it_is_made(
     if held == "compacted":
         check(collection)
     monkeypatch.setattr(LexicalIndex, held, made_late)
-    making = threading.Thread(target=collection._publication.with_lexical)
+    making = threading.Thread(target=collection._publication.current_with_lexical)
     making.start()
     while not begun.is_set():
         collection.upsert(documents(rng, 12))

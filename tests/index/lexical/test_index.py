@@ -37,7 +37,7 @@ def check(index: LexicalIndex, oracle: BruteForceBm25, k: int, allowed: np.ndarr
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
         matches = index.matches(index.weigh(text, opening_twice=True))
         rows = np.array(oracle.rows, dtype=np.int64)
-        assert matches.of(rows).tolist() == oracle.scores(text, opening=3)
+        assert matches.scores_of(rows).tolist() == oracle.scores(text, opening=3)
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,7 +91,7 @@ def test_terms_in_the_opening_count_twice_where_that_is_asked_for() -> None:
     others = " ".join(f"word{number}" for number in range(12))
     index = indexed([f"cat {others}", f"{others} cat"])
     plain, twice = (
-        index.matches(index.weigh("cat", opening_twice=opening_twice)).of(np.array([0, 1]))
+        index.matches(index.weigh("cat", opening_twice=opening_twice)).scores_of(np.array([0, 1]))
         for opening_twice in (False, True)
     )
     idf = np.log(1.2)

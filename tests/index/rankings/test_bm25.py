@@ -81,7 +81,7 @@ def test_what_is_found_by_no_word_is_no_hit(collection: Collection) -> None:
 
 def test_a_query_that_is_no_text_is_refused(collection: Collection) -> None:
     collection.upsert(text_documents(5))
-    with pytest.raises(InputError, match="needs a query that is a text") as refused:
+    with pytest.raises(InputError, match="needs a text as the query") as refused:
         collection.search([Query(text="red"), Query(id="d1")], 5, ranking="bm25")
     assert refused.value.position == 1
     with pytest.raises(InputError, match="radius"):

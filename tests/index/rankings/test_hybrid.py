@@ -24,7 +24,7 @@ from index.rankings.hybrid import DEFAULT_WEIGHT, HybridRanking
 from index.rankings.moments import CodeMoments
 from index.records import EncodedQueries, Query
 from index.search.cursors import Position, write_cursor
-from index.search.paging import identity_of
+from index.search.paging import cursor_identity
 from index.search.search_options import SearchOptions
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_collection, text_documents
@@ -184,11 +184,11 @@ def test_a_cursor_that_knows_less_of_its_search_is_refused(
     text = " ".join([text, *(f"word{number}" for number in range(n_words))])
     queries = collection.encode_queries([Query(text=text)])
     options = SearchOptions(k=5, ranking="hybrid")
-    identity = identity_of(collection.name, collection.incarnation, "hybrid", queries, options)
+    identity = cursor_identity(collection.name, collection.incarnation, "hybrid", queries, options)
     n_terms = len(ANALYZER.terms(queries.words_of(0) or ""))
     kept = (1.0, 2.0, 3.0, 4.0, 5.0, *[0.5] * n_terms)
     cursor = write_cursor(Position(0.25, 3, 39, 5, kept), *identity)
-    with pytest.raises(InputError, match=r"cursor: has .* ask for the first page again"):
+    with pytest.raises(InputError, match=r"cursor: has .* request the first page again"):
         collection.search(queries, 5, ranking="hybrid", cursor=cursor)
 
 

@@ -36,7 +36,7 @@ def test_standard_scores_are_those_of_scoring_every_document(
     ):
         scores = (unpack_codes(codes).astype(np.int64) * 2 - 1) @ weights
         assert found.n_codes == len(codes)
-        standard = found.standard(weights)
+        standard = found.standard_score(weights)
         if len(codes):
             assert standard.mean == pytest.approx(scores.mean())
             assert standard.deviation == pytest.approx(scores.std(), rel=1e-9, abs=1e-3)
@@ -46,9 +46,9 @@ def test_the_same_codes_have_the_same_moments_however_they_came() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 256, (500, 4), dtype=np.uint8)
     weights = rng.integers(-1000, 1000, 32)
-    at_once = CodeMoments.of_codes(codes[100:]).standard(weights)
+    at_once = CodeMoments.of_codes(codes[100:]).standard_score(weights)
     in_turn = CodeMoments.of_codes(codes[:300]).with_changes(codes[300:], codes[:100])
-    assert in_turn.standard(weights) == at_once
+    assert in_turn.standard_score(weights) == at_once
 
 
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=50), st.sampled_from([np.int32, np.int64]))
@@ -61,6 +61,6 @@ def test_sums_are_exact(values: list[int], dtype: type[np.signedinteger]) -> Non
 
 
 def test_where_all_scores_are_equal_standard_scores_are_zero() -> None:
-    assert StandardScore.of_sums(3, 21, 147).of(np.array([7, 7])).tolist() == [0, 0]
-    assert StandardScore.of_sums(0, 0, 0).of(np.array([7])).tolist() == [0]
-    assert StandardScore.of_sums(2, 10, 68).of(np.array([2, 8])).tolist() == [-1, 1]
+    assert StandardScore.of_sums(3, 21, 147).standardize(np.array([7, 7])).tolist() == [0, 0]
+    assert StandardScore.of_sums(0, 0, 0).standardize(np.array([7])).tolist() == [0]
+    assert StandardScore.of_sums(2, 10, 68).standardize(np.array([2, 8])).tolist() == [-1, 1]

@@ -108,13 +108,16 @@ def test_a_passage_marks_words_as_they_were_corrected(collection: Collection, ra
         ({"rescore": Rescore("bm25", 0.5)}, "rescore: oversample is 0.5; it must be from 1 to 100"),
         ({"rescore": Rescore("bm25", 100), "k": 9000}, "rescore: .* it must be at most 100,000"),
         ({"rescore": Rescore("bm25"), "cursor": "x"}, "cursor: "),
-        ({"hybrid": Hybrid(codes=0.3), "ranking": "bm25"}, "hybrid: is for the ranking 'hybrid'"),
-        ({"hybrid": Hybrid(0.3, 60), "ranking": "hybrid"}, "hybrid: has codes and rrf"),
+        (
+            {"hybrid": Hybrid(codes=0.3), "ranking": "bm25"},
+            "hybrid: applies to the ranking 'hybrid'",
+        ),
+        ({"hybrid": Hybrid(0.3, 60), "ranking": "hybrid"}, "hybrid: has both codes and rrf"),
         ({"hybrid": Hybrid(codes=0.0), "ranking": "hybrid"}, "hybrid: codes is 0; it must be from"),
         ({"hybrid": Hybrid(rrf=0), "ranking": "hybrid"}, "hybrid: rrf is 0; it must be from 1"),
         (
             {"hybrid": Hybrid(rrf=9, feedback=5), "ranking": "hybrid"},
-            "hybrid: has feedback and rrf",
+            "hybrid: has both feedback and rrf",
         ),
         (
             {"hybrid": Hybrid(feedback=-1), "ranking": "hybrid"},
@@ -140,5 +143,5 @@ def test_a_query_by_id_goes_by_codes_where_words_are_the_default(collection: Col
         (hit.id, hit.score) for hit in nearest.hits[0]
     ]
     assert [hit.id for hit in mixed.hits[1]] == ranked(collection, "hybrid")
-    with pytest.raises(InputError, match="needs a query that is a text"):
+    with pytest.raises(InputError, match="needs a text as the query"):
         collection.search([Query(id="d3")], 5, rescore=Rescore("bm25"))

@@ -194,7 +194,7 @@ def test_a_ranking_that_is_not_there_and_a_radius_are_refused(
     query = Query(text="jam")
     with pytest.raises(InputError, match="ranking: is 'cosine'; it must be one of hamming, asym"):
         collection.search([query], 1, ranking="cosine")
-    with pytest.raises(InputError, match="radius: is 3; the ranking 'asymmetric' takes none"):
+    with pytest.raises(InputError, match="radius: is 3; the ranking 'asymmetric' has no radius"):
         collection.search([query], 1, 3, ranking=ASYMMETRIC)
     (cursor,) = collection.search([query], 1, ranking=HAMMING).next_cursors
     with pytest.raises(InputError, match="cursor"):

@@ -92,18 +92,16 @@ def test_a_cursor_is_of_one_search(collection: Collection, tmp_path: Path, other
         (tmp_path / "other").mkdir()
         collection = code_collection(tmp_path / "other", n_bits=24)
         query = Query(code="000000")
-    with pytest.raises(
-        InputError, match="it must be the next_cursor of a page of this same search"
-    ):
+    with pytest.raises(InputError, match="it must be the next_cursor of a page of the same search"):
         collection.search([query], 1, radius, filter=filter_, cursor=cursor)
     collection.close()
 
 
 def test_cursors_and_offsets_have_bounds(collection: Collection) -> None:
     (cursor,) = collection.search([AT], 1).next_cursors
-    with pytest.raises(InputError, match="cursor: continues one query; there are 2"):
+    with pytest.raises(InputError, match="cursor: continues a single query; this search has 2"):
         collection.search([AT, AT], 1, cursor=cursor)
-    with pytest.raises(InputError, match="offset: is 3; beside a cursor it must be left out"):
+    with pytest.raises(InputError, match="offset: is 3; with a cursor it must be left out"):
         collection.search([AT], 1, cursor=cursor, offset=3)
     for offset in (-1, MAX_OFFSET + 1):
         with pytest.raises(InputError, match=f"offset: is {offset}; it must be from 0 to"):
@@ -150,7 +148,7 @@ def test_a_cursor_is_of_no_collection_that_was_made_later(tmp_path: Path) -> Non
             make()
             again = folder.collection("c")
             assert len(again) == 30
-            with pytest.raises(InputError, match="must be the next_cursor of a page of this same"):
+            with pytest.raises(InputError, match="must be the next_cursor of a page of the same"):
                 again.search([AT], 10, cursor=cursor)
             with pytest.raises(InputError, match="cursor"):
                 again.scroll(10, scrolled)

@@ -80,7 +80,7 @@ def test_reranking_needs_probabilities(folder: Path, tmp_path: Path) -> None:
         collection = data.create_collection("c", encoder="words")
         collection.upsert([Document(id="a", text="jam")])
         for query in (Query(code="00" * 4), Query(id="a")):
-            with pytest.raises(InputError, match="rerank: needs a query that") as caught:
+            with pytest.raises(InputError, match="rerank: needs a text or a vector") as caught:
                 collection.search([Query(text="jam"), query], 1, rerank=True)
             assert caught.value.position == 1
     with closing(code_collection(tmp_path)) as codes:

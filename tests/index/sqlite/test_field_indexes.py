@@ -170,7 +170,7 @@ def test_what_a_version_without_indexes_wrote_is_found_and_indexed_later(
 def test_runs_of_deleted_documents_are_given_back(collection: Collection) -> None:
     for _ in range(40):
         collection.upsert([document(number) for number in range(30)])
-    with collection.store.moment() as connection:
+    with collection.store.read_transaction() as connection:
         (runs,) = connection.execute("SELECT count(*) FROM field_runs").fetchone()
         covered = field_indexes.indexed_fields(connection)["n"]
     assert covered // RUN > 300
@@ -231,7 +231,7 @@ def test_of_long_strings_only_what_filters_look_at_is_packed(collection: Collect
     documents = [document(n, t=one) for n, one in enumerate([*strings, strings, [strings[4]], [7]])]
     collection.upsert(documents)
     collection.set_indexed_fields(["t"])
-    with collection.store.moment() as connection:
+    with collection.store.read_transaction() as connection:
         packed = connection.execute("SELECT max(length(packed)) FROM field_runs").fetchone()[0]
     assert packed < 20 * MAX_STRING_LENGTH
     conditions = [{name: longest} for name in ("eq", "gt", "gte", "lt", "lte")]
@@ -255,7 +255,7 @@ def test_a_run_with_too_much_in_lists_is_left_to_the_payloads(
 
     def packed() -> list[int]:
         query = "SELECT length(packed) FROM field_runs WHERE field = 't' ORDER BY first_row"
-        with collection.store.moment() as connection:
+        with collection.store.read_transaction() as connection:
             return [length for (length,) in connection.execute(query)]
 
     assert {length > 0 for length in packed()} == {True, False}

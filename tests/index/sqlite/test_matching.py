@@ -63,7 +63,7 @@ def test_filters_that_wait_at_the_same_time_are_answered_each_by_its_rows(store:
     asked = filters() * 2
 
     def ask(place: int) -> None:
-        found[place] = rows.of(asked[place], 1).rows.tolist()
+        found[place] = rows.find(asked[place], 1).rows.tolist()
 
     threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(asked))]
     for thread in threads:
@@ -71,7 +71,7 @@ def test_filters_that_wait_at_the_same_time_are_answered_each_by_its_rows(store:
     for thread in threads:
         thread.join(SECONDS)
     assert found == {place: expected(one) for place, one in enumerate(asked)}
-    assert all(rows.knows(one) for one in asked)
+    assert all(rows.knows_filter(one) for one in asked)
 
 
 def test_where_one_request_ends_another_goes_on_with_the_pass(store: Store) -> None:
@@ -81,14 +81,14 @@ def test_where_one_request_ends_another_goes_on_with_the_pass(store: Store) -> N
 
     def ask() -> None:
         with pytest.raises(Cancelled), in_slices(Slices(ComputeTurns(1), lambda: next(checks))):
-            rows.of(one, 1)
+            rows.find(one, 1)
         ended.set()
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert rows.of(other, 1).rows.tolist() == expected(other)
+    assert rows.find(other, 1).rows.tolist() == expected(other)
     assert ended.wait(SECONDS)
-    assert rows.of(one, 1).rows.tolist() == expected(one)
+    assert rows.find(one, 1).rows.tolist() == expected(one)
     thread.join(SECONDS)
 
 
@@ -96,7 +96,7 @@ def test_a_pass_that_fails_tells_everybody_who_waits(store: Store) -> None:
     rows = MatchingRows(store)
     store.close()
     with pytest.raises(Exception, match="closed"):
-        rows.of(filters()[0], 1)
+        rows.find(filters()[0], 1)
 
 
 @given(st.lists(PAYLOADS, min_size=1, max_size=6), st.lists(FILTERS, min_size=2, max_size=5))

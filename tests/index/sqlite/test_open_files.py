@@ -104,7 +104,7 @@ def test_a_collection_goes_on_answering_and_refuses_writes(tmp_path: Path) -> No
 def test_another_store_at_the_same_path_is_not_read(path: Path) -> None:
     with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
         insert_code(store, "a")
-        with store.moment():
+        with store.read_transaction():
             replace_store(path)
             # This thread has the only connection; another thread needs a further one.
             with pytest.raises(StoreReplaced):

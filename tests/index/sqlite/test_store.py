@@ -98,7 +98,7 @@ def test_open_for_reading_only_it_shows_what_another_committed_last(path: Path) 
         insert(writer, "a")
         with closing(Store(path, writable=False)) as reader:
             assert reader.read_rows([1, 2, 3]) == {1: ("a", None, None, None)}
-            with reader.moment():
+            with reader.read_transaction():
                 assert reader.generation() == 1
                 insert(writer, "a", "b")
                 assert reader.read_codes()[0] == 1
@@ -114,7 +114,7 @@ def test_open_for_reading_only_it_shows_what_another_committed_last(path: Path) 
 
 def test_a_moment_is_of_the_thread_that_asked_for_it(path: Path) -> None:
     with closing(Store(path, writable=True)) as store, ThreadPoolExecutor(1) as pool:
-        with store.moment():
+        with store.read_transaction():
             insert(store, "a")
             assert store.generation() == 0
             assert pool.submit(store.generation).result() == 1
@@ -204,7 +204,7 @@ def test_removed_rows_leave_their_blocks(path: Path, monkeypatch: pytest.MonkeyP
         for _ in range(5):
             for start in range(0, 200, 7):
                 insert(store, *ids[start : start + 7])
-        with store.moment() as connection:
+        with store.read_transaction() as connection:
             rows = connection.execute("SELECT sum(length(rows)) / 8 FROM codes").fetchone()[0]
             removed = connection.execute("SELECT count(*) FROM removed").fetchone()[0]
         # The last write may have left a little more than the share.

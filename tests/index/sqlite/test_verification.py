@@ -124,7 +124,7 @@ def test_pages_that_sqlite_cannot_read_are_reported(path: Path) -> None:
     raw[4096 * 3 : 4096 * 3 + 64] = b"\xff" * 64
     path.write_bytes(raw)
     store = Store(path, writable=True)
-    with closing(store), store.moment() as connection:
+    with closing(store), store.read_transaction() as connection:
         assert any(one.startswith("SQLite: ") for one in verify_store(connection, 2, None).problems)
 
 

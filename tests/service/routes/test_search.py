@@ -385,7 +385,7 @@ def test_a_collection_has_a_ranking_of_its_own(
             "POST /search",
             {"text": "a", "ranking": "asymmetric", "radius": 2},
             "/radius",
-            "the ranking 'asymmetric' takes none",
+            "the ranking 'asymmetric' has no radius",
         ),
         (
             "POST /search/batch",

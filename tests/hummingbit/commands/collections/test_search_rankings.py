@@ -80,4 +80,4 @@ def test_rankings_that_are_not_there_are_refused(
         main(["search", "c", "apple", "--ranking", "cosine", *where])
     assert "invalid choice: 'cosine'" in capsys.readouterr().err
     assert main(["search", "c", "a", "--ranking", "asymmetric", "--radius", "2", *where]) != 0
-    assert "the ranking 'asymmetric' takes none" in capsys.readouterr().err
+    assert "the ranking 'asymmetric' has no radius" in capsys.readouterr().err
