@@ -24,6 +24,7 @@ from evaluation.labelling.classes import (
     class_probabilities,
     class_scores,
 )
+from evaluation.labelling.herding import herd
 from foundation.slices import checkpoint
 
 Rows = npt.NDArray[np.int64]
@@ -277,6 +278,12 @@ def _tcm(pool: Pool, n: int, seed: int) -> Rows:
     return choose(pool, n, seed)
 
 
+def _herding(pool: Pool, n: int, seed: int) -> Rows:
+    known = _uncertain_probabilities(pool)
+    weights = None if known is None else _small_margin(known)
+    return herd(pool.vectors, weights, pool.labelled, pool.available, n=n, seed=seed)
+
+
 METHODS: Mapping[str, Sampling] = {
     "tcm": Sampling("typical documents of clusters first, then clusters of small margins", _tcm),
     "margin": Sampling(
@@ -286,6 +293,7 @@ METHODS: Mapping[str, Sampling] = {
     "entropy": Sampling("the classes are least certain", _by_uncertainty(_entropy)),
     "badge": Sampling("uncertain and unlike each other: k-means++ of gradients", _badge),
     "typiclust": Sampling("typical documents of the clusters with fewest labels", _typiclust),
+    "herding": Sampling("documents near many whose classes are uncertain", _herding),
     "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set),
     "random": Sampling("drawn at random", _random),
 }

@@ -31,15 +31,18 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
+from training.class_codes.class_recipe import ClassCodeRecipe
+from training.class_codes.run import train_class_codes
 from training.recipe import Recipe
 from training.semi_supervised import train
 
 DATASETS = ("snippets", "20news-bydate", "ag-news")
 RANDOM = "random"
-SSB_VAE, CLASSIFIER = "ssb-vae", "classifier"
+SSB_VAE, CLASS_CODES, CLASSIFIER = "ssb-vae", "class-codes", "classifier"
 SEEDS = 5
 FEW_LABELS = 200
 SHARE = 0.1
+BUDGETS = ("200", "tenth")
 # The numbers of suggested labels, as shares of each budget of random ones. The first shows whether
 # suggestions save 30 %.
 SHARES_OF_BUDGET = (0.7, 0.6, 0.5, 1.0)
@@ -67,9 +70,25 @@ def configure(group_: argparse._ArgumentGroup) -> None:
     group_.add_argument(
         "--learner",
         default=SSB_VAE,
-        choices=(SSB_VAE, CLASSIFIER),
-        help="what learns from the labels: the codes of ssb-vae, or a classifier with one code for"
-        " each predicted class, which takes a second (default: %(default)s)",
+        choices=(SSB_VAE, CLASS_CODES, CLASSIFIER),
+        help="what learns from the labels: the codes of ssb-vae, those of class-codes, or a"
+        " classifier with one code for each predicted class, which takes a second"
+        " (default: %(default)s)",
+    )
+    group_.add_argument(
+        "--budgets",
+        nargs="+",
+        default=list(BUDGETS),
+        choices=BUDGETS,
+        help="the random labels to match: 200, or a tenth of the documents (default: both)",
+    )
+    group_.add_argument(
+        "--shares",
+        type=float,
+        nargs="+",
+        default=list(SHARES_OF_BUDGET),
+        choices=SHARES_OF_BUDGET,
+        help="the suggested labels, as shares of the random ones (default: all)",
     )
     group_.add_argument(
         "--epochs", type=int, default=10, metavar="N", help="passes over the documents"
@@ -86,27 +105,31 @@ def run(args: argparse.Namespace) -> int:
         save_records(args, records)
     for (dataset,), own_records in group(records, "dataset").items():
         print(f"\n{dataset}: tie-averaged p@100, mean and deviation of {args.seeds} seeds\n")
-        _print(own_records, args.method, budgets(args, dataset))
+        _print(own_records, args.method, budgets(args, dataset), args.shares)
     if args.plot:
         plot(args.plot, records)
     return 0
 
 
-def budgets(args: argparse.Namespace, dataset: str) -> tuple[int, int]:
+def budgets(args: argparse.Namespace, dataset: str) -> list[int]:
     """Return the two numbers of random labels whose p@100 fewer suggested labels should reach."""
     data, _ = read_split(dataset, args.data_root)
-    return FEW_LABELS, round(SHARE * len(data))
+    sizes = dict(zip(BUDGETS, (FEW_LABELS, round(SHARE * len(data))), strict=True))
+    return [sizes[name] for name in BUDGETS if name in args.budgets]
 
 
 def _runs(args: argparse.Namespace) -> Iterator[Run]:
     """Yield the runs, the most informative ones first."""
     settings = [(dataset, budget) for dataset in args.dataset for budget in budgets(args, dataset)]
-    for share in SHARES_OF_BUDGET:
+    shares = [share for share in SHARES_OF_BUDGET if share in args.shares]
+    for share in shares:
         for seed in range(args.seeds):
             for dataset, budget in settings:
-                if share == SHARES_OF_BUDGET[0]:
+                if share == shares[0]:
                     yield Run(dataset, RANDOM, budget, seed)
                 yield Run(dataset, args.method, round(share * budget), seed)
+    if not args.plot:
+        return
     for seed in range(args.seeds):
         for dataset, budget in settings:
             yield Run(dataset, RANDOM, round(SHARES_OF_BUDGET[0] * budget), seed)
@@ -115,7 +138,7 @@ def _runs(args: argparse.Namespace) -> Iterator[Run]:
 def _measure(args: argparse.Namespace, planned: Run) -> Record:
     """Return the figures of a run, from its file of results if there is planned."""
     settings = {"epochs": args.epochs, "hidden": args.hidden, "max_terms": args.max_terms}
-    if args.learner == CLASSIFIER:
+    if args.learner != SSB_VAE:
         settings = {}
     parts = (
         args.learner,
@@ -144,6 +167,11 @@ def _measure(args: argparse.Namespace, planned: Run) -> Record:
     masked = replace(data, tags=tags)
     if args.learner == CLASSIFIER:
         evaluation = _evaluate_classifier(planned.dataset, args.data_root, order[: planned.labels])
+    elif args.learner == CLASS_CODES:
+        class_recipe = ClassCodeRecipe(n_bits=32, validation_share=0.0, seed=planned.seed)
+        with TemporaryDirectory() as folder:
+            encoder = train_class_codes(masked, class_recipe, Path(folder, "encoder")).encoder
+        evaluation = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
     else:
         recipe = Recipe(
             method=SSB_VAE,
@@ -187,13 +215,15 @@ def _evaluate_classifier(dataset: str, data_root: Path | None, labelled: Rows) -
     return evaluate_codes(query_codes, queries.labelled().labels, database, labels, ["P@100"])
 
 
-def _print(records: Sequence[Record], method: str, label_budgets: Sequence[int]) -> None:
+def _print(
+    records: Sequence[Record], method: str, label_budgets: Sequence[int], shares: Sequence[float]
+) -> None:
     by_size = group(records, "method", "labels")
     rows = []
     for budget in label_budgets:
         random = _figures(by_size[RANDOM, budget])
         rows.append([f"{budget:,} at random", format_mean(random), "", ""])
-        for share in sorted(SHARES_OF_BUDGET):
+        for share in sorted(shares):
             labels = round(share * budget)
             suggested = _figures(by_size[method, labels])
             wins = sum(ours >= theirs for ours, theirs in zip(suggested, random, strict=True))

@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 from evaluation.labelling.classes import REGULARISATION, class_probabilities, class_scores
 from evaluation.labelling.gain import expected_gain
+from evaluation.labelling.herding import herd
 from evaluation.labelling.sampling import METHODS, Pool, suggest
 
 
@@ -40,6 +41,37 @@ def test_suggestions_are_new_distinct_and_repeatable(
     assert len({*rows.tolist()}) == len(rows)
     assert not set(rows.tolist()) & set(pool.labelled.tolist())
     assert rows.tolist() == suggest(pool, n, method, seed).tolist()
+
+
+def test_herding_adds_most_to_the_coverage_with_each_document() -> None:
+    pool = clustered(6)
+    weights = np.random.default_rng(1).random(60)
+    found = herd(pool.vectors, weights, pool.labelled, pool.available, n=8, seed=0).tolist()
+    vectors = pool.vectors.astype(np.float64)
+    apart = ((vectors[:, None] - vectors[None]) ** 2).sum(axis=2)
+    alike = np.exp(-apart / (2 * 0.4**2))
+
+    def coverage(rows: list[int]) -> float:
+        return float((weights * alike[:, rows].max(axis=1)).sum())
+
+    for place, row in enumerate(found):
+        before = [*pool.labelled.tolist(), *found[:place]]
+        most = max(coverage([*before, one]) for one in pool.available.tolist())
+        assert coverage([*before, row]) == pytest.approx(most, rel=1e-5)
+
+
+def test_herding_of_many_documents_takes_bounded_memory() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(20_000, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    tracemalloc.start()
+    try:
+        found = herd(vectors, None, np.arange(500), np.arange(500, 20_000), n=3, seed=0)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.min() >= 500
+    assert most < 200 << 20
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
