@@ -1,1 +1,1 @@
-"""Learning encoders: data, objectives, models, the loop. The only folder with torch."""
+"""Training encoders: data, objectives, models, the loop. The only folder that needs torch."""

@@ -1,4 +1,4 @@
-"""Training state on disk: safetensors, replaced in one step, tied to the run that wrote it."""
+"""Training state on disk: a safetensors file, replaced atomically, that belongs to one run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from foundation.errors import HummingbitError
 from foundation.files import replacing
 
 History = list[dict[str, float]]
-"""The mean of every loss term, epoch by epoch."""
+"""The mean of every loss term in each epoch."""
 
 
 class CheckpointError(HummingbitError, ValueError):
-    """A checkpoint cannot be resumed from."""
+    """Training cannot resume from a checkpoint."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run keeps its state; `run`, a JSON object, identifies its settings and data.
+    """The file of a run's state; `run`, a JSON object, identifies its settings and data.
 
-    An earlier version may have written the state, before there were all of today's settings.
-    `absent` holds what such a setting amounted to then, and `renamed` today's name of each setting
-    that had another one.
+    An earlier version, which lacked some settings, may have written the state. `absent` has the
+    values that such settings correspond to, and `renamed` the current names of renamed settings.
     """
 
     path: Path
@@ -41,14 +40,16 @@ class Checkpoint:
     def save(
         self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], history: History
     ) -> None:
-        """Write the state after ``len(history)`` epochs in place of the one before."""
+        """Replace the file with the state after ``len(history)`` epochs."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {"run": self.run, "history": json.dumps(history)}
         with replacing(self.path) as partial:
             save_file(_flatten(model, optimizers), partial, metadata=metadata)
 
     def restore(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> History:
-        """Load the state into `model` and `optimizers`; return the history, empty where none is.
+        """Load the state into `model` and `optimizers`, and return the history.
+
+        Without a file, nothing is loaded and the history is empty.
 
         Raises:
             CheckpointError: if the file is damaged or was written by another run.
@@ -60,38 +61,40 @@ class Checkpoint:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
-            raise CheckpointError(f"{self.path}: {error}; delete it to start afresh") from error
-        if not self._is_of_this_run(metadata.get("run", "")):
+            raise CheckpointError(f"{self.path}: {error}; delete it to start again") from error
+        if not self._is_same_run(metadata.get("run", "")):
             problem = "was written by a run with other settings or data"
-            raise CheckpointError(f"{self.path}: {problem}; delete it to start afresh")
+            raise CheckpointError(f"{self.path}: {problem}; delete it to start again")
         try:
             _unflatten(tensors, model, optimizers)
         except (RuntimeError, ValueError) as error:
             problem = f"does not fit the network: {error}"
-            raise CheckpointError(f"{self.path}: {problem}; delete it to start afresh") from error
+            raise CheckpointError(f"{self.path}: {problem}; delete it to start again") from error
         history: History = json.loads(metadata["history"])
         return history
 
-    def _is_of_this_run(self, written: str) -> bool:
-        if written == self.run:
+    def _is_same_run(self, saved_run: str) -> bool:
+        if saved_run == self.run:
             return True
         try:
-            before, now = json.loads(written), json.loads(self.run)
-            known, settings = before.pop("recipe"), now.pop("recipe")
+            saved, current = json.loads(saved_run), json.loads(self.run)
+            saved_settings, settings = saved.pop("recipe"), current.pop("recipe")
         except (ValueError, AttributeError, KeyError):
             return False
-        if not isinstance(known, dict):
+        if not isinstance(saved_settings, dict):
             return False
-        known = {self.renamed.get(name, name): value for name, value in known.items()}
-        added = settings.keys() - known.keys()
+        saved_settings = {
+            self.renamed.get(name, name): value for name, value in saved_settings.items()
+        }
+        added = settings.keys() - saved_settings.keys()
         return bool(
-            before == now
-            and known.items() <= settings.items()
+            saved == current
+            and saved_settings.items() <= settings.items()
             and all(name in self.absent and settings[name] == self.absent[name] for name in added)
         )
 
     def remove(self) -> None:
-        """Delete the state of a run that has ended."""
+        """Delete the state of a finished run."""
         self.path.unlink(missing_ok=True)
 
 
@@ -114,11 +117,11 @@ def _unflatten(
     for name, tensor in tensors.items():
         if name.startswith("optimizer/"):
             _, i, parameter, key = name.split("/")
-            # SparseAdam counts its steps in an int, and in float32 its corrections would differ.
+            # SparseAdam counts its steps in an int; a float32 would change its bias corrections.
             value = tensor if tensor.is_floating_point() else int(tensor.item())
             states[int(i)].setdefault(int(parameter), {})[key] = value
     for optimizer, state in zip(optimizers, states, strict=True):
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-        # Adam makes a float32 of a whole number, with which geoopt's, derived from it, would count.
+        # load_state_dict of Adam, and so of geoopt's RiemannianAdam, converts integers to float32.
         for loaded, saved in zip(optimizer.state.values(), state.values(), strict=True):
             loaded.update({key: value for key, value in saved.items() if isinstance(value, int)})

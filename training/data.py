@@ -1,4 +1,4 @@
-"""Documents as training data: inputs, class numbers, and the split and masking of the labels."""
+"""Documents as training data: inputs and classes, the held-out split, and the masking of labels."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from foundation.errors import HummingbitError
 
 Rows = npt.NDArray[np.int64]
 Tags = npt.NDArray[np.bool_]
-"""Which of C classes each of N documents has, ``bool[N, C]``; none for an unlabelled one."""
+"""The classes of each document, ``bool[N, C]``; a row without True is an unlabelled document."""
 
 
 class TrainingDataError(HummingbitError, ValueError):
-    """Documents do not make a corpus that can be learned from."""
+    """Documents are not a corpus that training accepts."""
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """N documents: texts or ``float32[N, D]`` vectors, and which of the `classes` each one has.
+    """N documents: texts or ``float32[N, D]`` vectors, and the `classes` of each.
 
     `are_matrices` says that the vectors are the upper triangles of symmetric positive definite
     matrices, row by row.
@@ -49,7 +49,7 @@ class TrainingData:
 
     @property
     def is_multi_label(self) -> bool:
-        """Whether a document has more than one class."""
+        """Whether any document has more than one class."""
         return bool((self.tags.sum(axis=1) > 1).any())
 
     @cached_property
@@ -70,13 +70,13 @@ class TrainingData:
         return [self.inputs[row] for row in rows]
 
     def labelled(self, rows: Rows | None = None) -> Labelled:
-        """Return `rows`, or all of them, as evaluation takes them."""
-        taken = np.arange(len(self)) if rows is None else rows
+        """Return the inputs and labels of `rows`, by default of all."""
+        if rows is None:
+            rows = np.arange(len(self))
         names = [
-            tuple(self.classes[column] for column in np.flatnonzero(row))
-            for row in self.tags[taken]
+            tuple(self.classes[column] for column in np.flatnonzero(row)) for row in self.tags[rows]
         ]
-        return Labelled(self.take(taken), names)
+        return Labelled(self.take(rows), names)
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
         """Return the rows of the documents with these ids, in ascending order."""
@@ -84,54 +84,56 @@ class TrainingData:
 
 
 def gather(documents: Iterable[Document]) -> TrainingData:
-    """Bring `documents` together, classes in alphabetical order.
+    """Collect `documents` as training data, with classes in alphabetical order.
 
     Raises:
         TrainingDataError: if there are none, if texts, vectors and matrices are mixed, if vectors
-            differ in length, or if a document carries a code.
+            differ in length, or if a document has a code.
     """
-    taken = list(documents)
-    if not taken:
+    documents = list(documents)
+    if not documents:
         raise TrainingDataError("the corpus holds no documents")
-    for document in taken:
+    for document in documents:
         if document.code is not None:
             found = f"document {document.id!a} is a code"
             raise TrainingDataError(f"{found}; training takes texts or vectors")
-    classes, tags = tags_of([document.labels for document in taken])
-    ids = tuple(document.id for document in taken)
-    matrices = {document.is_matrix for document in taken}
+    classes, tags = tags_of([document.labels for document in documents])
+    ids = tuple(document.id for document in documents)
+    matrices = {document.is_matrix for document in documents}
     if len(matrices) > 1:
-        raise TrainingDataError("vector: some documents are matrices and some are not")
-    return TrainingData(ids, _inputs(taken), classes, tags, are_matrices=matrices.pop())
+        raise TrainingDataError(
+            "vector: some documents are matrices and some are not; train on one kind"
+        )
+    return TrainingData(ids, _inputs(documents), classes, tags, are_matrices=matrices.pop())
 
 
 def tags_of(labels: Sequence[LabelSet]) -> tuple[tuple[str, ...], Tags]:
     """Return the classes among the labels of N documents, in alphabetical order, and the tags."""
-    classes = tuple(sorted({label for own in labels for label in own}))
-    column = {name: place for place, name in enumerate(classes)}
+    classes = tuple(sorted({label for label_set in labels for label in label_set}))
+    columns = {name: column for column, name in enumerate(classes)}
     tags = np.zeros((len(labels), len(classes)), dtype=np.bool_)
-    for row, own in enumerate(labels):
-        tags[row, [column[label] for label in own]] = True
+    for row, label_set in enumerate(labels):
+        tags[row, [columns[label] for label in label_set]] = True
     return classes, tags
 
 
 def hold_out(tags: Tags, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
-    """Split rows into those to train on and a random `share` of the labelled ones to validate."""
+    """Return the rows to train on, and a random `share` of the labelled rows for validation."""
     labelled = np.flatnonzero(tags.any(axis=1))
-    held = rng.permutation(labelled)[: round(share * len(labelled))]
-    training = np.setdiff1d(np.arange(len(tags)), held, assume_unique=True)
-    return training, np.sort(held)
+    validation = rng.permutation(labelled)[: round(share * len(labelled))]
+    training = np.setdiff1d(np.arange(len(tags)), validation, assume_unique=True)
+    return training, np.sort(validation)
 
 
 def mask_labels(tags: Tags, supervision: float, rng: np.random.Generator) -> Tags:
-    """Keep the labels of a random share `supervision` (ρ) of the labelled rows, hide the others.
+    """Keep the labels of a random share `supervision` (ρ) of the labelled rows, and hide the rest.
 
-    The rows are drawn without regard to class, as in the SSB-VAE paper's experiments.
+    The rows are drawn regardless of class, as in the SSB-VAE paper's experiments.
     """
     labelled = np.flatnonzero(tags.any(axis=1))
-    labelled_rows = rng.permutation(labelled)[: round(supervision * len(labelled))]
+    visible_rows = rng.permutation(labelled)[: round(supervision * len(labelled))]
     masked = np.zeros_like(tags)
-    masked[labelled_rows] = tags[labelled_rows]
+    masked[visible_rows] = tags[visible_rows]
     return masked
 
 
@@ -146,5 +148,6 @@ def _inputs(documents: list[Document]) -> Inputs:
     vectors = [document.vector for document in documents if document.vector is not None]
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
-        raise TrainingDataError(f"vector: lengths differ, from {lengths[0]} to {lengths[-1]}")
+        found = f"lengths differ, from {lengths[0]} to {lengths[-1]}"
+        raise TrainingDataError(f"vector: {found}; all vectors must have the same length")
     return np.stack(vectors).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Held-out clusters of documents: what chooses settings, for every corpus and method alike.
+"""Held-out clusters of documents, by which settings are chosen.
 
-Queries often come from other corners of a class than the documents that were labelled: from other
-searches, other authors, other months. A random share held out does not show that, since each of its
-documents has near neighbours among the others. Therefore the labelled documents of each class are
-parted into five clusters, and one cluster of each class is held out at a time.
+Queries often come from another part of a class than the labelled documents: from other searches,
+authors or months. A random held-out share does not show the effect, since each of its documents has
+near neighbours in the training set. Therefore the labelled documents of each class are divided into
+five clusters, and one cluster of each class is held out at a time.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ _DIRECTIONS = 100
 def cluster_folds(
     rows: Any, labelled: Rows, classes: npt.NDArray[np.int64], seed: int
 ) -> npt.NDArray[np.int64]:
-    """Return which of the five folds each of L labelled documents belongs to, int64[L].
+    """Return the number of the fold of each of L labelled documents, int64[L], from 0 to 4.
 
-    `rows` are the features of all N documents, a scipy matrix ``(N, V)`` or vectors ``(N, D)``, of
-    which the rows `labelled` have the `classes`, int64[L]. A fold has a cluster of each class:
-    k-means on unit vectors, of texts on the principal directions of all. Classes of fewer than ten
-    labelled documents are dealt out by chance.
+    `rows` are the features of all N documents, a scipy matrix ``(N, V)`` or vectors ``(N, D)``. The
+    rows `labelled` have the `classes`, int64[L]. A fold has a cluster of each class, by k-means on
+    unit vectors; texts are first projected on the principal directions of all documents. A class of
+    fewer than ten labelled documents is divided at random.
     """
     if isinstance(rows, np.ndarray):
-        places = rows[labelled]
+        vectors = rows[labelled]
     else:
-        places = principal_directions(rows, seed, _DIRECTIONS)[1][labelled]
-    unit = unit_rows(places)
+        vectors = principal_directions(rows, seed, _DIRECTIONS)[1][labelled]
+    unit = unit_rows(vectors)
     rng = np.random.default_rng(seed)
     folds = np.empty(len(classes), dtype=np.int64)
-    for one in np.unique(classes):
-        own = np.flatnonzero(classes == one)
-        if len(own) < 2 * FOLDS:
-            folds[own] = rng.permutation(len(own)) % FOLDS
+    for number in np.unique(classes):
+        members = np.flatnonzero(classes == number)
+        if len(members) < 2 * FOLDS:
+            folds[members] = rng.permutation(len(members)) % FOLDS
         else:
-            folds[own] = _clusters(unit[own], seed)
+            folds[members] = _cluster(unit[members], seed)
     return folds
 
 
-def known_and_held(folds: npt.NDArray[np.int64]) -> Iterator[tuple[Rows, Rows]]:
-    """Yield, for each fold that has documents, the places of all others and of its own."""
+def split_folds(folds: npt.NDArray[np.int64]) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the positions outside and inside each fold that has documents."""
     for fold in np.unique(folds):
         yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
 
-def _clusters(unit: npt.NDArray[Any], seed: int) -> npt.NDArray[np.int64]:
+def _cluster(unit: npt.NDArray[Any], seed: int) -> npt.NDArray[np.int64]:
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
 
-    found = KMeans(FOLDS, n_init=3, random_state=seed).fit_predict(unit)
-    return np.asarray(found, dtype=np.int64)
+    numbers = KMeans(FOLDS, n_init=3, random_state=seed).fit_predict(unit)
+    return np.asarray(numbers, dtype=np.int64)

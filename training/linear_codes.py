@@ -1,7 +1,7 @@
 """Codes without a neural network: ITQ, PCA and random hyperplanes, from faiss and scikit-learn.
 
-Each is a linear map of the features and a threshold for every bit, so the encoder is one layer.
-Labels are used for the evaluation only.
+Each is a linear map of the features with a threshold for every bit, so the encoder is one layer.
+Labels are used only for the evaluation.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def fit_linear(method: str, features: Features, rows: Any, n_bits: int, seed: in
 
 
 def fit_pca(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
-    """Return the first principal directions ``(F, B)`` and the means along them, the thresholds.
+    """Return the first principal directions ``(F, B)``, and the thresholds: the means along them.
 
-    `rows` are not centred before the decomposition, so that sparse ones stay sparse; the means are
-    taken off afterwards.
+    `rows` are not centred before the decomposition, so that sparse rows stay sparse. The thresholds
+    subtract the means afterwards.
     """
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
@@ -64,42 +64,41 @@ def fit_pca(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
 
 
 def fit_itq(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
-    """Return PCA's directions turned so that the bits lose least, and the thresholds.
+    """Return PCA's directions, rotated to minimise the quantization error, and the thresholds.
 
     Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
     """
     weight, means = fit_pca(rows, n_bits, seed)
     rotation = itq_rotation(np.asarray(rows @ weight) - means, seed)
-    turned = np.ascontiguousarray(weight @ rotation, dtype=np.float32)
-    return turned, np.asarray(means @ rotation, dtype=np.float32)
+    rotated = np.ascontiguousarray(weight @ rotation, dtype=np.float32)
+    return rotated, np.asarray(means @ rotation, dtype=np.float32)
 
 
 def itq_of_terms(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats] | None:
     """Return ITQ of latent semantic analysis, scaled: weights ``(V, B)`` and thresholds ``(B,)``.
 
     `rows` are weighted terms, a scipy matrix ``(N, V)``. The distances of all rows from the
-    thresholds have a mean square of 1. Returns None where there are no more rows or terms than
-    bits.
+    thresholds have a mean square of 1. Returns None unless there are more rows and terms than bits.
     """
     if min(rows.shape) <= n_bits:
         return None
-    directions, places = principal_directions(rows, seed, n_bits)
-    means = places.mean(axis=0)
-    rotation = itq_rotation(places - means, seed)
-    size = np.sqrt(np.square(places - means).mean())
+    directions, coordinates = principal_directions(rows, seed, n_bits)
+    means = coordinates.mean(axis=0)
+    rotation = itq_rotation(coordinates - means, seed)
+    size = np.sqrt(np.square(coordinates - means).mean())
     weight = np.asarray(directions.T @ rotation / size, dtype=np.float32)
     return weight, np.asarray(means @ rotation / size, dtype=np.float32)
 
 
 def itq_rotation(centred: Floats, seed: int) -> Floats:
-    """Return the rotation ``(B, B)`` after which the signs of rows ``(N, B)`` lose least."""
+    """Return the rotation ``(B, B)`` that minimises the quantization error of rows ``(N, B)``."""
     import faiss  # noqa: PLC0415
 
     n_bits = centred.shape[1]
     itq = faiss.ITQMatrix(n_bits)
     itq.seed = seed + 1
     itq.train(np.ascontiguousarray(centred, dtype=np.float32))
-    # faiss keeps y = A x with A of shape (B, B), row by row.
+    # faiss stores A of y = A x, of shape (B, B), row by row.
     return np.asarray(faiss.vector_to_array(itq.A).reshape(n_bits, n_bits).T)
 
 
@@ -114,7 +113,7 @@ def fit_lsh(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats]:
 
     projection = GaussianRandomProjection(n_bits, random_state=seed)
     with warnings.catch_warnings():
-        # More directions than features is what codes of short vectors need.
+        # Codes longer than the vectors need more directions than features.
         warnings.simplefilter("ignore", DataDimensionalityWarning)
         projection.fit(rows)
     weight = np.ascontiguousarray(projection.components_.T, dtype=np.float32)

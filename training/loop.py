@@ -19,29 +19,29 @@ from training.data import Rows
 from training.models.batches import shuffled_batches
 from training.models.layers import SparseLinear
 
-# Between two checkpoints; an epoch of a small corpus is shorter than writing one.
+# An epoch of a small corpus takes less time than writing a checkpoint.
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 class BatchLoss(Protocol):
-    """The objective: the weighted loss terms of a batch, whose sum is minimised."""
+    """The objective: the weighted loss terms of a batch. Training minimises their sum."""
 
     def __call__(
         self, rows: Rows, generator: torch.Generator, progress: float
     ) -> Mapping[str, Tensor]:
-        """Return scalars by name for the batch made of `rows`; draw only from `generator`.
+        """Return scalars by name for the batch of `rows`; draw only from `generator`.
 
-        `progress` is the share of the run that is behind, from 0 to below 1.
+        `progress` is the finished share of the run, from 0 to below 1.
         """
 
 
 class DivergedError(HummingbitError, RuntimeError):
-    """The loss is no longer a number."""
+    """The loss is NaN or infinite."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train; with `decay` the step size falls to 0 along a line."""
+    """How long and how fast to train. With `decay`, the step size decreases linearly to 0."""
 
     epochs: int
     batch_size: int
@@ -61,12 +61,12 @@ def fit(
 ) -> History:
     """Minimise `loss` over the batches of `rows` documents with Adam.
 
-    Every epoch draws from generators seeded by (seed, epoch) alone, so that a run that was broken
-    off goes on from its checkpoint to the same weights.
+    Every epoch draws from generators seeded by (seed, epoch) alone. So an interrupted run that
+    resumes from its checkpoint reaches the same weights.
 
     Raises:
         DivergedError: if a loss term is not finite.
-        CheckpointError: if the checkpoint is damaged or another run's.
+        CheckpointError: if the checkpoint is damaged or belongs to another run.
     """
     with _one_thread():
         return _fit(model, loss, rows, schedule, checkpoint, progress)
@@ -74,10 +74,10 @@ def fit(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute on one thread: sums then come in one order on every machine.
+    """Compute on one thread, so that the order of sums is the same on every machine.
 
-    The matrices of a batch are small. A second thread saves a fifth of the time where a core is
-    idle, and costs many times that where it is not, for the threads wait on each other busily.
+    The matrices of a batch are small. A second thread saves a fifth of the time if a core is idle.
+    Otherwise it costs many times as much, since threads wait for each other in busy loops.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -100,7 +100,7 @@ def _fit(  # noqa: PLR0917
     saved_at = time.monotonic()
     epochs = range(len(history), schedule.epochs)
     model.train()
-    # tqdm draws nothing where standard error is not a terminal.
+    # With None, tqdm prints nothing unless standard error is a terminal.
     disable = None if progress else True
     with tqdm(
         epochs, "training", initial=len(history), total=schedule.epochs, disable=disable
@@ -126,17 +126,17 @@ def _run_epoch(
     rng = np.random.default_rng([schedule.seed, epoch])
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     sums: dict[str, float] = {}
-    done = 0
+    n_done = 0
     for batch in shuffled_batches(rows, schedule.batch_size, rng):
-        progress = (epoch + done / rows) / schedule.epochs
+        progress = (epoch + n_done / rows) / schedule.epochs
         if schedule.decay:
             _set_learning_rate(optimizers, schedule.learning_rate * (1 - progress))
         terms = loss(batch, generator, progress)
-        done += len(batch)
+        n_done += len(batch)
         total = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(total):
-            shown = ", ".join(f"{name} {value.item():g}" for name, value in terms.items())
-            raise DivergedError(f"training diverged in epoch {epoch + 1}: {shown}")
+            values = ", ".join(f"{name} {value.item():g}" for name, value in terms.items())
+            raise DivergedError(f"training diverged in epoch {epoch + 1}: {values}")
         for optimizer in optimizers:
             optimizer.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
@@ -154,15 +154,15 @@ def _set_learning_rate(optimizers: list[torch.optim.Optimizer], learning_rate: f
 
 
 def _optimizers(model: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
-    # Of a layer with a sparse gradient a batch touches few rows. SparseAdam moves only those; plain
-    # Adam would go through all the others, whose gradient is zero.
+    # A batch touches few rows of a layer with a sparse gradient. SparseAdam updates only these;
+    # Adam would also process all others, whose gradient is zero.
     sparse = [
         module.weight
         for module in model.modules()
         if isinstance(module, SparseLinear) and module.sparse_gradient
     ]
     dense = [p for p in model.parameters() if not any(p is weight for weight in sparse)]
-    # geoopt's parameters are points of a manifold and move along it.
+    # geoopt's parameters are points on a manifold and stay on it.
     curved = [p for p in dense if hasattr(p, "manifold")]
     flat = [p for p in dense if not hasattr(p, "manifold")]
     optimizers: list[torch.optim.Optimizer] = []
@@ -185,13 +185,13 @@ class DeviceError(HummingbitError, ValueError):
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of that name.
+    """Return the device with this name.
 
     Raises:
-        DeviceError: unless it is ``cpu``, or ``cuda`` where torch finds a GPU that it can use.
+        DeviceError: unless it is ``cpu``, or ``cuda`` and torch finds a GPU that it can use.
     """
     if name not in DEVICES:
         raise DeviceError(f"device is {name!r}; it must be one of {', '.join(DEVICES)}")
     if name == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("device is 'cuda', and torch finds no GPU that it can use; use 'cpu'")
+        raise DeviceError("device is 'cuda', but torch finds no GPU that it can use; use 'cpu'")
     return torch.device(name)

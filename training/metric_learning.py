@@ -1,7 +1,7 @@
-"""From documents and how alike they are to an encoder: ``hummingbit train metric``.
+"""Train an encoder from similarities of documents: ``hummingbit train metric``.
 
 :data:`training.objectives.metric_objectives.OBJECTIVES` are the objectives, and
-:mod:`training.similarities.pairs` says how alike documents are.
+:mod:`training.similarities.pairs` provides the similarities.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def train_metric(
 ) -> Trained:
     """Train on `data` and write the encoder to `out`.
 
-    `similarity_file` holds the pairs, or the tree of labels where it is not that of their dotted
-    names. A run that was broken off goes on from the checkpoint beside `out`.
+    `similarity_file` holds the pairs, or the tree of labels if it is not the tree of their dotted
+    names. An interrupted run resumes from the checkpoint beside `out`.
 
     Raises:
-        TrainingDataError: if the documents are too few or their labels do not fit the similarity,
-            if `similarity_file` is not what it should be, missing or not needed, or a batch holds
-            one degree of similarity only.
+        TrainingDataError: if there are too few documents or their labels do not fit the similarity,
+            if `similarity_file` is not valid, missing or not needed, or if all pairs of a batch are
+            equally similar.
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
@@ -81,8 +81,8 @@ def train_metric(
     settings = run_settings(recipe, similarity_file)
     parts = split(data, recipe)
     if recipe.similarity == "pairs":
-        # Labels are then used for the evaluation only.
-        parts = replace(parts, shown=np.zeros_like(parts.shown))
+        # Labels are then used only for the evaluation.
+        parts = replace(parts, visible_tags=np.zeros_like(parts.visible_tags))
     source = pair_source(data, parts, recipe, similarity_file)
     torch.manual_seed(recipe.seed)
     spd = build_spd_network(data, parts.training, recipe) if data.are_matrices else None
@@ -92,7 +92,8 @@ def train_metric(
         else spd.features()
     )
     network = build_network(recipe, features, len(data.classes), spd)
-    loss = MetricLoss(network, recipe, TrainingInputs(features, data.inputs), parts.shown, source)
+    inputs = TrainingInputs(features, data.inputs)
+    loss = MetricLoss(network, recipe, inputs, parts.visible_tags, source)
     schedule = Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
     run = json.dumps({"recipe": settings, "data": data.sha256}, sort_keys=True)
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), run)
@@ -109,7 +110,7 @@ def train_metric(
 
 
 def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> dict[str, Any]:
-    """Return the recipe as an encoder keeps it: with the hash of the file that it depends on.
+    """Return the recipe as an encoder records it, with the hash of `similarity_file`.
 
     Raises:
         TrainingDataError: if the file cannot be read, is missing or is not needed.
@@ -117,11 +118,11 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
     settings = asdict(recipe)
     if similarity_file is None:
         if recipe.similarity == "pairs":
-            raise TrainingDataError("pairs: similarity by pairs needs a file of them")
+            raise TrainingDataError("pairs: similarity by pairs needs a file of pairs")
         return settings
     if recipe.similarity not in {"hierarchy", "pairs"}:
-        message = f"similarity is by {recipe.similarity}, which takes no file of it"
-        raise TrainingDataError(f"{recipe.similarity}: {message}; {similarity_file} was given")
+        message = f"similarity by {recipe.similarity} takes no file; leave out {similarity_file}"
+        raise TrainingDataError(f"{recipe.similarity}: {message}")
     try:
         raw = similarity_file.read_bytes()
     except OSError as error:
@@ -132,16 +133,16 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
 def pair_source(
     data: TrainingData, parts: Split, recipe: MetricRecipe, similarity_file: Path | None
 ) -> PairSource:
-    """Return where the batches of a recipe come from: labelled documents, or pairs of a file.
+    """Return the source of a recipe's batches: labelled documents, or pairs of a file.
 
     Raises:
         TrainingDataError: as :func:`train_metric`.
     """
     if recipe.similarity == "pairs" and similarity_file:
         pairs = read_pairs(similarity_file, data.ids)
-        trained_on = np.zeros(len(data), dtype=np.bool_)
-        trained_on[parts.training] = True
-        keep = trained_on[pairs.first] & trained_on[pairs.second]
+        in_training = np.zeros(len(data), dtype=np.bool_)
+        in_training[parts.training] = True
+        keep = in_training[pairs.first] & in_training[pairs.second]
         return ListedPairs(Pairs(pairs.first[keep], pairs.second[keep], pairs.similarity[keep]))
     check_labels(data, parts, recipe.validation_share)
     if recipe.similarity == "labels":
@@ -154,14 +155,14 @@ def pair_source(
         tree = read_tree(similarity_file)
         tree.check_holds(data.classes)
         table = tree_similarities(tree, data.classes, recipe.objective)
-    return LabelledPairs(parts.shown, table)
+    return LabelledPairs(parts.visible_tags, table)
 
 
 def tree_similarities(tree: LabelTree, classes: Sequence[str], objective: str) -> Table:
-    """Return how alike classes are by a tree, ``float32[C, C]`` from 0 to 1, as an objective asks.
+    """Return the similarities of classes in a tree for an objective, ``float32[C, C]`` from 0 to 1.
 
-    To generative-similarity two classes are s_gen alike, over the greatest there is; to any other
-    by the share of levels that they have in common.
+    For generative-similarity it is s_gen, divided by its maximum. For any other objective it is the
+    share of levels that two classes have in common.
     """
     if objective != "generative-similarity":
         return tree.similarities(classes)
@@ -171,7 +172,7 @@ def tree_similarities(tree: LabelTree, classes: Sequence[str], objective: str) -
 
 
 class MetricNetwork(nn.Module):
-    """The network that makes codes, and the objective with what it learns itself."""
+    """The network that makes codes, with the objective and its parameters."""
 
     def __init__(
         self, encoder: EncoderNetwork, objective: nn.Module, spd: SpdNetwork | None = None
@@ -188,7 +189,7 @@ class MetricNetwork(nn.Module):
 
 
 def build_spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) -> SpdNetwork:
-    """Return SPD layers for documents that are matrices, centred at the mean of those trained on.
+    """Return SPD layers for documents that are matrices, centred at the mean of `training` rows.
 
     Raises:
         TrainingDataError: if a matrix is not positive definite.
@@ -205,9 +206,9 @@ def build_spd_network(data: TrainingData, training: Rows, recipe: MetricRecipe) 
 def build_network(
     recipe: MetricRecipe, features: Features, classes: int, spd: SpdNetwork | None = None
 ) -> MetricNetwork:
-    """Return the network of a recipe, its weights drawn from torch's generator.
+    """Return the network of a recipe, with weights drawn from torch's generator.
 
-    `classes` is the number of classes that documents can have, `spd` what comes first for matrices.
+    `classes` is the number of classes, and `spd` the layers that come first for matrices.
     """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     shape = Shape(
@@ -242,21 +243,22 @@ class MetricLoss:
         generator: torch.Generator,
         progress: float,  # noqa: ARG002
     ) -> dict[str, Tensor]:
-        """See :class:`training.loop.BatchLoss`; `rows` are units of the source."""
+        """See :class:`training.loop.BatchLoss`; `rows` are items of the source."""
         documents, pairs = self._source.batch(rows)
         x, _ = self._inputs.batch(documents, self._recipe.word_dropout, generator)
         u_NB = torch.tanh(self._network.logits(x) / 2)
-        # The last batch of an epoch holds what is left over; there may be nothing to compare.
-        is_rest = len(rows) < self._recipe.batch_size < len(self._source)
-        nothing = is_rest and pairs.spread <= 1 / (self._recipe.similarity_bins - 1)
-        loss = 0 * u_NB.sum() if nothing else self._objective(u_NB, documents, pairs)
+        # The last batch of an epoch may be smaller, and its pairs equally similar.
+        is_smaller = len(rows) < self._recipe.batch_size < len(self._source)
+        is_uniform = pairs.spread <= 1 / (self._recipe.similarity_bins - 1)
+        skip = is_smaller and is_uniform
+        loss = 0 * u_NB.sum() if skip else self._objective(u_NB, documents, pairs)
         return {self._recipe.objective.replace("-", "_") + "_loss": loss}
 
     def _objective(self, u_NB: Tensor, documents: Rows, pairs: Pairs) -> Tensor:
         if pairs.spread == 0:
             raise TrainingDataError(
                 f"batch_size is {self._recipe.batch_size}, and all pairs of a batch are equally"
-                " alike, as if of one class; take larger batches, or labels that are less rare"
+                " similar, as if of one class; use larger batches, or more frequent labels"
             )
         batch = MetricBatch(
             u_NB,

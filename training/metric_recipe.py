@@ -8,37 +8,37 @@ from dataclasses import dataclass
 from training.recipe import analyzer_setting, check_settings, setting
 
 OBJECTIVES: Mapping[str, str] = {
-    "continuous-histogram": "pairs in the order of their similarity, by histograms",
-    "generative-similarity": "pairs as near as they are likely to be of one source",
-    "riemannian-potato": "classes within so many deviations of their means, others beyond",
+    "continuous-histogram": "pairs ordered by similarity, by histograms",
+    "generative-similarity": "pairs as near as they are likely to share a source",
+    "riemannian-potato": "classes within a number of deviations of their means, others beyond",
 }
-"""What each objective asks of codes, by name (:mod:`training.objectives.metric_objectives`)."""
+"""The summary of each objective by name (:mod:`training.objectives.metric_objectives`)."""
 
 SIMILARITIES: Mapping[str, str] = {
     "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
     "labels": "1 with a label in common, else 0",
-    "graded": "by the difference of labels that are numbers",
-    "pairs": "as a file of pairs lists it",
+    "graded": "by the difference of numeric labels",
+    "pairs": "from a file of pairs",
 }
-"""How alike two documents are, by name."""
+"""The definitions of similarity, by name."""
 
 
 @dataclass(frozen=True)
 class MetricRecipe:
-    """All that decides the outcome of metric learning besides the documents.
+    """The settings that, with the documents, determine the outcome of metric learning.
 
-    `bins`, `similarity_bins` and `balance` are for the objectives that have histograms, `contrast`
-    and `temperature` for generative-similarity, the `potato` settings for riemannian-potato, which
-    asks for labels and not for similarities. `spd_order` is for documents that are matrices.
+    `bins`, `similarity_bins` and `balance` are for objectives with histograms, `contrast` and
+    `temperature` for generative-similarity, and the `potato` settings for riemannian-potato, which
+    uses labels and not similarities. `spd_order` is for documents that are matrices.
 
     Raises:
-        RecipeError: naming the setting that is out of its range.
+        RecipeError: if a setting is out of its range. The message names it.
     """
 
     method: str = setting("metric", "what is trained", "metric")
     objective: str = setting("continuous-histogram", "the loss", *OBJECTIVES)
-    similarity: str = setting("hierarchy", "what makes documents alike", *SIMILARITIES)
-    distance: str = setting("cosine", "how far relaxed codes are apart", "cosine", "hamming")
+    similarity: str = setting("hierarchy", "what makes documents similar", *SIMILARITIES)
+    distance: str = setting("cosine", "distance of relaxed codes", "cosine", "hamming")
     n_bits: int = setting(32, "bits in a code, a multiple of 8")
     supervision: float = setting(1.0, "share of the labelled documents whose labels are shown")
     seed: int = setting(0, "random seed")
@@ -48,15 +48,17 @@ class MetricRecipe:
     hidden: int = setting(500, "units in each of the two hidden layers")
     max_terms: int = setting(10_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
-    bins: int = setting(100, "nodes over distances of the histogram")
-    similarity_bins: int = setting(100, "nodes over similarities of the histogram")
-    balance: float = setting(0.5, "from 0, pairs as they come, to 1, all degrees equally often")
+    bins: int = setting(100, "nodes of the histogram over distances")
+    similarity_bins: int = setting(100, "nodes of the histogram over similarities")
+    balance: float = setting(
+        0.5, "from 0, all pairs weigh the same, to 1, all degrees of similarity do"
+    )
     contrast: str = setting("softmax", "how pairs are compared", "softmax", "softplus", "quadratic")
-    temperature: float = setting(0.1, "distance that makes a triplet e times as sure")
-    potato_threshold: float = setting(-1.0, "deviations from the mean that a class should keep to")
-    potato_margin: float = setting(6.0, "deviations beyond these that other classes should keep")
+    temperature: float = setting(0.1, "distance that makes a triplet e times as probable")
+    potato_threshold: float = setting(-1.0, "deviations within which a class should stay")
+    potato_margin: float = setting(6.0, "further deviations that other classes should stay beyond")
     potato_rate: float = setting(0.2, "how fast means and deviations follow the batches")
-    spd_order: int = setting(16, "rows of the matrix that SPD layers make of larger ones")
+    spd_order: int = setting(16, "rows to which SPD layers reduce larger matrices")
     word_dropout: float = setting(0.25, "mean share of a document's words left out of the input")
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")

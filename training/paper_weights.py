@@ -1,10 +1,10 @@
 """The weights that the authors of SSB-VAE chose, by data set, method and share of labels.
 
-The paper prints the range that was searched and not what was found; the authors' scripts
-(https://github.com/amacaluso/SSB-VAE, ``test_all_*.sh``) hold the choices, the same for 16 and 32
-bits. There a run minimises reconstruction + `b` KL + `a` (`g` class loss + pairs), where pairs are
-summed over a batch of M = 100 and divided by the B bits. Here pairs are divided by M. So α is
-`a` M / B, β is `a` `g` and λ is `b`. VDSH-S has no pairs, and its β is `a`.
+The paper prints the range of the search but not its results. The authors' scripts
+(https://github.com/amacaluso/SSB-VAE, ``test_all_*.sh``) have them, the same for 16 and 32 bits.
+There a run minimises reconstruction + `b` KL + `a` (`g` class loss + pairs), where pairs are summed
+over a batch of M = 100 and divided by the B bits. Here pairs are divided by M. So α is `a` M / B,
+β is `a` `g` and λ is `b`. VDSH-S has no pairs, and its β is `a`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 BATCH_SIZE = 100
-"""Documents in a batch of the authors."""
+"""The authors' number of documents in a batch."""
 
 # Ten entries each, for shares of labels of 0.1, 0.2, … 1.0: powers of ten of `a`, and of `g`.
 _POWERS: Mapping[str, Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
@@ -52,15 +52,15 @@ DATASETS = tuple(_POWERS)
 
 
 def paper_weights(dataset: str, method: str, supervision: float, n_bits: int) -> dict[str, Any]:
-    """Return `kl_weight` λ, `pointwise_weight` β and `pairwise_weight` α of the authors.
+    """Return the authors' `kl_weight` λ, `pointwise_weight` β and `pairwise_weight` α.
 
     `dataset` is one of :data:`DATASETS`. The share of labels is rounded to a tenth. A method that
-    the authors did not train has the weights of SSB-VAE.
+    the authors did not train gets the weights of SSB-VAE.
     """
     gaussian, bernoulli = _KL_WEIGHTS[dataset]
     powers = _POWERS[dataset].get(method, _POWERS[dataset]["ssb-vae"])
-    place = min(9, max(0, round(10 * supervision) - 1))
-    a, g = (10.0 ** power[place] for power in powers)
+    tenth = min(9, max(0, round(10 * supervision) - 1))
+    a, g = (10.0 ** power[tenth] for power in powers)
     return {
         "kl_weight": gaussian if method == "vdsh-s" else bernoulli,
         "pointwise_weight": a * g,

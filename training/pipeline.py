@@ -1,4 +1,4 @@
-"""What all methods share: the split, the features, the evaluation and the written encoder."""
+"""The steps that all methods share: split, features, evaluation and the artifact."""
 
 from __future__ import annotations
 
@@ -29,29 +29,32 @@ from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out,
 from training.soft_labels.fair_classifier import fit_classifier
 from training.text_features import MIN_DOCUMENTS, fit_text_features
 
-# Golden inputs are chosen among the first so many documents trained on.
+# Golden inputs are chosen among this many of the first training documents.
 _EXAMPLES = 1000
-# With so many documents or more for each distinct code, codes have collapsed.
-_DOCUMENTS_A_CODE = 50
+# Codes have collapsed if there are this many documents or more for each distinct code.
+_DOCUMENTS_PER_CODE = 50
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to train on, rows held out, and the labels that are shown."""
+    """The training rows, the held-out rows, and the tags that training may use.
+
+    `visible_tags` is bool[N, C]; rows whose labels are hidden have no tag.
+    """
 
     training: Rows
     validation: Rows
-    shown: Tags
+    visible_tags: Tags
 
     @property
     def labelled(self) -> Rows:
-        """The rows whose labels are shown."""
-        return np.flatnonzero(self.shown.any(axis=1))
+        """The rows whose labels training may use."""
+        return np.flatnonzero(self.visible_tags.any(axis=1))
 
 
 @dataclass(frozen=True)
 class Trained:
-    """An encoder as it was written, and what was measured on the way."""
+    """The written encoder, its validation figures, its classifier, and warnings."""
 
     encoder: Encoder
     labelled_ids: tuple[str, ...]
@@ -61,11 +64,11 @@ class Trained:
 
 
 class SplitSettings(Protocol):
-    """What of a recipe decides which documents are held out and whose labels are shown."""
+    """The settings of a recipe that determine the split."""
 
     @property
     def supervision(self) -> float:
-        """The share of the labelled documents whose labels are shown."""
+        """The share of the labelled documents whose labels training may use."""
 
     @property
     def validation_share(self) -> float:
@@ -77,7 +80,7 @@ class SplitSettings(Protocol):
 
 
 def split(data: TrainingData, recipe: SplitSettings) -> Split:
-    """Hold out a share of the labelled documents, and show the labels of a share of the others."""
+    """Hold out a share of the labelled documents, and keep the labels of a share of the rest."""
     rng = np.random.default_rng(recipe.seed)
     training, validation = hold_out(data.tags, recipe.validation_share, rng)
     tags = data.tags.copy()
@@ -86,19 +89,22 @@ def split(data: TrainingData, recipe: SplitSettings) -> Split:
 
 
 def check_labels(data: TrainingData, parts: Split, validation_share: float) -> None:
-    """Check that there are labels to learn from and, if wanted, to evaluate by.
+    """Check that there are labels for training and, with a `validation_share`, for validation.
 
     Raises:
-        TrainingDataError: if fewer than two classes are shown, or if none of the documents could be
-            held out and `validation_share` is above 0.
+        TrainingDataError: if fewer than two classes have visible labels, or if `validation_share`
+            is above 0 and no document was held out.
     """
     if len(data.classes) < 2:
-        found = f"the documents carry {len(data.classes)} distinct labels"
+        found = f"the documents have {len(data.classes)} distinct labels"
         needed = "semi-supervised training needs at least two; ict learns from texts without labels"
         raise TrainingDataError(f"label: {found}; {needed}")
-    shown = int(parts.shown.any(axis=0).sum())
-    if shown < 2 or (validation_share and not len(parts.validation)):
-        found = f"{shown} of the classes are shown, {len(parts.validation)} documents held out"
+    n_classes = int(parts.visible_tags.any(axis=0).sum())
+    if n_classes < 2 or (validation_share and not len(parts.validation)):
+        found = (
+            f"there are labels of {n_classes} classes to train on, and {len(parts.validation)}"
+            " documents are held out"
+        )
         raise TrainingDataError(f"label: {found}; more labelled documents are needed")
 
 
@@ -109,21 +115,22 @@ def choose_features(
     weighting: str = "tf-idf",
     analyzer: str = "unicode",
     *,
-    least_documents: int = MIN_DOCUMENTS,
+    min_documents: int = MIN_DOCUMENTS,
 ) -> Features:
-    """Return the features of the documents trained on: terms of texts, or vectors as they are.
+    """Return the features of the training documents: terms of texts, or unchanged vectors.
 
-    A term counts if it occurs in `least_documents` texts.
+    A term must occur in at least `min_documents` texts.
 
     Raises:
-        TrainingDataError: if there is no such term.
+        TrainingDataError: if no term does.
         AnalyzerError: if no analyzer has the name `analyzer`.
     """
     inputs = data.take(training)
     if isinstance(inputs, np.ndarray):
         return VectorFeatures(dimension=inputs.shape[1])
-    terms = Analyzer.from_name(analyzer)
-    return fit_text_features(inputs, max_terms, weighting, terms, least_documents=least_documents)
+    return fit_text_features(
+        inputs, max_terms, weighting, Analyzer.from_name(analyzer), min_documents=min_documents
+    )
 
 
 def with_median_thresholds(encoder: Encoder, inputs: Any) -> Encoder:
@@ -144,19 +151,18 @@ def write_encoder(
     soft_labels: Floats | None = None,
     overwrite: bool = False,
 ) -> Trained:
-    """Evaluate `encoder` on the documents held out and write it, with what it was trained on.
+    """Evaluate `encoder` on the held-out documents and write its artifact.
 
-    `about` is what a method has to say besides in the artifact's metadata. `soft_labels`,
-    float32[N, C], are the distributions over classes that it learned from, of the rows trained on;
-    the classifier that the codes are compared with is fitted to them, too. A class code has its
-    classifiers in itself.
+    `about` is further metadata. `soft_labels`, float32[N, C], are the distributions over classes of
+    the training rows that the encoder learned from; the classifier of the baseline is fitted to
+    them too. An encoder with a class code contains its classifiers, so none is fitted.
     """
     classifier = None
     if encoder.class_code is None:
         classifier = fit_classifier(
             encoder.features,
             data.take(parts.training),
-            parts.shown[parts.training],
+            parts.visible_tags[parts.training],
             soft_labels,
             seed=int(settings["seed"]),
         )
@@ -196,15 +202,15 @@ def write_encoder(
 
 def collapse_warnings(codes: Codes) -> tuple[str, ...]:
     """Return a warning if there is at most one distinct code for fifty documents, else nothing."""
-    distinct = len(np.unique(codes, axis=0))
-    if len(codes) < _DOCUMENTS_A_CODE or distinct * _DOCUMENTS_A_CODE > len(codes):
+    n_distinct = len(np.unique(codes, axis=0))
+    if len(codes) < _DOCUMENTS_PER_CODE or n_distinct * _DOCUMENTS_PER_CODE > len(codes):
         return ()
-    found = f"{len(codes):,} documents have {distinct:,} distinct code{'s'[: distinct != 1]}"
+    found = f"{len(codes):,} documents have {n_distinct:,} distinct code{'s'[: n_distinct != 1]}"
     return (f"{found}; a search cannot tell them apart. For texts, ict may do better",)
 
 
 def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, Any]) -> bool:
-    """Return whether `encoder` is what training on `data` with `settings` would give."""
+    """Return whether `encoder` was trained on `data` with `settings`."""
     about = encoder.metadata
     same_data = about.get("trained_on", {}).get("sha256") == data.sha256
     return bool(same_data and about.get("recipe") == dict(settings))
@@ -213,17 +219,16 @@ def is_trained_on(encoder: Encoder, data: TrainingData, settings: Mapping[str, A
 def validate(
     reference: ClassifierReference, *, training: Labelled, database: Labelled, queries: Labelled
 ) -> dict[str, Any]:
-    """Search the `database` for each of the `queries`; return figures for JSON.
+    """Evaluate the encoder and the classifier baseline; return the figures as JSON values.
 
-    The true labels say what is relevant, whether training saw them or not. Beside the encoder's
-    figures stands the classifier baseline: a code that knows only the class scores that much.
-    Without labelled queries there are no figures; without labels of two
-    classes, or with more classes than a code has bits, there is no baseline.
+    Relevance is by the true labels, whether training used them or not. Without labelled queries
+    there are no figures. Without labels of two classes, or with more classes than a code can have
+    bits, there is no baseline.
     """
     if not len(queries):
         return {}
-    found = evaluate_encoder(reference.encoder, database, queries)
-    beside = None
+    evaluation = evaluate_encoder(reference.encoder, database, queries)
+    baseline = None
     if has_baseline(reference, training):
-        beside = classifier_baseline(reference, training, database, queries)
-    return {**found.to_dict(), "classifier_baseline": beside and beside.to_dict()}
+        baseline = classifier_baseline(reference, training, database, queries)
+    return {**evaluation.to_dict(), "classifier_baseline": baseline and baseline.to_dict()}

@@ -1,13 +1,20 @@
-"""From documents of which few are labelled to an encoder: ``hummingbit train METHOD``.
+"""Train an encoder from documents of which few are labelled: ``hummingbit train METHOD``.
 
 Source: Ñanculef, Mena, Macaluso, Lodi and Sartori, "Self-Supervised Bernoulli Autoencoders for
-Semi-Supervised Hashing" (2020). Ours are the input, TF-IDF rows of unit length instead of
-ln(1 + tf), over the terms that tell classes apart; word dropout on it, so that the decoder must
-rebuild the words that the encoder was not shown, and noise on vectors; idf in the target, so that
-telling words count for more than frequent ones; soft labels of unlabelled documents from linear
-classifiers; a second class head, on the bits; hidden units dropping out as labels abound; pairs
-that are alike with the probability that labels or soft labels give, with a weight that grows; the
-inverse cloze task. :meth:`training.recipe.Recipe.as_in_the_paper` goes without them.
+Semi-Supervised Hashing" (2020). These parts are ours:
+
+- the input: TF-IDF rows of unit length instead of ln(1 + tf), over the terms that distinguish
+  classes;
+- word dropout on the input, so that the decoder must reconstruct words that the encoder does not
+  see, and noise on vectors;
+- idf in the target, so that informative words weigh more than frequent ones;
+- soft labels of unlabelled documents, from linear classifiers;
+- a second class head, on the bits;
+- dropout of hidden units that increases with the share of labels;
+- similarities of pairs from labels or soft labels, with a weight that increases;
+- the inverse cloze task.
+
+:meth:`training.recipe.Recipe.as_in_the_paper` turns them off.
 """
 
 from __future__ import annotations
@@ -46,12 +53,12 @@ from training.pipeline import (
 from training.recipe import METHODS, Recipe
 from training.soft_labels.guided_features import choose_features_and_soft_labels
 
-# What the settings that 0.1.0 did not have amounted to in it.
+# The values that correspond to 0.1.0's behaviour, for settings that it did not have.
 BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words"}
-# The settings that 0.1.0 called otherwise.
+# Settings that had another name in 0.1.0.
 RENAMED = {"guesses": "soft_labels"}
 
-# What unit-length rows are multiplied by on their way into the first layer; see SparseLinear.
+# The scale of the first layer for rows of unit length; see SparseLinear.
 UNIT_ROW_SCALE = 5.0
 
 
@@ -65,27 +72,27 @@ def train(
     device: str = "cpu",
     amp: bool = False,
 ) -> Trained:
-    """Train on `data` by `recipe` and write the encoder to `out`.
+    """Train on `data` with `recipe` and write the encoder to `out`.
 
-    A run that was broken off goes on from the checkpoint that lies beside `out`. `device` is
-    ``cpu`` or ``cuda``; with `amp` the network computes in bfloat16 where that is safe. Either
-    changes how sums are rounded, and so the encoder a little.
+    An interrupted run resumes from the checkpoint beside `out`. `device` is ``cpu`` or ``cuda``.
+    With `amp`, the network computes in bfloat16 where that is safe. Both change how sums are
+    rounded, and so the encoder slightly.
 
     Raises:
         DeviceError: if this machine has no such device.
-        TrainingDataError: if the documents, or the labelled ones among them, are too few.
+        TrainingDataError: if there are too few documents or labelled documents.
         ArtifactError: if `out` exists and `overwrite` is false.
         CheckpointError: if a checkpoint of another run lies beside `out`.
     """
     check_destination(out, overwrite=overwrite)
-    place = choose_device(device)
+    torch_device = choose_device(device)
     parts = split(data, recipe)
     if METHODS[recipe.method].uses_labels:
         check_labels(data, parts, recipe.validation_share)
     elif recipe.method == "ict" and not data.is_text:
-        raise TrainingDataError("vector: ict learns from texts, by words of their own")
+        raise TrainingDataError("vector: ict learns from the words of texts; use texts, or itq")
     features, soft_labels = choose_features_and_soft_labels(data, parts, recipe)
-    inputs, tags = data.take(parts.training), parts.shown[parts.training]
+    inputs, tags = data.take(parts.training), parts.visible_tags[parts.training]
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
     dropout = hidden_dropout(recipe, features, tags)
     model = build_model(
@@ -95,7 +102,7 @@ def train(
         vector_scale=scale,
         dropout=dropout,
         sparse_gradient=touches_few_terms(features, inputs, recipe.batch_size),
-    ).to(place)
+    ).to(torch_device)
     multi_label = data.is_multi_label
     loss = AutoencoderLoss(
         model,
@@ -142,11 +149,11 @@ def train(
 
 
 def start_at_latent_semantics(model: Autoencoder, inputs: TrainingInputs, seed: int) -> None:
-    """Let the codes of a linear network begin as ITQ codes of latent semantic analysis.
+    """Initialise a linear network with ITQ codes of latent semantic analysis.
 
-    Codes learned from there know both: which words occur together in the corpus, and which words
-    tell one text from all others. Other networks are left as they are, as are codes with as many
-    bits as there are texts or terms.
+    Codes trained from there combine two kinds of knowledge: which words occur together in the
+    corpus, and which words distinguish a text from all others. Other networks are not changed, nor
+    are networks with as many bits as there are texts or terms.
     """
     network = model.encoder
     if not isinstance(network, LinearEncoderNetwork):
@@ -158,7 +165,7 @@ def start_at_latent_semantics(model: Autoencoder, inputs: TrainingInputs, seed: 
 
 
 def start_at_word_frequencies(model: Autoencoder, inputs: TrainingInputs) -> None:
-    """Let the decoder of a network that learns from texts alone begin at how frequent terms are.
+    """Initialise a text decoder with the frequencies of terms.
 
     Without labels, nothing else keeps bits from freezing early; see :class:`TextDecoder`.
     """
@@ -167,10 +174,10 @@ def start_at_word_frequencies(model: Autoencoder, inputs: TrainingInputs) -> Non
 
 
 def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:
-    """Return the share of hidden units left out.
+    """Return the rate at which hidden units drop out.
 
-    It grows with the share of documents whose labels are shown. Labels are certain, and a network
-    learns them by heart; soft labels keep it from that by themselves.
+    It is proportional to the share of documents with visible labels. A network memorises labels,
+    which are certain; it cannot memorise soft labels.
     """
     if METHODS[recipe.method].pairs != "all" or not isinstance(features, TextFeatures):
         return 0.0
@@ -180,9 +187,9 @@ def hidden_dropout(recipe: Recipe, features: Features, tags: Tags) -> float:
 def touches_few_terms(features: Features, inputs: Inputs, batch_size: int) -> bool:
     """Return whether a batch of texts has at most half as many words as the vocabulary has terms.
 
-    A first layer's gradient is then kept sparse, and the rows of other terms stay untouched. Where
-    words are more, adding up those of the same term costs more than going through all rows does.
-    The first thousand texts tell how many words a text has.
+    The gradient of the first layer is then sparse, and rows of other terms are not touched. With
+    more words, summing those of the same term costs more than processing all rows. The number of
+    words in a text is estimated from the first thousand texts.
     """
     if not isinstance(features, TextFeatures):
         return False
@@ -200,10 +207,10 @@ def build_model(
     dropout: float = 0.0,
     sparse_gradient: bool = True,
 ) -> Autoencoder:
-    """Return the network of a recipe, its weights drawn from the recipe's seed.
+    """Return the network of a recipe, with weights drawn with the recipe's seed.
 
-    `vector_scale` multiplies vectors on their way into the first layer; `dropout` is the share of
-    hidden units left out; `sparse_gradient` is the first layer's for texts.
+    `vector_scale` multiplies the vectors that enter the first layer. `dropout` is the rate at which
+    hidden units drop out. `sparse_gradient` is that of the first layer for texts.
     """
     unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     content_bits = recipe.content_bits if isinstance(features, TextFeatures) else 0
@@ -211,7 +218,7 @@ def build_model(
         inputs=features.dimension,
         hidden=recipe.hidden,
         n_bits=recipe.n_bits - content_bits,
-        # A head without classes would be a layer without weights; one stays unused instead.
+        # A class head needs at least one output; without classes it is not used.
         classes=max(1, classes),
         text=isinstance(features, TextFeatures),
         batch_norm=recipe.batch_norm,

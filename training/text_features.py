@@ -21,11 +21,11 @@ def frequent_terms(
     max_terms: int,
     analyzer: Analyzer = UNICODE,
     *,
-    least_documents: int = MIN_DOCUMENTS,
+    min_documents: int = MIN_DOCUMENTS,
 ) -> list[str]:
-    """Return the `max_terms` most frequent terms of an analyzer in at least so many texts.
+    """Return the `max_terms` most frequent terms that occur in `min_documents` texts or more.
 
-    The order is by count, then alphabetical, and so the same on every machine.
+    The order is by count, then alphabetical, so it is the same on every machine.
 
     Raises:
         TrainingDataError: if there is no such term.
@@ -36,11 +36,11 @@ def frequent_terms(
         terms = analyzer.terms(text)
         counts.update(terms)
         documents.update(set(terms))
-    shared = (term for term in counts if documents[term] >= least_documents)
-    vocabulary = sorted(shared, key=lambda term: (-counts[term], term))[:max_terms]
+    candidates = (term for term in counts if documents[term] >= min_documents)
+    vocabulary = sorted(candidates, key=lambda term: (-counts[term], term))[:max_terms]
     if not vocabulary:
-        where = "in two documents" if least_documents > 1 else "in the documents"
-        raise TrainingDataError(f"text: no term occurs {where}")
+        where = "in two documents" if min_documents > 1 else "in the documents"
+        raise TrainingDataError(f"text: no term occurs {where}; at least one must")
     return vocabulary
 
 
@@ -50,18 +50,18 @@ def fit_text_features(
     weighting: str = "tf-idf",
     analyzer: Analyzer = UNICODE,
     *,
-    least_documents: int = MIN_DOCUMENTS,
+    min_documents: int = MIN_DOCUMENTS,
 ) -> TextFeatures:
-    """Return the features of `texts` over their most frequent terms in `least_documents` texts.
+    """Return features over the most frequent terms that occur in `min_documents` texts or more.
 
-    ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, which make a query of four words as loud
-    as a document of four hundred; ``log-tf`` is ln(1 + tf).
+    ``tf-idf`` is ln(1 + tf) · idf in rows of unit length, so that a query of four words has the
+    same length as a document of four hundred. ``log-tf`` is ln(1 + tf).
 
     Raises:
         TrainingDataError: if there is no such term.
     """
     features = TextFeatures(
-        frequent_terms(texts, max_terms, analyzer, least_documents=least_documents),
+        frequent_terms(texts, max_terms, analyzer, min_documents=min_documents),
         weighting="log",
         analyzer=analyzer,
     )
@@ -71,12 +71,12 @@ def fit_text_features(
 
 
 def keep_terms(features: TextFeatures, columns: Rows) -> TextFeatures:
-    """Return `features` with the terms of `columns` alone, in the order they were in."""
-    ordered = np.sort(columns)
+    """Return `features` with only the terms of `columns`, in their original order."""
+    columns = np.sort(columns)
     return replace(
         features,
-        vocabulary=[features.vocabulary[column] for column in ordered],
-        idf=None if features.idf is None else features.idf[ordered],
+        vocabulary=[features.vocabulary[column] for column in columns],
+        idf=None if features.idf is None else features.idf[columns],
     )
 
 
@@ -89,26 +89,26 @@ def inverse_document_frequency(features: TextFeatures, texts: Sequence[str]) -> 
 
 
 _DIRECTIONS = 200
-# Finding them takes several times the memory of the texts' places along them.
+# The decomposition needs several times the memory of its result.
 _ROWS_FOR_DIRECTIONS = 100_000
 
 
 def principal_directions(
     rows: Any, seed: int, directions: int = _DIRECTIONS
 ) -> tuple[Floats, Floats]:
-    """Return at most so many directions ``(K, V)`` and the places of `rows` along them, ``(N, K)``.
+    """Return principal directions ``(K, V)``, and the coordinates of `rows` along them ``(N, K)``.
 
-    `rows` are weighted terms, a scipy matrix ``(N, V)``. Of more than a hundred thousand, so many
-    drawn at random tell the directions.
+    `rows` are weighted terms, a scipy matrix ``(N, V)``. The directions are fitted to at most
+    100,000 random rows. K is at most `directions`.
     """
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
     size = max(1, min(directions, rows.shape[0] - 1, rows.shape[1] - 1))
     svd = TruncatedSVD(size, random_state=seed)
     if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
-        places = svd.fit_transform(rows)
+        coordinates = svd.fit_transform(rows)
     else:
         rng = np.random.default_rng(seed)
-        chosen = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
-        places = svd.fit(rows[np.sort(chosen)]).transform(rows)
-    return np.asarray(svd.components_), np.asarray(places)
+        sample = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
+        coordinates = svd.fit(rows[np.sort(sample)]).transform(rows)
+    return np.asarray(svd.components_), np.asarray(coordinates)

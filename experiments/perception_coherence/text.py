@@ -34,7 +34,7 @@ from experiments.perception_coherence.text_students import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from training.distillation.distillation_recipe import OBJECTIVES
-from training.distillation.teacher_agreement import agreement
+from training.distillation.teacher_agreement import measure_agreement
 from training.linear_codes import LINEAR_METHODS
 from training.text_features import fit_text_features
 
@@ -130,11 +130,11 @@ def _figures(corpus: TaughtCorpus, query_codes: Codes, codes: Codes) -> Record:
         corpus.database.labelled().labels,
         METRICS,
     )
-    agreed = agreement(query_codes, codes, corpus.query_vectors, corpus.teacher.vectors)
+    agreement = measure_agreement(query_codes, codes, corpus.query_vectors, corpus.teacher.vectors)
     return {
         **retrieval_figures(found),
-        "coherence": agreed.coherence,
-        "neighbours": agreed.neighbours,
+        "coherence": agreement.coherence,
+        "neighbours": agreement.neighbours,
     }
 
 

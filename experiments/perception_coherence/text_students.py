@@ -15,7 +15,7 @@ from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from training.distillation.distillation import distill
 from training.distillation.distillation_recipe import DistillationRecipe
-from training.distillation.teacher_agreement import agreement
+from training.distillation.teacher_agreement import measure_agreement
 
 PRESETS = "presets.toml"
 
@@ -44,7 +44,7 @@ def student_of(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -
 def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:
     """Return p@100 and coherence of the test split's codes, and the size of the artifact."""
     found = evaluate_encoder(encoder, corpus.database.labelled(), corpus.queries.labelled())
-    agreed = agreement(
+    agreement = measure_agreement(
         encoder.encode(corpus.queries.inputs),
         encoder.encode(corpus.database.inputs),
         corpus.query_vectors,
@@ -52,8 +52,8 @@ def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Rec
     )
     return {
         **retrieval_figures(found),
-        "coherence": agreed.coherence,
-        "neighbours": agreed.neighbours,
+        "coherence": agreement.coherence,
+        "neighbours": agreement.neighbours,
         "held_out": encoder.metadata.get("coherence"),
         "artifact_bytes": sum(one.stat().st_size for one in folder.iterdir()),
     }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from training.held_out_clusters import FOLDS, cluster_folds, known_and_held
+from training.held_out_clusters import FOLDS, cluster_folds, split_folds
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -31,7 +31,7 @@ def test_small_classes_are_dealt_out() -> None:
 
 def test_everything_is_held_out_once() -> None:
     folds = np.array([0, 3, 3, 1, 0])
-    parts = list(known_and_held(folds))
+    parts = list(split_folds(folds))
     assert sorted(np.concatenate([held for _, held in parts])) == [0, 1, 2, 3, 4]
     for known, held in parts:
         assert sorted([*known, *held]) == [0, 1, 2, 3, 4]

@@ -110,7 +110,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(b"\x80\x04not safetensors")
-    with pytest.raises(CheckpointError, match="delete it to start afresh"):
+    with pytest.raises(CheckpointError, match="delete it to start again"):
         run(Regression(), checkpoint=Checkpoint(tmp_path / "c", "one"))
 
 

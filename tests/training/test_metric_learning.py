@@ -218,8 +218,8 @@ def test_degrees_that_the_bins_do_not_tell_apart_are_explained(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("similarity", "file", "message"),
     [
-        ("pairs", None, "pairs: similarity by pairs needs a file of them"),
-        ("labels", "tree", "similarity is by labels, which takes no file of it; .*tree was given"),
+        ("pairs", None, "pairs: similarity by pairs needs a file of pairs"),
+        ("labels", "tree", "similarity by labels takes no file; leave out .*tree"),
         ("graded", None, "label: 'algebra' is not a number"),
         ("hierarchy", "tree", "the label 'algebra' is not in the tree"),
         ("hierarchy", "none", "none: No such file"),
@@ -238,7 +238,7 @@ def test_a_similarity_that_does_not_fit_is_refused(
 
 def test_one_class_is_refused(tmp_path: Path) -> None:
     data = gather([replace(d, labels=("a",)) for d in topic_vectors(50)])
-    with pytest.raises(TrainingDataError, match="the documents carry 1 distinct labels"):
+    with pytest.raises(TrainingDataError, match="the documents have 1 distinct labels"):
         train_metric(data, RECIPE, tmp_path / "e")
 
 

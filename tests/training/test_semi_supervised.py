@@ -337,7 +337,7 @@ def test_codes_that_find_texts_begin_as_itq_codes() -> None:
 
 def test_texts_are_needed_to_learn_from_their_own_words(tmp_path: Path) -> None:
     recipe = replace(RECIPE, method="ict")
-    with pytest.raises(TrainingDataError, match="vector: ict learns from texts"):
+    with pytest.raises(TrainingDataError, match="vector: ict learns from the words of texts"):
         train(gather(topic_vectors(40)), recipe, tmp_path / "e", progress=False)
 
 

@@ -31,7 +31,7 @@ def test_terms_are_those_of_the_analyzer() -> None:
 def test_a_term_of_one_text_is_left_out_however_often_it_occurs() -> None:
     texts = ["spam spam spam ham", "ham"]
     assert frequent_terms(texts, 10) == ["ham"]
-    assert frequent_terms(texts, 10, least_documents=1) == ["spam", "ham"]
+    assert frequent_terms(texts, 10, min_documents=1) == ["spam", "ham"]
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["one", "two"]])
@@ -42,7 +42,7 @@ def test_texts_without_a_shared_term_are_refused(texts: list[str]) -> None:
 
 def test_texts_without_any_term_are_refused() -> None:
     with pytest.raises(ValueError, match="no term occurs in the documents"):
-        frequent_terms(["", "?"], 10, least_documents=1)
+        frequent_terms(["", "?"], 10, min_documents=1)
 
 
 def test_idf_equals_scikit_learns() -> None:

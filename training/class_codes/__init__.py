@@ -1,1 +1,1 @@
-"""Codes that say class, certainty and content: recipe, classifiers, codewords, search, run."""
+"""Codes of class, certainty and content: recipe, classifiers, codewords, search, run."""

@@ -1,4 +1,4 @@
-"""Choosing the query's classifier and the share of content bits by held-out clusters."""
+"""The choice of the query's classifier and of the share of content bits, by held-out clusters."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from training.class_codes.class_recipe import (
 )
 from training.class_codes.code_parts import class_code, content_layer
 from training.data import Rows
-from training.held_out_clusters import cluster_folds, known_and_held
+from training.held_out_clusters import cluster_folds, split_folds
 
 Progress = Callable[[str], None]
 Scores = npt.NDArray[np.float64]
 
-# A larger share of content is taken where it costs no more than this of P@k.
-_CONTENT_MAY_COST = 0.005
-_MOST_QUERIES = 2000
+# The loss of P@k that is accepted for a larger share of content.
+_MAX_LOSS = 0.005
+_MAX_QUERIES = 2000
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what each trial scored: tie-averaged P@k of the held-out clusters."""
+    """The chosen settings, and the tie-averaged P@k of each trial on the held-out clusters."""
 
     query_classifier: str
     content_share: float
@@ -42,20 +42,20 @@ class Choice:
 
 
 def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) -> Choice:
-    """Return the query's classifier and the content share that find most of held-out clusters.
+    """Return the query's classifier and the content share that work best on held-out clusters.
 
-    Each fold of :func:`training.held_out_clusters.cluster_folds` is searched for among the labelled
-    documents of the others, by codes of classifiers that know the others' labels alone. Terms and
-    content are of all documents. Clusters count alike, since queries need not come as the labels
-    do. k is 100, or half the size of the middle class where that is less. A classifier other than
-    the first must be better by more than one standard error over the clusters (the rule of Breiman,
-    Friedman, Olshen and Stone, "Classification and Regression Trees", 1984).
-    The largest share of content is taken that costs no more than .005 of tie-averaged P@k, among
-    those that documents and features can fill.
+    The documents of each fold of :func:`training.held_out_clusters.cluster_folds` are queries, and
+    the labelled documents of the other folds are searched. The classifiers see the labels of the
+    other folds only; terms and content come from all documents. All clusters have equal weight,
+    since queries need not be distributed as the labels are. k is 100, or half the median class size
+    if that is less. A classifier other than the first must be better by more than one standard
+    error over the clusters (the rule of Breiman, Friedman, Olshen and Stone, "Classification and
+    Regression Trees", 1984). Of the shares of content that documents and features can fill, the
+    largest is chosen that costs at most 0.005 of tie-averaged P@k.
     """
     is_text = not isinstance(rows, np.ndarray)
-    filled = [one for one in CONTENT_SHARES if recipe.widths(one)[2] < min(rows.shape)]
-    shares = [recipe.content_share] if recipe.content_share else filled or CONTENT_SHARES[-1:]
+    possible = [share for share in CONTENT_SHARES if recipe.widths(share)[2] < min(rows.shape)]
+    shares = [recipe.content_share] if recipe.content_share else possible or CONTENT_SHARES[-1:]
     names: tuple[str, ...] = (recipe.query_classifier,)
     if recipe.query_classifier == CHOSEN:
         names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
@@ -65,43 +65,43 @@ def choose(rows: Any, tags: Any, recipe: ClassCodeRecipe, progress: Progress) ->
     trials = []
 
     def score(name: str, share: float) -> Scores:
-        found = trial.score(name, share)
-        figure = float(found.mean())
-        trials.append({"query_classifier": name, "content_share": share, trial.metric: figure})
-        progress(f"held-out clusters: {name}, content {share:g}: {trial.metric} {figure:.4f}")
-        return found
+        scores = trial.score(name, share)
+        mean = float(scores.mean())
+        trials.append({"query_classifier": name, "content_share": share, trial.metric: mean})
+        progress(f"held-out clusters: {name}, content {share:g}: {trial.metric} {mean:.4f}")
+        return scores
 
-    # The classifier first, with the share in the middle; then the share.
+    # The classifier is chosen first, with the middle share; then the share.
     middle = shares[len(shares) // 2]
     by_name = {name: score(name, middle) for name in names}
-    best = _surely_best(by_name)
+    best = _choose_classifier(by_name)
     by_share = {
         share: float((by_name[best] if share == middle else score(best, share)).mean())
         for share in shares
     }
-    enough = max(by_share.values()) - _CONTENT_MAY_COST
-    share = next(share for share in shares if by_share[share] >= enough)
+    threshold = max(by_share.values()) - _MAX_LOSS
+    share = next(share for share in shares if by_share[share] >= threshold)
     progress(f"chosen: {best}, content {share:g}")
     return Choice(best, share, tuple(trials))
 
 
-def _surely_best(by_name: Mapping[str, Scores]) -> str:
-    """Return the first name, or the best of those that are surely better.
+def _choose_classifier(by_name: Mapping[str, Scores]) -> str:
+    """Return the first name, or the best of those that are better by over one standard error.
 
-    Surely is by more than one standard error of the mean difference over the clusters.
+    The standard error is that of the mean difference from the first, over the clusters.
     """
     first, *others = by_name
-    best, most = first, 0.0
+    best, largest_gain = first, 0.0
     for name in others:
         gain = by_name[name] - by_name[first]
         error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-        if gain.mean() > max(most, error):
-            best, most = name, float(gain.mean())
+        if gain.mean() > max(largest_gain, error):
+            best, largest_gain = name, float(gain.mean())
     return best
 
 
 class _Trial:
-    """Searches of held-out clusters."""
+    """Searches with the documents of held-out clusters as queries."""
 
     def __init__(self, rows: Any, tags: Any, recipe: ClassCodeRecipe) -> None:
         self._rows = rows
@@ -109,22 +109,29 @@ class _Trial:
         labelled = np.flatnonzero(tags.any(axis=1))
         self._classes = tags[labelled].argmax(axis=1)
         folds = cluster_folds(rows, labelled, self._classes, recipe.seed)
-        self._taken = labelled
+        self._labelled = labelled
         rng = np.random.default_rng(recipe.seed)
-        asked = rng.permutation(len(labelled))[:_MOST_QUERIES]
-        drawn = [(known, np.intersect1d(held, asked)) for known, held in known_and_held(folds)]
-        self._folds = [(known, held) for known, held in drawn if len(known) and len(held)]
+        sample = rng.permutation(len(labelled))[:_MAX_QUERIES]
+        sampled_folds = [
+            (training, np.intersect1d(held_out, sample))
+            for training, held_out in split_folds(folds)
+        ]
+        self._folds = [
+            (training, queries)
+            for training, queries in sampled_folds
+            if len(training) and len(queries)
+        ]
         targets = np.eye(tags.shape[1], dtype=np.float32)[self._classes]
 
         clusters = [
-            held[self._classes[held] == one]
-            for _, held in self._folds
-            for one in range(tags.shape[1])
+            queries[self._classes[queries] == number]
+            for _, queries in self._folds
+            for number in range(tags.shape[1])
         ]
         self._clusters = [cluster for cluster in clusters if len(cluster)]
         self._maps = [
-            ClassMaps(rows[labelled[known]], targets[known], recipe.seed)
-            for known, _ in self._folds
+            ClassMaps(rows[labelled[training]], targets[training], recipe.seed)
+            for training, _ in self._folds
         ]
         sizes = np.bincount(self._classes)
         k = int(np.median(sizes[sizes > 0])) // 2
@@ -132,23 +139,28 @@ class _Trial:
         self._content: dict[int, Layer] = {}
 
     def score(self, name: str, share: float) -> Scores:
-        """Return tie-averaged P@k of each cluster, float64, by fold and class."""
+        """Return the tie-averaged P@k of each cluster, float64, by fold and class."""
         widths = self._recipe.widths(share)
         content = self._content_layer(widths[2])
-        precision = np.zeros(len(self._taken))
-        for maps, (known, held) in zip(self._maps, self._folds, strict=True):
-            known_rows, held_rows = (self._rows[self._taken[some]] for some in (known, held))
-            code = class_code(maps, known_rows, name, widths[:2], self._recipe)
-            documents = _bits(code.logits(known_rows), forward([content], known_rows))
-            queries = _bits(code.query_weights(held_rows), forward([content], held_rows))
-            found = evaluate_codes(
-                queries, self._names(held), documents, self._names(known), [self.metric]
+        precision = np.zeros(len(self._labelled))
+        for maps, (training, queries) in zip(self._maps, self._folds, strict=True):
+            document_rows = self._rows[self._labelled[training]]
+            query_rows = self._rows[self._labelled[queries]]
+            code = class_code(maps, document_rows, name, widths[:2], self._recipe)
+            document_codes = _pack(code.logits(document_rows), forward([content], document_rows))
+            query_codes = _pack(code.query_weights(query_rows), forward([content], query_rows))
+            evaluation = evaluate_codes(
+                query_codes,
+                self._labels(queries),
+                document_codes,
+                self._labels(training),
+                [self.metric],
             )
-            precision[held] = found.expected_per_query[self.metric]
+            precision[queries] = evaluation.expected_per_query[self.metric]
         return np.array([precision[cluster].mean() for cluster in self._clusters])
 
-    def _names(self, places: Rows) -> list[tuple[str, ...]]:
-        return [(str(one),) for one in self._classes[places]]
+    def _labels(self, positions: Rows) -> list[tuple[str, ...]]:
+        return [(str(number),) for number in self._classes[positions]]
 
     def _content_layer(self, n_bits: int) -> Layer:
         if n_bits not in self._content:
@@ -156,5 +168,5 @@ class _Trial:
         return self._content[n_bits]
 
 
-def _bits(named: Floats, content: Floats) -> Codes:
-    return pack_bits(np.hstack([named, content]) > 0)
+def _pack(class_logits: Floats, content_logits: Floats) -> Codes:
+    return pack_bits(np.hstack([class_logits, content_logits]) > 0)

@@ -1,4 +1,4 @@
-"""The maps from features to classes that a class code may have."""
+"""The maps from features to classes that a class code can use."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 
 from encoder.class_code import ClassMap
 from encoder.features import Floats
-from training.soft_labels.fair_classifier import fit_vectors, map_of_classes
+from training.soft_labels.fair_classifier import fit_vectors, linear_class_map
 from training.soft_labels.text_classifiers import bayes_weights, fit_ridge
 
-# The mean deviation of a document's scores over the classes: sharp enough that a clear class has
-# its own codeword, and soft enough that two likely ones share the bits that they have in common.
+# The mean deviation of a document's scores over the classes. It is sharp enough that a document of
+# a clear class gets its codeword. It is soft enough that a document between two classes keeps the
+# bits that their codewords have in common.
 _SHARPNESS = 2.0
 _ROWS = 4096
 
 
 class ClassMaps:
-    """The maps from rows of features to classes, each fitted when it is asked for.
+    """The maps from rows of features to classes, each fitted when it is first used.
 
     `rows` are features ``(N, F)`` and `targets` distributions over the classes, ``(N, C)``.
     """
@@ -32,14 +33,14 @@ class ClassMaps:
         self.is_text = not isinstance(rows, np.ndarray)
 
     def of(self, name: str) -> ClassMap:
-        """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have one alone."""
-        wanted = {"both": ("ridge", "bayes")}.get(name, (name,)) if self.is_text else ("vectors",)
-        return self._sharpened([getattr(self, f"_{one}") for one in wanted])
+        """Return the map of a classifier, one of QUERY_CLASSIFIERS; vectors have a single map."""
+        names = {"both": ("ridge", "bayes")}.get(name, (name,)) if self.is_text else ("vectors",)
+        return self._combine([getattr(self, f"_{part}") for part in names])
 
     @cached_property
     def _vectors(self) -> tuple[Any, Any]:
-        found = fit_vectors(self._rows, self._targets)
-        return found.weights[0], found.biases[0]
+        classifier = fit_vectors(self._rows, self._targets)
+        return classifier.weights[0], classifier.biases[0]
 
     @cached_property
     def _ridge(self) -> tuple[Any, Any]:
@@ -53,20 +54,20 @@ class ClassMaps:
 
     @cached_property
     def _svm(self) -> tuple[Any, Any]:
-        """A support vector machine a class, each row weighing as much as its class is likely."""
+        """Fit a support vector machine for each class; rows are weighted by class probability."""
         from sklearn.svm import LinearSVC  # noqa: PLC0415 - takes a second
 
         model = LinearSVC(dual="auto", random_state=self._seed)
         model.fit(self._rows, self._targets.argmax(axis=1), sample_weight=self._targets.max(axis=1))
-        # Classes without a document are as far off as those that a document is surely not of.
-        return map_of_classes(model, self._targets.shape[1], absent=-1, of_two=1)
+        # A class without a document scores as a class that a document is certainly not of.
+        return linear_class_map(model, self._targets.shape[1], absent=-1, binary_scale=1)
 
-    def _sharpened(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
-        """Return the sum of maps of one mean deviation over the classes, scaled to another."""
+    def _combine(self, maps: Sequence[tuple[Any, Any]]) -> ClassMap:
+        """Sum maps, scaled to equal deviations over the classes, and scale the sum."""
         weight, bias = 0.0, 0.0
-        for one, offset in maps:
-            size = _deviation(self._rows, one, offset)
-            weight, bias = weight + one / size, bias + offset / size
+        for map_weight, map_bias in maps:
+            size = _deviation(self._rows, map_weight, map_bias)
+            weight, bias = weight + map_weight / size, bias + map_bias / size
         scale = _SHARPNESS / _deviation(self._rows, weight, bias)
         return ClassMap(
             *(np.ascontiguousarray(part * scale, dtype=np.float32) for part in (weight, bias))

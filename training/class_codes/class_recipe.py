@@ -14,12 +14,13 @@ CHOSEN = "chosen"
 
 @dataclass(frozen=True)
 class ClassCodeRecipe:
-    """All that decides the outcome of a run besides the documents.
+    """The settings that, with the documents, determine the outcome of a run.
 
-    A setting that is "chosen", or a content share of 0, is chosen by held-out clusters.
+    A query classifier of "chosen" and a content share of 0 are replaced by a choice on held-out
+    clusters.
 
     Raises:
-        RecipeError: naming the setting that is out of its range.
+        RecipeError: if a setting is out of its range. The message names it.
     """
 
     method: str = setting("class-codes", "what is trained", "class-codes")
@@ -28,16 +29,16 @@ class ClassCodeRecipe:
     seed: int = setting(0, "seed of everything that is drawn")
     query_classifier: str = setting(
         CHOSEN,
-        "what tells the class of a text that is a query: complement naive Bayes, ridge regression,"
-        " both, support vector machines, or what finds most of the clusters held out",
+        "classifier of texts that are queries: complement naive Bayes, ridge regression, both,"
+        " support vector machines, or the best on held-out clusters",
         *(CHOSEN, *QUERY_CLASSIFIERS),
     )
     content_share: float = setting(
         0.0,
-        "share of the bits that tell documents of a class apart; 0: chosen by clusters held out",
+        "share of the bits that distinguish documents of a class; 0: the best on held-out clusters",
     )
     certainty_share: float = setting(
-        0.125, "share of the bits that say how certain the class of a document is"
+        0.125, "share of the bits for the certainty of a document's class"
     )
     max_terms: int = setting(100_000, "terms in the vocabulary")
     analyzer: str = analyzer_setting()
@@ -54,7 +55,7 @@ class ClassCodeRecipe:
         )
 
     def widths(self, content_share: float) -> tuple[int, int, int]:
-        """Return how many bits name the class, say how certain it is, and are for content."""
+        """Return the numbers of bits for the class, its certainty and the content."""
         content = max(1, round(self.n_bits * content_share))
         certainty = round(self.n_bits * self.certainty_share)
         return self.n_bits - content - certainty, certainty, content

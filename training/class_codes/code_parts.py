@@ -15,8 +15,8 @@ from training.class_codes.codewords import far_codewords
 from training.data import TrainingDataError
 from training.linear_codes import fit_itq, itq_of_terms
 
-SAME = ("both", "svm")
-"""Classifiers that documents have where queries do; beside the others documents have both."""
+SHARED_CLASSIFIERS = ("both", "svm")
+"""Query classifiers that documents use too. With any other, documents use "both"."""
 
 
 def class_code(
@@ -26,10 +26,11 @@ def class_code(
     widths: Sequence[int],
     recipe: ClassCodeRecipe,
 ) -> ClassCode:
-    """Return the class code of `maps`, its certainty bits by the documents `rows`.
+    """Return the class code of `maps`, with certainty thresholds from the documents `rows`.
 
-    `widths` are the bits of a codeword and for certainty. Of K certainty bits the k-th is 1 for the
-    k surest of K + 1 equal parts of the documents, by the log-odds of their class.
+    `widths` are the numbers of bits of a codeword and for certainty. Documents are ordered by the
+    log-odds of their class and divided into K + 1 equal parts. Of the K certainty bits, the k-th is
+    1 for the k most certain parts.
     """
     documents = maps.of("svm" if query_classifier == "svm" else "both")
     n_certainty = widths[1]
@@ -37,14 +38,14 @@ def class_code(
     shares = np.arange(n_certainty, 0, -1) / (n_certainty + 1)
     return ClassCode(
         documents=documents,
-        queries=documents if query_classifier in SAME else maps.of(query_classifier),
+        queries=documents if query_classifier in SHARED_CLASSIFIERS else maps.of(query_classifier),
         codewords=far_codewords(len(documents.bias), widths[0], recipe.seed),
         certainty=np.quantile(odds, shares).astype(np.float32),
     )
 
 
 def content_layer(rows: Any, n_bits: int, seed: int) -> Layer:
-    """Return the content bits: ITQ of the documents' latent semantics, or of vectors.
+    """Return the layer of the content bits: ITQ of latent semantic analysis, or of vectors.
 
     Raises:
         TrainingDataError: if there are no more documents or features than bits.
@@ -57,7 +58,7 @@ def content_layer(rows: Any, n_bits: int, seed: int) -> Layer:
         size = np.sqrt(np.square(rows @ weight - means).mean()) or 1.0
         weight, means = weight / size, means / size
     else:
-        found_terms = itq_of_terms(rows, n_bits, seed)
-        assert found_terms is not None  # noqa: S101 - checked above
-        weight, means = found_terms
+        weight_and_means = itq_of_terms(rows, n_bits, seed)
+        assert weight_and_means is not None  # noqa: S101 - checked above
+        weight, means = weight_and_means
     return Layer(np.asarray(weight, dtype=np.float32), -means.astype(np.float32), "identity")

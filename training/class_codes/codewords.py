@@ -1,4 +1,4 @@
-"""Codewords of classes, far apart."""
+"""Codewords for classes, chosen far from each other."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from encoder.features import Floats
 from training.data import TrainingDataError
 
-_TRIALS_A_BIT = 40
-# How much nearer codewords count for more; Σ exp(−rate · distance) is what is made small.
+_TRIALS_PER_BIT = 40
+# The search minimises Σ exp(−rate · distance), in which near codewords weigh most.
 _RATE = 1.5
 
 
@@ -19,19 +19,19 @@ _RATE = 1.5
 def far_codewords(classes: int, n_bits: int, seed: int) -> Floats:
     """Return distinct codewords of −1 and 1, float32[classes, n_bits], far from each other.
 
-    From a random start bits are flipped one by one, and what does not make
-    ``Σ_{c < d} exp(−1.5 · distance(c, d))`` smaller is undone.
+    The search starts at random and flips one bit at a time. A flip that increases
+    ``Σ_{c < d} exp(−1.5 · distance(c, d))`` is undone.
 
     Raises:
         TrainingDataError: if there are more classes than codewords.
     """
     if n_bits < 63 and classes > 2**n_bits:
-        found = f"{classes} classes have not each a codeword of {n_bits} bits"
-        raise TrainingDataError(f"n_bits: {found}; more bits or a smaller content share are needed")
+        problem = f"there are fewer codewords of {n_bits} bits than the {classes} classes"
+        raise TrainingDataError(f"n_bits: {problem}; use more bits or a smaller content share")
     rng = np.random.default_rng(seed)
-    words = _distinct(rng, classes, n_bits)
+    words = _draw_distinct(rng, classes, n_bits)
     distances = (words[:, None] != words[None]).sum(axis=2)
-    for _ in range(_TRIALS_A_BIT * classes * n_bits):
+    for _ in range(_TRIALS_PER_BIT * classes * n_bits):
         word, bit = int(rng.integers(classes)), int(rng.integers(n_bits))
         step = np.where(words[:, bit] == words[word, bit], 1, -1)
         step[word] = 0
@@ -46,7 +46,7 @@ def far_codewords(classes: int, n_bits: int, seed: int) -> Floats:
     return codewords
 
 
-def _distinct(rng: np.random.Generator, classes: int, n_bits: int) -> npt.NDArray[np.bool_]:
+def _draw_distinct(rng: np.random.Generator, classes: int, n_bits: int) -> npt.NDArray[np.bool_]:
     words = np.empty((0, n_bits), dtype=np.bool_)
     while len(words) < classes:
         more = rng.random((classes, n_bits)) < 0.5

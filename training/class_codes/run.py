@@ -1,11 +1,12 @@
-"""Codes that say class, certainty and content: ``hummingbit train class-codes``.
+"""Codes of class, certainty and content: ``hummingbit train class-codes``.
 
-Classifiers learn from the labels and, where some documents have none, from soft labels of the
-others. A code is the codeword of the class that they find, bits that say how certain they are, and
-bits of content: latent semantics, turned so that they lose least in rounding (ITQ), which tell the
-documents of a class apart. A query has all certainty bits set. Among the documents of its class
-those come first that are surely of it, so the codes find about as many right documents as queries
-are classified right, where a code of the class alone mixes in every mistake about documents.
+Classifiers learn from the labels and, if some documents have none, from their soft labels. A code
+has three parts: the codeword of the predicted class, bits for the certainty of the prediction, and
+bits of content that distinguish the documents of a class. Content is latent semantic analysis,
+rotated to lose least when it is rounded to bits (ITQ). A query has all certainty bits set, so among
+the documents of its class the most certain come first. Precision at the head of the list is then
+about the accuracy of the classifier on queries. A code of the class alone would mix in all
+documents whose class was predicted wrongly.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ def train_class_codes(
     overwrite: bool = False,
     progress: Progress = lambda _: None,
 ) -> Trained:
-    """Train on `data` by `recipe` and write the encoder to `out`; `progress` hears of each trial.
+    """Train on `data` with `recipe` and write the encoder to `out`.
+
+    `progress` is called with a line for each trial.
 
     Raises:
-        TrainingDataError: if documents have several labels or are matrices, or the documents, or
-            the labelled ones among them, are too few.
+        TrainingDataError: if documents have several labels or are matrices, or there are too few
+            documents or labelled documents.
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
@@ -50,7 +53,7 @@ def train_class_codes(
     check_labels(data, parts, recipe.validation_share)
     features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
-    tags = parts.shown[parts.training]
+    tags = parts.visible_tags[parts.training]
     choice = choose(rows, tags, recipe, progress)
     soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
     maps = ClassMaps(rows, soft_labels, recipe.seed)

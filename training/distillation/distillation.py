@@ -1,10 +1,10 @@
-"""From documents and a teacher's vectors to an encoder, without labels: ``hummingbit distill``.
+"""Train an encoder from documents and a teacher's vectors, without labels: ``hummingbit distill``.
 
-The student is a small network whose relaxed bits are trained so that their Hamming distances follow
-the teacher's dissimilarities. Source: Nguyen et al., "Feature Representation Transferring to
-Lightweight Models via Perception Coherence" (2026), for the objective; binary codes as the
-student's representation, with the relaxed Hamming distance as its dissimilarity, are ours, as is
-word dropout, which makes many documents of one.
+The student is a small network. The Hamming distances of its relaxed bits are trained to follow the
+teacher's dissimilarities. The objective is from Nguyen et al., "Feature Representation Transferring
+to Lightweight Models via Perception Coherence" (2026). Ours are binary codes as the student's
+representation, with the relaxed Hamming distance as its dissimilarity, and word dropout, which
+shows each document in many variants.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from encoder.features import Floats, TextFeatures
 from training.checkpoint import Checkpoint
 from training.data import Rows, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.distillation.distillation_recipe import DistillationRecipe
-from training.distillation.teacher_agreement import agreement
+from training.distillation.teacher_agreement import measure_agreement
 from training.distillation.teachers import Teacher, check_directions
 from training.loop import Schedule, fit
 from training.models.autoencoders import AnyEncoderNetwork, EncoderNetwork, Shape
@@ -58,10 +58,10 @@ def distill(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
-    """Train a student of `teacher` on `data` by `recipe` and write its encoder to `out`.
+    """Train a student of `teacher` on `data` with `recipe` and write its encoder to `out`.
 
-    A share of the documents, labelled or not, is held out; the coherence level that the codes reach
-    on them joins the artifact. A run that was broken off goes on from the checkpoint beside `out`.
+    A share of the documents, labelled or not, is held out. The coherence level of the codes on them
+    is saved in the artifact. An interrupted run resumes from the checkpoint beside `out`.
 
     Raises:
         TeacherError: if a vector of the teacher is zero.
@@ -89,7 +89,7 @@ def distill(
         out,
         encoder,
         data,
-        _labelled_only(parts, data),
+        _without_unlabelled(parts, data),
         settings=asdict(recipe),
         history=history,
         about={
@@ -103,16 +103,16 @@ def distill(
 
 
 def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
-    """Hold out a share of all documents, and show the labels of a share of the labelled others.
+    """Hold out a share of all documents, and keep the labels of a share of the other labelled ones.
 
-    Where every document is labelled the split is that of :func:`training.pipeline.split`.
+    If every document is labelled, the split is that of :func:`training.pipeline.split`.
 
     Raises:
         TrainingDataError: if fewer than two documents are left to train on.
     """
     rng = np.random.default_rng(recipe.seed)
-    everyone = np.ones((len(data), 1), dtype=np.bool_)
-    training, validation = hold_out(everyone, recipe.validation_share, rng)
+    all_documents = np.ones((len(data), 1), dtype=np.bool_)
+    training, validation = hold_out(all_documents, recipe.validation_share, rng)
     if len(training) < 2:
         found = f"{len(training)} of {len(data)} documents are left to train on"
         raise TrainingDataError(f"{found}; a student compares documents and needs at least 2")
@@ -127,29 +127,30 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
 def held_out_agreement(
     encoder: Encoder, data: TrainingData, vectors: Floats, parts: Split
 ) -> dict[str, Any] | None:
-    """Return how far codes and `vectors` agree on the documents held out, None if there are none.
+    """Return how far codes and `vectors` agree on the held-out documents; None if there are none.
 
-    Each is a query that ranks the documents trained on; see :func:`agreement`.
+    The held-out documents are the queries, and they rank the training documents; see
+    :func:`measure_agreement`.
     """
     if not len(parts.validation):
         return None
-    found = agreement(
+    agreement = measure_agreement(
         encoder.encode(data.take(parts.validation)),
         encoder.encode(data.take(parts.training)),
         vectors[parts.validation],
         vectors[parts.training],
     )
-    return found.to_dict()
+    return agreement.to_dict()
 
 
-def _labelled_only(parts: Split, data: TrainingData) -> Split:
+def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
     """Return `parts` without the held-out documents that have no label."""
     labelled = data.tags[parts.validation].any(axis=1)
-    return Split(parts.training, parts.validation[labelled], parts.shown)
+    return Split(parts.training, parts.validation[labelled], parts.visible_tags)
 
 
 class Student(nn.Module):
-    """An encoder network, and what its objectives learn beside it and is dropped afterwards."""
+    """An encoder network, with the modules of its objectives, which are dropped after training."""
 
     def __init__(self, encoder: AnyEncoderNetwork, losses: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -158,7 +159,7 @@ class Student(nn.Module):
 
 
 class DistillationLoss:
-    """The loss terms of a recipe for batches of the documents trained on; `model` is trained."""
+    """The loss terms of a recipe for batches of the training documents; `model` is the student."""
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class DistillationLoss:
         parts: Split,
         losses: dict[str, nn.Module],
     ) -> AnyEncoderNetwork:
-        """Set up SSB-VAE's loss; return its encoder, which then learns from both."""
+        """Set up SSB-VAE's loss, and return its encoder, which learns from both losses."""
         semi_supervised = autoencoder_recipe(self._recipe)
         autoencoder = build_model(semi_supervised, features, len(data.classes))
         self._autoencoder = AutoencoderLoss(
@@ -198,7 +199,7 @@ class DistillationLoss:
             semi_supervised,
             features,
             inputs,
-            parts.shown[parts.training],
+            parts.visible_tags[parts.training],
             multi_label=data.is_multi_label,
         )
         losses["decoder"] = autoencoder.decoder
@@ -219,7 +220,7 @@ class DistillationLoss:
         if self._autoencoder is None:
             return terms
         weighted = {name: recipe.teacher_weight * term for name, term in terms.items()}
-        # A draw of its own, with words of its own left out: the two losses share the weights.
+        # The autoencoder draws its own batch with its own word dropout; only weights are shared.
         return {**weighted, **self._autoencoder(rows, generator, progress)}
 
     def _batch(self, rows: Rows, generator: torch.Generator) -> SparseBatch | Tensor:
@@ -229,7 +230,7 @@ class DistillationLoss:
 
 
 def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
-    """Return SSB-VAE's own settings, with those that the two recipes share taken from `recipe`."""
+    """Return the settings of SSB-VAE's loss; those that both recipes have come from `recipe`."""
     return Recipe(
         method="ssb-vae",
         n_bits=recipe.n_bits,
@@ -239,9 +240,9 @@ def autoencoder_recipe(recipe: DistillationRecipe) -> Recipe:
         max_terms=recipe.max_terms,
         analyzer=recipe.analyzer,
         word_dropout=recipe.word_dropout,
-        # The objective sees vectors as they are.
+        # The transfer objective sees vectors without noise.
         vector_noise=0.0,
-        # The teacher replaces soft labels and a heavier pull towards classes.
+        # The teacher replaces soft labels and the class loss on codes.
         soft_labels="none",
         code_class_weight=0.0,
         pairwise_weight=3e-3,
@@ -266,7 +267,7 @@ def _build_encoder(recipe: DistillationRecipe, features: Features) -> EncoderNet
 def _build_losses(
     recipe: DistillationRecipe, teacher_dim: int, n_examples: int
 ) -> dict[str, nn.Module]:
-    """Return the objective and the hint, with the relaxed Hamming distance where one is taken."""
+    """Return the transfer objective and, if it has a weight, the hint loss."""
     settings: dict[str, Any] = {}
     if recipe.objective == "perception-coherence":
         settings = {

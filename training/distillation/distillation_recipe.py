@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from training.recipe import analyzer_setting, check_settings, setting
 
 OBJECTIVES = ("perception-coherence", "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
-"""The names that :func:`training.objectives.transfer_objectives.transfer_objective` knows."""
+"""The names that :func:`training.objectives.transfer_objectives.transfer_objective` accepts."""
 
 
 @dataclass(frozen=True)
 class DistillationRecipe:
-    """All that decides the outcome of a distillation besides the documents and the teacher.
+    """The settings that, with the documents and the teacher, determine the outcome.
 
-    The loss is the objective + `hint_weight` · hint. With `supervision` above 0 it is
-    `teacher_weight` times that, and SSB-VAE's loss (:class:`training.recipe.Recipe`) is added.
+    The loss is the objective + `hint_weight` · hint. With `supervision` above 0, that is multiplied
+    by `teacher_weight`, and SSB-VAE's loss (:class:`training.recipe.Recipe`) is added.
 
     Raises:
-        RecipeError: naming the setting that is out of its range.
+        RecipeError: if a setting is out of its range. The message names it.
     """
 
     method: str = setting("distillation", "what is trained", "distillation")

@@ -1,4 +1,4 @@
-"""How far an encoder's Hamming distances agree with a teacher's dissimilarities. No labels."""
+"""How far an encoder's Hamming distances agree with a teacher's dissimilarities, without labels."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ MAX_DOCUMENTS = 10_000
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a student and a teacher agree on, from 0 to 1.
+    """How far a student and a teacher agree, from 0 to 1.
 
-    `coherence` is the mean coherence level of the queries, half of ties counted, as suits distances
-    of few values (:func:`training.objectives.perception_coherence.coherence_levels`). `neighbours`
-    is the share of the teacher's 100 nearest documents among the student's 100, ties by row.
+    `coherence` is the mean coherence level of the queries, with half of the ties counted, since
+    Hamming distances have few values
+    (:func:`training.objectives.perception_coherence.coherence_levels`). `neighbours` is the share
+    of the teacher's 100 nearest documents among the student's 100, with ties ordered by row.
     """
 
     coherence: float
@@ -35,7 +36,7 @@ class Agreement:
     documents: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
+        """Return the figures as plain JSON values."""
         return {
             "level": self.coherence,
             "neighbours": self.neighbours,
@@ -44,25 +45,25 @@ class Agreement:
         }
 
 
-def agreement(
+def measure_agreement(
     query_codes: Codes,
     database_codes: Codes,
     query_vectors: Floats,
     database_vectors: Floats,
     seed: int = 0,
 ) -> Agreement:
-    """Compare the order in which codes and a teacher's vectors put a database, query by query.
+    """Compare how codes and a teacher's vectors rank a database for each query.
 
-    Hamming distance stands against cosine dissimilarity. At most 1,000 queries and 10,000 documents
-    are taken, drawn by `seed`.
+    Codes rank by Hamming distance, and vectors by cosine dissimilarity. At most 1,000 queries and
+    10,000 documents are used, drawn with `seed`.
 
     Raises:
-        ValueError: if there is no query, or fewer than two documents, or a vector is zero or holds
-            NaN.
+        ValueError: if there is no query or fewer than two documents, or a vector is zero or
+            contains NaN.
     """
     if not len(query_codes) or len(database_codes) < 2:
         found = f"{len(query_codes)} queries and {len(database_codes)} documents"
-        raise ValueError(f"there are {found}; agreement needs a query and two documents")
+        raise ValueError(f"there are {found}; at least one query and two documents are needed")
     rng = np.random.default_rng(seed)
     queries = _sample(len(query_codes), MAX_QUERIES, rng)
     documents = _sample(len(database_codes), MAX_DOCUMENTS, rng)
@@ -74,14 +75,14 @@ def agreement(
     k = min(NEIGHBOURS, len(documents))
     return Agreement(
         float(levels.mean()),
-        _shared(_nearest(student_QN, k), _nearest(teacher_QN, k)),
+        _overlap(_nearest(student_QN, k), _nearest(teacher_QN, k)),
         len(queries),
         len(documents),
     )
 
 
-def _sample(count: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    return np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
+def _sample(count: int, limit: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    return np.arange(count) if count <= limit else np.sort(rng.permutation(count)[:limit])
 
 
 def _hamming(x: Codes, y: Codes) -> Tensor:
@@ -95,6 +96,6 @@ def _nearest(d_QN: Tensor, k: int) -> Tensor:
     return d_QN.sort(dim=1, stable=True).indices[:, :k]
 
 
-def _shared(x_QK: Tensor, y_QK: Tensor) -> float:
+def _overlap(x_QK: Tensor, y_QK: Tensor) -> float:
     rows = zip(x_QK.numpy(), y_QK.numpy(), strict=True)
     return float(np.mean([len(np.intersect1d(x, y)) / len(x) for x, y in rows]))

@@ -1,7 +1,6 @@
-"""Teachers: what gives every document of a corpus a vector that a student learns to see by.
+"""Teachers: they provide a vector for every document, which a student learns from.
 
-A teacher is one of our encoders, a file of vectors that were computed before, or a
-sentence-transformers model.
+A teacher is one of our encoders, a file of vectors, or a sentence-transformers model.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from foundation.errors import HummingbitError
 from training.data import TrainingData
 
 VECTOR_FILES = (".npy", ".npz", ".parquet")
-_SHOWN_IDS = 3
+_MAX_NAMED_IDS = 3
 
 
 class TeacherError(HummingbitError, ValueError):
@@ -35,10 +34,10 @@ class TeacherError(HummingbitError, ValueError):
 
 @dataclass(frozen=True)
 class Teacher:
-    """What a teacher says of a corpus: row i of `vectors`, ``float32[N, E]``, is its document i.
+    """A teacher's vectors of a corpus: row i of `vectors`, ``float32[N, E]``, is for document i.
 
-    `kind` is ``encoder``, ``vectors`` or ``sentence-transformers``. `fingerprint` is an encoder's
-    own, the SHA-256 of a file, or that of a model's weights.
+    `kind` is ``encoder``, ``vectors`` or ``sentence-transformers``. `fingerprint` is that of an
+    encoder, or the SHA-256 of a file or of a model's weights.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Teacher:
     vectors: Floats
 
     def about(self) -> dict[str, Any]:
-        """Describe the teacher for an artifact."""
+        """Return the description of the teacher that an artifact records."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -57,49 +56,51 @@ class Teacher:
 
 
 def read_teacher(source: str, data: TrainingData) -> Teacher:
-    """Return what the teacher `source` says of `data`.
+    """Return the vectors of the teacher `source` for `data`.
 
-    `source` is, in this order: a file ending in `.npy` (``[N, E]``, a row for each document in the
-    corpus's order), `.npz` (`vectors`, and `ids` unless the rows are in that order) or `.parquet`
-    (`id` and `vector`), whose further ids are left aside; the folder of an encoder, whose vectors
-    are the relaxed bits 2σ(logit − threshold) − 1; or the name or folder of a
-    sentence-transformers model, of which only safetensors weights are loaded.
+    `source` is the first of these that applies:
+
+    - a file ending in `.npy` (``[N, E]``, a row for each document in the corpus's order), `.npz`
+      (`vectors`, and `ids` unless the rows are in that order) or `.parquet` (`id` and `vector`);
+      ids that the corpus lacks are ignored;
+    - the folder of an encoder, whose vectors are the relaxed bits 2σ(logit − threshold) − 1;
+    - the name or folder of a sentence-transformers model; only safetensors weights are loaded.
 
     Raises:
-        TeacherError: if it cannot be read, has no vector for some document, or one that is not
+        TeacherError: if it cannot be read, lacks the vector of a document, or a vector is not
             finite.
-        ReadError: if a file is not what its suffix says.
-        ArtifactError: if the folder's encoder is not intact.
-        InputError: if the encoder does not take what the corpus holds.
+        ReadError: if a file does not have the format of its suffix.
+        ArtifactError: if the encoder's folder is damaged.
+        InputError: if the encoder does not accept the documents.
     """
     path = Path(source)
     if path.suffix.lower() in VECTOR_FILES:
         teacher = _read_file(path, data)
     elif (path / MANIFEST).is_file():
-        teacher = _ask_encoder(path, load_encoder(path), data)
+        teacher = _apply_encoder(path, load_encoder(path), data)
     else:
-        teacher = _ask_sentence_transformer(source, data)
+        teacher = _apply_sentence_transformer(source, data)
     _check_vectors(teacher, data)
     return teacher
 
 
 def check_directions(teacher: Teacher, data: TrainingData) -> None:
-    """Check that every vector has a direction, as cosine dissimilarity needs.
+    """Check that every vector has a direction, which cosine dissimilarity needs.
 
     Raises:
-        TeacherError: naming documents whose vector is zero.
+        TeacherError: if a vector is zero. The message names some of the documents.
     """
     zero = np.flatnonzero(~teacher.vectors.any(axis=1))
     if len(zero):
         found = f"gives {len(zero):,} of the {len(data):,} documents a zero vector"
-        shown = _name_some([data.ids[row] for row in zero])
+        names = _name_some([data.ids[row] for row in zero])
         raise TeacherError(
-            f"{teacher.name} {found}, which has no direction for a cosine: {shown}; leave them out"
+            f"{teacher.name} {found}, which has no direction for a cosine: {names}; leave them out"
         )
 
 
 def save_vectors(path: Path, teacher: Teacher, data: TrainingData) -> None:
-    """Write ids and vectors as an `.npz` archive that is a teacher itself.
+    """Write ids and vectors as an `.npz` archive, which can be used as a teacher.
 
     Raises:
         TeacherError: if `path` does not end in `.npz`, exists or cannot be written.
@@ -113,15 +114,15 @@ def save_vectors(path: Path, teacher: Teacher, data: TrainingData) -> None:
 
 
 def check_vectors_place(path: Path) -> None:
-    """Check that :func:`save_vectors` can write to `path`; worth doing before a teacher is asked.
+    """Check that :func:`save_vectors` can write to `path`, before the vectors are computed.
 
     Raises:
         TeacherError: if `path` does not end in `.npz`, exists, or its folder does not.
     """
     if path.suffix != ".npz":
-        raise TeacherError(f"{path}: a teacher's vectors are written as .npz")
+        raise TeacherError(f"{path}: a teacher's vectors are written as .npz; use that suffix")
     if path.exists():
-        raise TeacherError(f"{path} already exists; choose another place")
+        raise TeacherError(f"{path} already exists; choose another path")
     if not path.parent.is_dir():
         raise TeacherError(f"{path}: there is no folder {path.parent}")
 
@@ -134,11 +135,11 @@ def _read_file(path: Path, data: TrainingData) -> Teacher:
         raise TeacherError(f"{path}: {error.strerror or error}") from error
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        vectors = _in_order(path, _load_array(path), data)
+        vectors = _check_rows(path, _load_array(path), data)
     elif suffix == ".npz" and "ids" not in (arrays := load_arrays(path)):
-        vectors = _in_order(path, arrays.get("vectors"), data)
+        vectors = _check_rows(path, arrays.get("vectors"), data)
     else:
-        vectors = _by_id(path, data)
+        vectors = _read_by_id(path, data)
     return Teacher(path.name, "vectors", digest, vectors)
 
 
@@ -150,8 +151,8 @@ def _load_array(path: Path) -> Any:
         raise TeacherError(f"{path}: cannot be read as an array: {error}") from error
 
 
-def _in_order(path: Path, array: Any, data: TrainingData) -> Floats:
-    """Return `array` if it is numbers with a row for each document of `data`."""
+def _check_rows(path: Path, array: Any, data: TrainingData) -> Floats:
+    """Check that `array` has a row of numbers for each document, and return it as float32."""
     is_table = isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "fiu"
     if not is_table or not array.shape[1] or len(array) != len(data):
         found = (
@@ -165,34 +166,34 @@ def _in_order(path: Path, array: Any, data: TrainingData) -> Floats:
         return np.asarray(array, dtype=np.float32)
 
 
-def _by_id(path: Path, data: TrainingData) -> Floats:
-    """Return the vectors of the documents of `data`, found by id."""
-    found = {
+def _read_by_id(path: Path, data: TrainingData) -> Floats:
+    """Return the vectors of the documents of `data`, matched by id."""
+    by_id = {
         document.id: document.vector
         for document in read_documents(path)
         if document.vector is not None
     }
-    missing = [id_ for id_ in data.ids if id_ not in found]
+    missing = [id_ for id_ in data.ids if id_ not in by_id]
     if missing:
         count = f"{len(missing):,} of the {len(data):,} documents"
         raise TeacherError(
             f"{path}: has no vector for {count}: {_name_some(missing)}; "
-            f"it names {len(found):,} ids, such as {_name_some(list(found))}"
+            f"it names {len(by_id):,} ids, such as {_name_some(list(by_id))}"
         )
-    vectors = [found[id_] for id_ in data.ids]
+    vectors = [by_id[id_] for id_ in data.ids]
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         raise TeacherError(f"{path}: vectors differ in length, from {lengths[0]} to {lengths[-1]}")
     return np.stack(vectors)
 
 
-def _ask_encoder(path: Path, encoder: Encoder, data: TrainingData) -> Teacher:
+def _apply_encoder(path: Path, encoder: Encoder, data: TrainingData) -> Teacher:
     margins = encoder.margins(data.inputs)
     # tanh(m / 2) = 2σ(m) − 1.
     return Teacher(path.name, "encoder", encoder.fingerprint, np.tanh(margins / 2))
 
 
-def _ask_sentence_transformer(source: str, data: TrainingData) -> Teacher:
+def _apply_sentence_transformer(source: str, data: TrainingData) -> Teacher:
     if isinstance(data.inputs, np.ndarray):
         raise TeacherError(
             f"{source!a} is neither a file of vectors ({', '.join(VECTOR_FILES)}) nor an encoder's "
@@ -214,7 +215,7 @@ def _ask_sentence_transformer(source: str, data: TrainingData) -> Teacher:
 
 
 def load_sentence_transformer(source: str) -> Any:
-    """Return the sentence-transformers model of a name or a folder, on the CPU.
+    """Load a sentence-transformers model by its name or folder, on the CPU.
 
     Raises:
         TeacherError: if sentence-transformers is not installed, or there is no such model.
@@ -229,7 +230,7 @@ def load_sentence_transformer(source: str) -> Any:
             "folder; to load it as a model: pip install 'hummingbit[sentence-transformers]'"
         ) from None
     try:
-        # Weights in another format would be unpickled.
+        # Other formats of weights would be unpickled.
         return package.SentenceTransformer(
             source, device="cpu", model_kwargs={"use_safetensors": True}
         )
@@ -246,14 +247,14 @@ def _hash_weights(model: Any) -> str:
 
 
 def _check_vectors(teacher: Teacher, data: TrainingData) -> None:
-    broken = np.flatnonzero(~np.isfinite(teacher.vectors).all(axis=1))
-    if len(broken):
-        found = f"gives {len(broken):,} of the {len(data):,} documents NaN or infinity"
-        shown = _name_some([data.ids[row] for row in broken])
-        raise TeacherError(f"{teacher.name} {found}: {shown}; every number must be finite")
+    rows = np.flatnonzero(~np.isfinite(teacher.vectors).all(axis=1))
+    if len(rows):
+        found = f"gives {len(rows):,} of the {len(data):,} documents NaN or infinity"
+        names = _name_some([data.ids[row] for row in rows])
+        raise TeacherError(f"{teacher.name} {found}: {names}; every number must be finite")
 
 
 def _name_some(ids: Sequence[str]) -> str:
-    shown = ", ".join(ascii(id_)[:60] for id_ in ids[:_SHOWN_IDS])
-    more = len(ids) - _SHOWN_IDS
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    names = ", ".join(ascii(id_)[:60] for id_ in ids[:_MAX_NAMED_IDS])
+    more = len(ids) - _MAX_NAMED_IDS
+    return f"{names} and {more:,} more" if more > 0 else names

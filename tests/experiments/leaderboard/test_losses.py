@@ -31,7 +31,7 @@ SHAPE = Shape(inputs=9, hidden=5, n_bits=3, classes=1, text=True, dropout=0.5, i
 
 
 def documents() -> WordCounts:
-    features = fit_text_features(TEXTS, 9, least_documents=1)
+    features = fit_text_features(TEXTS, 9, min_documents=1)
     assert features.dimension == 8
     padded = TextFeatures([*features.vocabulary, "none"], weighting="count")
     return WordCounts(padded, TEXTS)
@@ -39,7 +39,7 @@ def documents() -> WordCounts:
 
 def words_of(row: int) -> dict[int, int]:
     """Return how often the text has each term, by the term's place."""
-    vocabulary = fit_text_features(TEXTS, 9, least_documents=1).vocabulary
+    vocabulary = fit_text_features(TEXTS, 9, min_documents=1).vocabulary
     words = TEXTS[row].split()
     return {place: words.count(term) for place, term in enumerate(vocabulary) if term in words}
 

@@ -28,5 +28,5 @@ def test_the_same_seed_gives_the_same_codewords() -> None:
 
 
 def test_too_many_classes_are_refused() -> None:
-    with pytest.raises(TrainingDataError, match="17 classes have not each a codeword of 4 bits"):
+    with pytest.raises(TrainingDataError, match="fewer codewords of 4 bits than the 17 classes"):
         far_codewords(17, 4, 0)

@@ -189,7 +189,7 @@ def test_both_pipelines_hold_out_and_show_the_same(corpus: TrainingData) -> None
     other = split(corpus, Recipe(supervision=0.3, seed=5))
     np.testing.assert_array_equal(mine.validation, other.validation)
     np.testing.assert_array_equal(mine.training, other.training)
-    np.testing.assert_array_equal(mine.shown, other.shown)
+    np.testing.assert_array_equal(mine.visible_tags, other.visible_tags)
 
 
 def test_documents_without_labels_are_held_out_as_well(corpus: TrainingData) -> None:

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from encoder.codes import pack_bits
-from training.distillation.teacher_agreement import agreement
+from training.distillation.teacher_agreement import measure_agreement
 
 
 def by_hand(
@@ -30,7 +30,9 @@ def test_agreement_matches_ranks_computed_by_hand(documents: int) -> None:
     rng = np.random.default_rng(0)
     bits, query_bits = (rng.integers(0, 2, size=(n, 16)) for n in (documents, 9))
     vectors, query_vectors = (rng.normal(size=(n, 5)).astype(np.float32) for n in (documents, 9))
-    found = agreement(pack_bits(query_bits > 0), pack_bits(bits > 0), query_vectors, vectors)
+    found = measure_agreement(
+        pack_bits(query_bits > 0), pack_bits(bits > 0), query_vectors, vectors
+    )
     expected = by_hand(query_bits, bits, query_vectors, vectors)
     assert (found.coherence, found.neighbours) == pytest.approx(expected, abs=1e-6)
     assert (found.queries, found.documents) == (9, documents)
@@ -41,7 +43,7 @@ def test_codes_that_rank_as_the_teacher_agree_wholly() -> None:
     bits = rng.integers(0, 2, size=(60, 24))
     vectors = (bits * 2 - 1).astype(np.float32)
     codes = pack_bits(bits > 0)
-    found = agreement(codes, codes, vectors, vectors)
+    found = measure_agreement(codes, codes, vectors, vectors)
     assert found.coherence == pytest.approx(1)
     assert found.neighbours == 1
 
@@ -50,20 +52,24 @@ def test_codes_of_chance_have_a_level_of_two_thirds() -> None:
     rng = np.random.default_rng(2)
     codes = pack_bits(rng.integers(0, 2, size=(1000, 256)) > 0)
     vectors = rng.normal(size=(1000, 50)).astype(np.float32)
-    assert agreement(codes, codes, vectors, vectors).coherence == pytest.approx(2 / 3, abs=0.01)
+    assert measure_agreement(codes, codes, vectors, vectors).coherence == pytest.approx(
+        2 / 3, abs=0.01
+    )
 
 
 def test_large_sets_are_sampled_and_say_so() -> None:
     rng = np.random.default_rng(3)
     codes = pack_bits(rng.integers(0, 2, size=(12_000, 8)) > 0)
     vectors = rng.normal(size=(12_000, 2)).astype(np.float32)
-    found = agreement(codes[:1500], codes, vectors[:1500], vectors)
+    found = measure_agreement(codes[:1500], codes, vectors[:1500], vectors)
     assert (found.queries, found.documents) == (1000, 10_000)
-    assert found == agreement(codes[:1500], codes, vectors[:1500], vectors)
+    assert found == measure_agreement(codes[:1500], codes, vectors[:1500], vectors)
 
 
 @pytest.mark.parametrize(("queries", "documents"), [(0, 5), (3, 1)])
 def test_too_little_to_compare_is_an_error(queries: int, documents: int) -> None:
     codes, vectors = np.zeros((5, 1), dtype=np.uint8), np.ones((5, 2), dtype=np.float32)
     with pytest.raises(ValueError, match=f"{queries} queries and {documents} documents"):
-        agreement(codes[:queries], codes[:documents], vectors[:queries], vectors[:documents])
+        measure_agreement(
+            codes[:queries], codes[:documents], vectors[:queries], vectors[:documents]
+        )
