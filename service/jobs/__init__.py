@@ -1,1 +1,1 @@
-"""Jobs: work that goes on after the request was answered."""
+"""Jobs: work that continues after the response to the request."""

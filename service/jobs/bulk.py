@@ -1,4 +1,4 @@
-"""Documents as JSON lines, in batches: each line is taken or refused by itself."""
+"""Writes documents from JSON lines, in batches; each line is accepted or refused by itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COUNTS = ("received", "written", "unchanged", "failed", "generation")
 
 @dataclass(slots=True)
 class BulkResult:
-    """What has become of the lines so far; of the errors the first :data:`MAX_ERRORS` are kept."""
+    """What was done with the lines so far, and the first :data:`MAX_ERRORS` errors."""
 
     received: int = 0
     written: int = 0
@@ -46,18 +46,18 @@ class BulkResult:
     errors: list[dict[str, Any]] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """Return all but the errors."""
+        """Return everything but the errors."""
         return {name: getattr(self, name) for name in COUNTS}
 
     def refuse(self, line: int, id_: str | None, problem: ProblemError) -> None:
-        """Note that a line was refused."""
+        """Count a refused line, and keep its problem."""
         self.failed += 1
         if len(self.errors) < MAX_ERRORS:
             error = {"line": line, "id": id_, "status": problem.status_code, "code": problem.code}
             self.errors.append({**error, "detail": problem.detail, "errors": list(problem.errors)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as it is answered."""
+        """Return the result as JSON, as the response and the job's record have it."""
         return {
             **self.counts(),
             "errors": sorted(self.errors, key=lambda error: error["line"]),
@@ -67,16 +67,17 @@ class BulkResult:
 
 @dataclass(frozen=True, slots=True)
 class BulkOptions:
-    """How lines are taken; as JSON it is what a job's `spec` holds."""
+    """How lines are written. A job's `spec` holds these fields as JSON."""
 
     create_only: bool = False
     skip_unchanged: bool = False
     encoder_fingerprint: str | None = None
-    """Of the encoder that made the codes; with it, a line may have a code beside its content."""
+    """That of the encoder that made the codes; with it, a line may have a code beside its text or
+    vector."""
 
 
 class Line(NamedTuple):
-    """A line that is right. `code` is the one that was given beside a text or a vector."""
+    """A valid line. `code` is the code that the line has beside a text or vector, if any."""
 
     number: int
     document: Document
@@ -84,7 +85,7 @@ class Line(NamedTuple):
 
 
 class BulkWriter:
-    """Writes lines to a collection, or to what an alias means when each batch comes."""
+    """Writes lines to a collection by its name, or by an alias, resolved for each batch."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class BulkWriter:
         *,
         resume: Resume | None = None,
     ) -> None:
-        """Begin, or go on where the job that `resume` is of was interrupted."""
+        """Begin, or continue where the job of `resume` was interrupted."""
         self._folder = folder
         self._gate = gate
         self._name = name
@@ -106,44 +107,44 @@ class BulkWriter:
         self.result = BulkResult() if resume is None else resume.result()
 
     def write(self, lines: Iterable[bytes]) -> None:
-        """Write what is right of the lines, which follow those before; it is on disk after.
+        """Write the valid ones of the next lines; they are on disk when this returns.
 
-        Where an id comes twice, the last one stays; to create only, the first.
+        Of lines with the same id, the last one is kept, or the first if documents are only created.
 
         Raises:
-            ProblemError: 409 if the collection is (by now) of another encoder than the codes.
-            UnknownCollection: if the collection is not there (any more).
-            StoreError: if it cannot be written.
+            ProblemError: 409 if the collection has (by now) another encoder than the codes.
+            UnknownCollection: if the collection does not exist (any more).
+            StoreError: if it cannot be written to.
         """
-        # To see that a document is not there and then to write it must be one step.
+        # No writer may come between the check that a document is missing and its creation.
         with self._gate.closed() if self._options.create_only else self._gate.writing():
             collection = self._folder.collection(self._name)
             check_fingerprint(collection, self._options.encoder_fingerprint)
             self.result.generation = collection.generation
-            accepted = [*self._accepted(collection, lines)]
+            valid = [*self._parse_lines(collection, lines)]
             if self._options.skip_unchanged:
-                accepted = self._changed(collection, accepted)
+                valid = self._drop_unchanged(collection, valid)
             if self._options.create_only:
-                accepted = self._missing(collection, accepted)
-            self.result.written += len(accepted)
-            last = _last_of_each_id(accepted)
+                valid = self._drop_existing(collection, valid)
+            self.result.written += len(valid)
+            latest = _last_of_each_id(valid)
             bookmark = self._bookmark()
-            if last:
-                documents = [line.document for line in last]
-                codes = _codes_of(last, collection)
+            if latest:
+                documents = [line.document for line in latest]
+                codes = _codes_of(latest, collection)
                 written = collection.upsert_encoded(documents, codes, bookmark)
                 self.result.generation = written.generation
             elif bookmark is not None:
                 collection.set_bookmark(*bookmark)
 
     def _bookmark(self) -> tuple[str, str] | None:
-        """Return what is to be noted with the batch; None in a request that is not resumed."""
+        """Return the bookmark to commit with the batch; None outside a job."""
         if self._resume is None:
             return None
-        self._resume.keep(self.result.errors)
+        self._resume.save_errors(self.result.errors)
         return self._resume.key, json.dumps(self.result.counts())
 
-    def _accepted(self, collection: CollectionBackend, lines: Iterable[bytes]) -> Iterator[Line]:
+    def _parse_lines(self, collection: CollectionBackend, lines: Iterable[bytes]) -> Iterator[Line]:
         for raw in lines:
             self.result.received += 1
             number, id_ = self.result.received, None
@@ -157,7 +158,7 @@ class BulkWriter:
                     if self._options.encoder_fingerprint is not None:
                         record, code = _without_code(record, collection.n_bits)
                     document = parse_document(record)
-                    # What is found wrong now can be said of the line.
+                    # An error found here, not when the batch is encoded, names its line.
                     read_contents([document], collection.encoder, collection.n_bits)
                 check_id(document.id, self._limits)
                 check_text(document.text, self._limits)
@@ -165,47 +166,48 @@ class BulkWriter:
             except ProblemError as problem:
                 self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)
 
-    def _changed(self, collection: CollectionBackend, accepted: list[Line]) -> list[Line]:
-        """Leave out the lines that the collection holds; of an id that comes twice, no line."""
-        times = Counter(line.document.id for line in accepted)
-        once = [line.document for line in accepted if times[line.document.id] == 1]
-        changed = {document.id for document in collection.new_or_changed(once)}
-        chosen = [
-            line for line in accepted if line.document.id in changed or times[line.document.id] > 1
+    def _drop_unchanged(self, collection: CollectionBackend, lines: list[Line]) -> list[Line]:
+        """Leave out documents that are stored exactly so; keep all lines of a repeated id."""
+        counts = Counter(line.document.id for line in lines)
+        unique = [line.document for line in lines if counts[line.document.id] == 1]
+        changed = {document.id for document in collection.new_or_changed(unique)}
+        remaining = [
+            line for line in lines if line.document.id in changed or counts[line.document.id] > 1
         ]
-        self.result.unchanged += len(accepted) - len(chosen)
-        return chosen
+        self.result.unchanged += len(lines) - len(remaining)
+        return remaining
 
-    def _missing(self, collection: CollectionBackend, accepted: list[Line]) -> list[Line]:
-        there = collection.existing_ids([line.document.id for line in accepted])
+    def _drop_existing(self, collection: CollectionBackend, lines: list[Line]) -> list[Line]:
+        """Refuse the lines whose ids exist, in the collection or in an earlier line."""
+        existing = collection.existing_ids([line.document.id for line in lines])
         missing = []
-        for line in accepted:
+        for line in lines:
             id_ = line.document.id
-            if id_ in there:
+            if id_ in existing:
                 message = f"document {id_[:80]!a} already exists"
                 problem = ProblemError(412, "document_exists", message)
                 self.result.refuse(line.number, id_, problem)
             else:
-                there.add(id_)
+                existing.add(id_)
                 missing.append(line)
         return missing
 
 
 class Resume:
-    """How far a bulk job has come, in three places.
+    """The progress of a bulk job, which it saves in three places.
 
-    Each batch commits a bookmark in the same transaction of the collection as its documents, so a
-    line is written once, however often the job is begun: what others have written to the same ids
-    since stays, and a job that only creates does not meet its own documents. The record of the job
-    says the same a moment later; it counts where the collection keeps no bookmarks. The errors lie
-    in a file of the job, and are on disk before the batch is committed.
+    Each batch commits a bookmark in the same transaction as its documents, so each line is written
+    once, however often the job starts: it does not overwrite what others wrote to the same ids
+    since, and a job that only creates does not find its own documents. The job's record says the
+    same a moment later, for collections that keep no bookmarks. The errors are in a file of the
+    job, and on disk before the batch is committed.
     """
 
     def __init__(self, folder: Folder, progress: Progress) -> None:
         self._folder = folder
         self._progress = progress
         self._errors = progress.folder / ERRORS
-        self._kept = 0
+        self._n_saved = 0
 
     @property
     def key(self) -> str:
@@ -213,66 +215,69 @@ class Resume:
         return self._progress.job.id
 
     def result(self) -> BulkResult:
-        """Return what has become of the lines that are done with."""
-        # An alias may have been moved between two batches.
-        marks = (one.bookmark(self.key) for one in self._folder.collections().values())
-        found: list[dict[str, Any]] = [json.loads(mark) for mark in marks if mark is not None]
+        """Return the result so far."""
+        # An alias may have been moved between two batches, so any collection may have a bookmark.
+        collections = self._folder.collections().values()
+        bookmarks = (collection.bookmark(self.key) for collection in collections)
+        records: list[dict[str, Any]] = [
+            json.loads(bookmark) for bookmark in bookmarks if bookmark is not None
+        ]
         if self._progress.recorded is not None:
-            found.append(self._progress.recorded)
+            records.append(self._progress.recorded)
         result = BulkResult()
-        if found:
-            result = BulkResult(**max(found, key=lambda counts: int(counts["received"])))
-        self._kept = min(result.failed, MAX_ERRORS)
+        if records:
+            result = BulkResult(**max(records, key=lambda counts: int(counts["received"])))
+        self._n_saved = min(result.failed, MAX_ERRORS)
         if self._errors.exists():
-            lines = self._errors.read_text(encoding="utf-8").splitlines()[: self._kept]
+            lines = self._errors.read_text(encoding="utf-8").splitlines()[: self._n_saved]
             result.errors = [json.loads(line) for line in lines]
-            # What follows is of a batch that was not committed, and will be done again.
+            # The rest belongs to a batch that was not committed, and will be written again.
             replace_file(self._errors, "".join(f"{line}\n" for line in lines))
         return result
 
-    def keep(self, errors: Sequence[Mapping[str, Any]]) -> None:
-        """Have the errors on disk."""
-        if len(errors) == self._kept:
+    def save_errors(self, errors: Sequence[Mapping[str, Any]]) -> None:
+        """Append the errors that are not saved yet to the job's file, and sync it."""
+        if len(errors) == self._n_saved:
             return
         with self._errors.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(error)}\n" for error in errors[self._kept :])
+            file.writelines(f"{json.dumps(error)}\n" for error in errors[self._n_saved :])
             file.flush()
             os.fsync(file.fileno())
-        self._kept = len(errors)
+        self._n_saved = len(errors)
 
     def end(self) -> None:
-        """Delete the bookmarks; the record says that nothing is left to do."""
+        """Delete the bookmarks, once the record says that nothing is left to do."""
         for collection in self._folder.collections().values():
             if collection.bookmark(self.key) is not None:
                 collection.set_bookmark(self.key, None)
 
 
 def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
-    """Write the lines of a file that are left to do, as a job."""
+    """Write the remaining lines of a job's file."""
     progress.step = "writing"
     with path.open("rb") as file:
         progress.advance(total=sum(1 for _ in file))
         file.seek(0)
-        left = itertools.islice(file, writer.result.received, None)
+        remaining = itertools.islice(file, writer.result.received, None)
         progress.advance(writer.result.received)
-        for lines in batches(left, BATCH_LINES):
+        for lines in batches(remaining, BATCH_LINES):
             writer.write(lines)
             progress.record(dict(writer.result.counts()))
             progress.advance(len(lines))
 
 
 def _without_code(record: Any, n_bits: int) -> tuple[Any, Codes | None]:
-    """Take the code from a record that has it beside a text or a vector.
+    """Split the code from a record that has one beside a text or a vector.
 
     Raises:
-        DocumentError, InputError: if it is no code of `n_bits`.
+        DocumentError, InputError: if it is not a code of `n_bits`.
     """
-    beside = isinstance(record, dict) and any(record.get(one) is not None for one in CONTENT)
-    if not beside or record.get("code") is None:
+    has_content = isinstance(record, dict) and any(record.get(name) is not None for name in CONTENT)
+    if not has_content or record.get("code") is None:
         return record, None
-    coded = parse_document({"id": record.get("id"), "code": record["code"]})
+    document = parse_document({"id": record.get("id"), "code": record["code"]})
     rest = {field: value for field, value in record.items() if field != "code"}
-    return rest, read_contents([coded], None, n_bits).codes[0]
+    return rest, read_contents([document], None, n_bits).codes[0]
 
 
 def _last_of_each_id(lines: list[Line]) -> list[Line]:
@@ -281,11 +286,11 @@ def _last_of_each_id(lines: list[Line]) -> list[Line]:
 
 
 def _codes_of(lines: list[Line], collection: CollectionBackend) -> Codes:
-    """Return the codes of the lines, ``uint8[N, n_bits / 8]``, given or made."""
+    """Return the codes of the lines, ``uint8[N, n_bits / 8]``: their own, or encoded ones."""
     codes = np.zeros((len(lines), collection.n_bits // 8), dtype=np.uint8)
     places = [place for place, line in enumerate(lines) if line.code is None]
-    made = [lines[place].document for place in places]
-    codes[places] = encode_documents(made, collection.encoder, collection.n_bits)
+    documents = [lines[place].document for place in places]
+    codes[places] = encode_documents(documents, collection.encoder, collection.n_bits)
     for place, line in enumerate(lines):
         if line.code is not None:
             codes[place] = line.code

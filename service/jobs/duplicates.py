@@ -1,4 +1,4 @@
-"""The job that finds near-duplicates and keeps the clusters."""
+"""The job that finds near-duplicates and saves their clusters."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from service.jobs.work import Progress
 
 CLUSTERS_FILE = "clusters.jsonl"
 MAX_LISTED = 1000
-"""Ids of a cluster that are kept; the oldest come first."""
+"""The most ids of a cluster that are saved, oldest first."""
 
 
-def list_duplicates(folder: DataFolder, progress: Progress) -> dict[str, Any]:
-    """Find the clusters and write them into the job's folder, a line each.
+def write_clusters(folder: DataFolder, progress: Progress) -> dict[str, Any]:
+    """Find the clusters and write them into the job's folder, one line each.
 
     Raises:
-        InputError: if the collection cannot be compared so.
+        InputError: if the criteria do not suit the collection.
     """
     collection = folder.collection(progress.job.collection)
     progress.step = "comparing"
     progress.advance()
-    clusters = later = 0
+    n_clusters = n_newer = 0
     with (
         replacing(progress.folder / CLUSTERS_FILE) as path,
         path.open("w", encoding="utf-8") as file,
@@ -35,18 +35,18 @@ def list_duplicates(folder: DataFolder, progress: Progress) -> dict[str, Any]:
         for ids in find_duplicates(collection, DuplicateCriteria(**progress.job.spec)):
             line = json.dumps({"size": len(ids), "ids": ids[:MAX_LISTED]}, ensure_ascii=False)
             file.write(line + "\n")
-            clusters += 1
-            later += len(ids) - 1
+            n_clusters += 1
+            n_newer += len(ids) - 1
             progress.advance(1)
     return {
-        "clusters": clusters,
-        "documents_with_an_older_duplicate": later,
+        "clusters": n_clusters,
+        "documents_with_an_older_duplicate": n_newer,
         "duplicates": f"/v1/duplicates/{progress.job.id}",
     }
 
 
 def read_clusters(folder: Path, offset: int, limit: int) -> Iterator[dict[str, Any]]:
-    """Yield some of the clusters that the job of a folder found."""
+    """Yield at most `limit` clusters from a finished job's folder, after the first `offset`."""
     with (folder / CLUSTERS_FILE).open(encoding="utf-8") as file:
         for line in islice(file, offset, offset + limit):
             yield json.loads(line)

@@ -1,4 +1,4 @@
-"""The job that evaluates a collection and keeps the report."""
+"""The job that evaluates a collection and saves the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN_FILE = "run.trec"
 
 
 def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[str, Any]:
-    """Evaluate as the request in the job's folder says, and write the report there."""
+    """Evaluate by the request in the job's folder, and write the report there."""
     raw = (progress.folder / REQUEST_FILE).read_bytes()
     body = EvaluateRequest.model_validate_json(raw)
     queries, settings = parse_evaluation(body, limits)
@@ -42,10 +42,10 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
 def parse_evaluation(
     body: EvaluateRequest, limits: Settings
 ) -> tuple[list[Document], RelevanceSettings]:
-    """Return the queries of a request and the settings of relevance.
+    """Return the queries and the relevance settings of a request.
 
     Raises:
-        ProblemError: pointing to what is wrong.
+        ProblemError: pointing to the query that is invalid.
     """
     queries = [
         parse_item(item, limits, "queries", position, id=item.id or str(position))
@@ -53,6 +53,8 @@ def parse_evaluation(
     ]
     for position, query in enumerate(queries):
         if not query.labels and body.qrels is None:
-            raise invalid_field("must have a label or labels", "queries", position)
+            raise invalid_field(
+                "must have a label or labels, unless the request has qrels", "queries", position
+            )
     names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self")
     return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})

@@ -1,4 +1,4 @@
-"""The files of jobs: a folder for each, which appears together with the job's record."""
+"""The files of jobs: a folder for each, created before the job's record is written."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class JobFiles:
     """The folders of jobs below one path, named by the jobs' ids."""
 
     def __init__(self, path: Path) -> None:
-        """Make the folder at `path` if it is missing, and delete drafts that a crash left behind.
+        """Create the folder at `path` if it is missing, and delete drafts that a crash left behind.
 
         Raises:
-            JobStoreError: if it cannot be made.
+            JobStoreError: if it cannot be created.
         """
         self.path = path
         try:
@@ -40,7 +40,7 @@ class JobFiles:
         """Return an empty folder for a job that has no id yet.
 
         Raises:
-            JobStoreError: if it cannot be made.
+            JobStoreError: if it cannot be created.
         """
         try:
             return begin_folder(self.path)
@@ -64,7 +64,7 @@ class JobFiles:
         return [folder.name for folder in finished_folders(self.path)]
 
     def delete_all_but(self, names: Collection[str], id_: str) -> int:
-        """Delete the files of a job except those of the `names`; return the bytes that are left.
+        """Delete the files of a job except `names`; return the bytes of those that remain.
 
         Raises:
             OSError: if one cannot be deleted.
@@ -80,7 +80,7 @@ class JobFiles:
         return bytes_of(folder)
 
     def remove(self, id_: str) -> None:
-        """Delete the folder of a job that has no record any more, if it is there."""
+        """Delete the folder of a job without a record, if it exists; log a failure."""
         try:
             remove_folder(self.of(id_))
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class JobFiles:
             _log.warning("the files of job %s cannot be deleted: %s", id_, error)
 
     def discard(self, draft: Path) -> None:
-        """Delete a draft, unless it was settled."""
+        """Delete a draft, unless it has become the folder of a job."""
         shutil.rmtree(draft, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a job: what it is to do, how far it is, and how it ended."""
+"""Records of jobs: what each has to do, how far it is, and how it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended, and how far it was then, where it was begun."""
+    """How a job ended, and its progress then, None if it never started."""
 
     state: State
     result: dict[str, Any] | None = None
@@ -25,11 +25,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job; times are UTC, ISO 8601. `attempts` counts how often it was begun.
+    """A job. Times are UTC, ISO 8601.
 
-    `owner` tells whose job it is and `bytes` what its files take. `recorded` is what its work noted
-    for the attempt after this one; after `no_return` the job can only be completed. `step` is what
-    it is at; it is not on disk, so it is None of a job that does not run.
+    `attempts` counts how often it was started, `owner` identifies the key that submitted it, and
+    `bytes` is the size of its files. `recorded` is what an attempt saved for the next one. Once
+    `no_return` is true, the job can only be completed. `step` is the current step; it is not on
+    disk, so it is None for a job that is not running.
     """
 
     id: str
@@ -54,7 +55,7 @@ class JobRecord:
     step: str | None = None
 
     def with_outcome(self, outcome: Outcome) -> JobRecord:
-        """Return the job as it is once it ended so."""
+        """Return the job as it is after `outcome`."""
         return replace(
             self,
             state=outcome.state,
@@ -68,9 +69,9 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """What a job is to do, and for whom.
+    """What a job has to do, and for whom.
 
-    `idempotency` is the key that a client gave and a digest of the request that it gave it for.
+    `idempotency` is the client's idempotency key and a digest of the request that it sent with it.
     """
 
     kind: str

@@ -1,8 +1,7 @@
-"""What is known of jobs, on disk: one SQLite file, so that a restart forgets none.
+"""The records of jobs in one SQLite file, which survive a restart.
 
-A job is acknowledged once its record is committed. What a job is to do lies in its `spec`, and
-whatever is too large for that in a folder of its own. What its work records on the way is there
-when it is begun again.
+A job is acknowledged once its record is committed. Its `spec` says what it has to do; what is too
+large for that is in a folder of its own. What its work records is there for the next attempt.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     no_return INTEGER NOT NULL DEFAULT 0
 );
 """
-# What version 1 had not.
+# Columns that version 1 did not have.
 ADDED = (
     "owner TEXT NOT NULL DEFAULT ''",
     "bytes INTEGER NOT NULL DEFAULT 0",
@@ -63,17 +62,17 @@ IS_FINISHED = "state IN ('done', 'failed', 'cancelled')"
 
 
 class JobStoreError(StoreError):
-    """The file of jobs cannot be read or written."""
+    """The records or files of jobs cannot be read or written."""
 
 
 class JobStore:
-    """The records of jobs. All methods are thread-safe, and what they write is on disk after."""
+    """The records of jobs. All methods are thread-safe, and sync what they write to disk."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file at `path`, which is made if it is missing.
+        """Open the file at `path`, and create it if it is missing.
 
         Raises:
-            JobStoreError: if it cannot be opened, or is one of a later version.
+            JobStoreError: if it cannot be opened, or a later version wrote it.
         """
         self._path = path
         self._lock = threading.Lock()
@@ -97,7 +96,7 @@ class JobStore:
             self._connection.close()
 
     def add(self, new: NewJob, id_: str, bytes_: int) -> JobRecord:
-        """Write a job that waits, whose files take so many bytes."""
+        """Add a job to the queue; its files have `bytes_` bytes."""
         key, digest = new.idempotency or (None, None)
         query = """
             INSERT INTO jobs (id, kind, collection, spec, state, created, idempotency_key, digest,
@@ -112,10 +111,10 @@ class JobStore:
         return self.get(id_)
 
     def get(self, id_: str) -> JobRecord:
-        """Return a job.
+        """Return a job by its id.
 
         Raises:
-            LookupError: if there is none of that id.
+            LookupError: if there is no such job.
         """
         found = self._select("WHERE id = ?", id_)
         if not found:
@@ -138,15 +137,15 @@ class JobStore:
             "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR kind = ?2)"
             " AND (?3 IS NULL OR collection = ?3)"
         )
-        wanted = (state, kind, collection, limit)
-        return self._select(f"WHERE {conditions} ORDER BY number DESC LIMIT ?4", *wanted)
+        values = (state, kind, collection, limit)
+        return self._select(f"WHERE {conditions} ORDER BY number DESC LIMIT ?4", *values)
 
     def unfinished(self) -> list[JobRecord]:
-        """Return the jobs that wait or were running, the oldest first."""
+        """Return the jobs that wait or were running, oldest first."""
         return self._select("WHERE state IN ('queued', 'running') ORDER BY number")
 
     def begin(self, id_: str) -> bool:
-        """Make a job that waits, or was running when the service ended, a running one."""
+        """Mark a job as running; return whether it was waiting or running, and not finished."""
         query = """
             UPDATE jobs SET state = 'running', attempts = attempts + 1, done = 0, started = ?
             WHERE id = ? AND state IN ('queued', 'running')
@@ -154,35 +153,36 @@ class JobStore:
         return self._update(query, now(), id_)
 
     def progress(self, id_: str, done: int, total: int | None) -> None:
-        """Write how far a job is."""
+        """Write the progress of a job."""
         self._update("UPDATE jobs SET done = ?, total = ? WHERE id = ?", done, total, id_)
 
     def record(self, id_: str, recorded: dict[str, Any], *, no_return: bool) -> None:
-        """Write what the work of a job needs to know if it is begun again."""
+        """Write what the next attempt at a job needs to know."""
         query = "UPDATE jobs SET recorded = ?, no_return = ? WHERE id = ?"
         self._check_place()
         self._update(query, json.dumps(recorded), no_return, id_)
 
     def finish(self, id_: str, outcome: Outcome) -> bool:
-        """End a job that waits or runs, and return whether it did."""
+        """Finish a job; return whether it was waiting or running, and not finished before."""
         query = """
             UPDATE jobs SET state = ?, finished = ?, result = ?, error = ?,
                 done = coalesce(?, done), total = coalesce(?, total)
             WHERE id = ? AND state IN ('queued', 'running')
         """
-        written = [
-            None if one is None else json.dumps(one) for one in (outcome.result, outcome.error)
-        ]
-        counted = (outcome.done, outcome.total)
+        result, error = (
+            None if value is None else json.dumps(value)
+            for value in (outcome.result, outcome.error)
+        )
+        counts = (outcome.done, outcome.total)
         self._check_place()
-        return self._update(query, outcome.state, outcome.finished, *written, *counted, id_)
+        return self._update(query, outcome.state, outcome.finished, result, error, *counts, id_)
 
     def shrink(self, id_: str, bytes_: int) -> None:
-        """Write what the files of a job take that is finished."""
+        """Write the size of a finished job's files."""
         self._update("UPDATE jobs SET bytes = ? WHERE id = ?", bytes_, id_)
 
-    def held_by(self, owner: str) -> tuple[int, int]:
-        """Return how many unfinished jobs somebody has, and the bytes of all of their files."""
+    def usage_of(self, owner: str) -> tuple[int, int]:
+        """Return the number of an owner's unfinished jobs, and the bytes of all of their files."""
         query = """
             SELECT coalesce(sum(state IN ('queued', 'running')), 0), coalesce(sum(bytes), 0)
             FROM jobs WHERE owner = ?
@@ -192,7 +192,7 @@ class JobStore:
         return unfinished, bytes_
 
     def oldest_with_files(self, owner: str) -> list[tuple[str, int]]:
-        """Return somebody's finished jobs that have files, the oldest first, and their bytes."""
+        """Return an owner's finished jobs that have files, oldest first, with their bytes."""
         query = f"""
             SELECT id, bytes FROM jobs WHERE owner = ? AND bytes > 0 AND {IS_FINISHED}
             ORDER BY number
@@ -201,15 +201,15 @@ class JobStore:
             return connection.execute(query, (owner,)).fetchall()
 
     def forget(self, keep: int) -> list[str]:
-        """Delete the finished jobs of everybody but the last `keep` of each; return their ids."""
-        chosen = f"""
+        """Delete all but the last `keep` finished jobs of each owner; return their ids."""
+        query = f"""
             SELECT id FROM (
                 SELECT id, row_number() OVER (PARTITION BY owner ORDER BY number DESC) AS place
                 FROM jobs WHERE {IS_FINISHED}
             ) WHERE place > ?
         """  # noqa: S608 - fixed parts
         with self._using() as connection:
-            ids = [id_ for (id_,) in connection.execute(chosen, (keep,))]
+            ids = [id_ for (id_,) in connection.execute(query, (keep,))]
         self.delete(ids)
         return ids
 
@@ -219,15 +219,15 @@ class JobStore:
             connection.executemany("DELETE FROM jobs WHERE id = ?", [(id_,) for id_ in ids])
 
     def _check_place(self) -> None:
-        """Raise JobStoreError if the file was deleted or replaced: what is written would be lost.
+        """Raise a JobStoreError if the file was deleted or replaced: writes would be lost.
 
-        SQLite goes on writing to a file that was deleted, and its commits succeed.
+        SQLite continues to write to a deleted file, and its commits succeed.
         """
         try:
-            there = os.stat(self._path).st_ino == self._inode
+            is_same = os.stat(self._path).st_ino == self._inode
         except OSError as error:
             raise JobStoreError(f"{self._path}: {error.strerror}") from error
-        if not there:
+        if not is_same:
             raise JobStoreError(f"{self._path}: was replaced by another file; restart the service")
 
     def _select(self, clause: str, *values: Any) -> list[JobRecord]:
@@ -256,7 +256,7 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
 
 
 def _upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Make an empty file, or one of an earlier version, one of this version; all or nothing."""
+    """Bring an empty file, or one of an earlier version, to this version in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(SCHEMA)

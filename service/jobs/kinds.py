@@ -1,4 +1,4 @@
-"""What is done in the background: each kind of job, and which errors are whose fault."""
+"""The kinds of jobs, and which of their errors are explained to the client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from index.snapshots.snapshot_files import Snapshot
 from service.http.error_table import status_and_code
 from service.http.problems import ProblemError
 from service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
-from service.jobs.duplicates import CLUSTERS_FILE, list_duplicates
+from service.jobs.duplicates import CLUSTERS_FILE, write_clusters
 from service.jobs.evaluation import REPORT_FILE, REQUEST_FILE, RUN_FILE, evaluate
 from service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from service.jobs.reindex import reindex
@@ -36,17 +36,17 @@ ALL_SHORT = 1 << 62
 
 
 def explain(error: Exception) -> ProblemError | None:
-    """Return the problem of a job whose request cannot be done; None of any other error."""
+    """Return the problem that made a job fail, or None if it is an internal error."""
     if isinstance(error, SnapshotError) and not isinstance(error, InvalidSnapshot):
         return ProblemError(422, "snapshot_failed", str(error))
-    found = status_and_code(error) if isinstance(error, HummingbitError) else None
-    if found is None or found[0] >= 500:
+    entry = status_and_code(error) if isinstance(error, HummingbitError) else None
+    if entry is None or entry[0] >= 500:
         return None
-    return ProblemError(*found, str(error))
+    return ProblemError(*entry, str(error))
 
 
 def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict[str, Kind]:
-    """Return the kinds of jobs that this service takes."""
+    """Return the kinds of jobs that this service runs, by name."""
 
     def bulk(progress: Progress) -> dict[str, Any]:
         job, resume = progress.job, Resume(folder, progress)
@@ -61,17 +61,17 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "evaluation": Kind(
             lambda progress: evaluate(folder, limits, progress),
             short_bytes=ALL_SHORT,
-            kept=frozenset({REPORT_FILE, REQUEST_FILE, RUN_FILE}),
+            kept_files=frozenset({REPORT_FILE, REQUEST_FILE, RUN_FILE}),
             in_slices=True,
         ),
         "map": Kind(
             lambda progress: draw_map(folder, progress),
-            kept=frozenset({MAP_FILE, POINTS_FILE}),
+            kept_files=frozenset({MAP_FILE, POINTS_FILE}),
             in_slices=True,
         ),
         "duplicates": Kind(
-            lambda progress: list_duplicates(folder, progress),
-            kept=frozenset({CLUSTERS_FILE}),
+            lambda progress: write_clusters(folder, progress),
+            kept_files=frozenset({CLUSTERS_FILE}),
             in_slices=True,
         ),
         "reindex": Kind(lambda progress: reindex(folder, gate, progress)),
@@ -86,24 +86,26 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "upload": Kind(lambda progress: _upload(folder, progress), counted=False),
         "restore": Kind(lambda progress: _restore(folder, progress)),
         "verify": Kind(
-            lambda progress: _at_once(folder, progress, "checking", verify),
+            lambda progress: _run_uninterrupted(folder, progress, "checking", verify),
             short_bytes=ALL_SHORT,
             in_slices=True,
         ),
-        "compact": Kind(lambda progress: _at_once(folder, progress, "compacting", compact)),
+        "compact": Kind(
+            lambda progress: _run_uninterrupted(folder, progress, "compacting", compact)
+        ),
         "index_fields": Kind(lambda progress: _index_fields(folder, progress)),
     }
 
 
 def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what is told of a snapshot."""
+    """Return what :class:`service.schemas.collections.snapshots.SnapshotInfo` describes."""
     contents = asdict(snapshot.contents)
     del contents["store_sha256"], contents["format_version"]
     return {"id": snapshot.id, **contents, "bytes": snapshot.bytes, "sha256": snapshot.sha256}
 
 
 def verify(collection: CollectionBackend) -> dict[str, Any]:
-    """Return what :class:`service.schemas.jobs.jobs.VerificationInfo` describes."""
+    """Verify, and return what :class:`service.schemas.jobs.jobs.VerificationInfo` describes."""
     return asdict(collection.verify())
 
 
@@ -119,7 +121,7 @@ def index_fields(
     fields: Sequence[str],
     progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Return what :class:`service.schemas.collections.collections.IndexedFieldsInfo` describes."""
+    """Index the fields, and return what IndexedFieldsInfo in :mod:`service.schemas` describes."""
     collection.set_indexed_fields(fields, progress)
     return {"indexed_fields": [*collection.indexed_fields]}
 
@@ -130,26 +132,26 @@ def _index_fields(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     return index_fields(collection, progress.job.spec["fields"], progress.advance)
 
 
-def _at_once(
+def _run_uninterrupted(
     folder: DataFolder,
     progress: Progress,
     step: str,
     work: Callable[[CollectionBackend], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Do what cannot be stopped once it is begun."""
+    """Do work that cannot be stopped once it has begun."""
     progress.step = step
     collection = folder.collection(progress.job.collection)
     progress.advance(total=len(collection))
-    done = work(collection)
+    result = work(collection)
     progress.done = progress.total = len(collection)
-    return done
+    return result
 
 
 def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
-    made = (progress.recorded or {}).get("snapshot")
-    if made is not None:
+    id_ = (progress.recorded or {}).get("snapshot")
+    if id_ is not None:
         with suppress(UnknownSnapshot):
-            return snapshot_record(folder.snapshots.get(made))
+            return snapshot_record(folder.snapshots.get(id_))
     progress.step = "copying"
 
     def record(id_: str) -> None:
@@ -160,13 +162,13 @@ def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
 
 def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     progress.step = "checking"
-    # The job keeps its file until it is done, so that it can be done again.
+    # A link, so that the job keeps its file for another attempt until it is done.
     return snapshot_record(folder.snapshots.add(progress.folder / UPLOAD, link=True))
 
 
 def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
-    made = (progress.recorded or {}).get("collection")
-    restored = None if made is None else folder.published_draft(made)
+    id_ = (progress.recorded or {}).get("collection")
+    restored = None if id_ is None else folder.published_draft(id_)
     if restored is None:
 
         def record(id_: str) -> None:
@@ -178,11 +180,11 @@ def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     return {"collection": restored.name, "documents": len(restored)}
 
 
-def local(collection: CollectionBackend) -> Collection:
-    """Return a collection that lies in the data folder.
+def local_collection(collection: CollectionBackend) -> Collection:
+    """Return the collection if it is stored in the data folder.
 
     Raises:
-        InputError: if it lies elsewhere.
+        InputError: if it is stored elsewhere.
     """
     if not isinstance(collection, Collection):
         message = f"collection {collection.name!a} is not in the service's data folder"

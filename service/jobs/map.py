@@ -1,7 +1,7 @@
 """The job that lays out the distinct codes of a collection in the plane.
 
-The layout runs in a process of its own with a low priority: it computes for a minute or more, and
-requests must not wait for it. What is written is read by ``GET /v1/maps/{id}``.
+The layout runs in a process of its own with a low priority, because it computes for a minute or
+more, and requests must not wait for it. ``GET /v1/maps/{id}`` reads the files that the job writes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ OTHER_LABEL = 65_534
 NO_LABEL = 65_535
 UNKNOWN_PURITY = 255
 NICENESS = 10
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_CHECKS = 0.2
 POINTS_OF_STEPS = {"principal components": (0, 2), "finding neighbours": (2, 30)}
 
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """What a map is made of; `method` is None where the best one that is installed is meant."""
+    """The options of a map; without a `method`, the best one installed is used."""
 
     label_field: str = "label"
     time_field: str | None = None
@@ -80,7 +80,7 @@ def draw_map(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     drawn = np.sort(np.argsort(-table.documents, kind="stable")[:MAX_POINTS])
     method = options.method or best_method()
     with stepping_aside():
-        places = _lay_out_beside(table.codes[drawn], method, options.seed, progress)
+        places = _lay_out_in_process(table.codes[drawn], method, options.seed, progress)
     progress.step = "writing"
     replace_file(progress.folder / POINTS_FILE, _points(colours, drawn, places))
     description = _description(collection, colours, drawn, method, options)
@@ -96,51 +96,54 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
         InputError: as :func:`draw_map`.
     """
     generation = collection.generation
-    found = collection.coded_payloads()
-    if not len(found.codes):
+    stored = collection.coded_payloads()
+    if not len(stored.codes):
         raise InputError("collection", f"{collection.name!a} has no documents to lay out")
-    labels = [labels_of(payload, options.label_field) for payload in found.payloads]
+    labels = [labels_of(payload, options.label_field) for payload in stored.payloads]
     return MapColours(
-        table_of(found.codes, labels, generation),
-        table_of(found.codes, found.given, generation) if any(found.given) else None,
-        code_times(found.codes, found.payloads, options.time_field) if options.time_field else None,
+        table_of(stored.codes, labels, generation),
+        table_of(stored.codes, stored.given, generation) if any(stored.given) else None,
+        code_times(stored.codes, stored.payloads, options.time_field)
+        if options.time_field
+        else None,
     )
 
 
-def _lay_out_beside(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
-    """Have another process compute the layout; it ends with the job."""
+def _lay_out_in_process(codes: Any, method: Method, seed: int, progress: Progress) -> Places:
+    """Compute the layout in another process, which ends with the job."""
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    worker = context.Process(target=_work, args=(there, codes, method, seed), daemon=True)
+    parent, child = context.Pipe()
+    worker = context.Process(target=_send_layout, args=(child, codes, method, seed), daemon=True)
     worker.start()
-    there.close()
+    child.close()
     try:
         while True:
-            if not here.poll(SECONDS_BETWEEN_LOOKS):
+            if not parent.poll(SECONDS_BETWEEN_CHECKS):
                 progress.advance()
                 continue
-            message = here.recv()
+            message = parent.recv()
             if not isinstance(message, tuple):
                 places: Places = message
                 return places
             step, done, total = message
             begin, end = POINTS_OF_STEPS.get(step, (30, 98))
             progress.step = step
-            reached = begin + (end - begin) * done // max(total, 1)
-            progress.advance(max(0, reached - progress.done))
+            percent = begin + (end - begin) * done // max(total, 1)
+            progress.advance(max(0, percent - progress.done))
     except EOFError:
-        raise RuntimeError("the process that computes the layout has ended") from None
+        raise RuntimeError("the process that computes the layout ended early") from None
     finally:
         worker.kill()
         worker.join()
-        here.close()
+        parent.close()
 
 
-def _work(told: Connection, codes: Any, method: Method, seed: int) -> None:
+def _send_layout(pipe: Connection, codes: Any, method: Method, seed: int) -> None:
+    """Send each step of the layout as (name, done, total), and then the layout itself."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     jobs = available_cores()
-    told.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: told.send(step)))
+    pipe.send(lay_out(codes, method, seed=seed, jobs=jobs, tell=lambda *step: pipe.send(step)))
 
 
 def _points(colours: MapColours, drawn: Any, places: Places) -> bytes:

@@ -1,4 +1,4 @@
-"""Jobs that wait: short ones beside long ones and trainings, and everybody's in turn."""
+"""The queue of jobs, in lanes for short jobs, long jobs and training; owners take turns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 
 
 class JobQueue:
-    """The ids of jobs that wait, by lane and by whose they are. All methods are thread-safe.
+    """The ids of waiting jobs, by lane and owner. All methods are thread-safe.
 
-    Of a lane, whoever was served least recently is served next, so that somebody with a hundred
-    jobs does not hold up another's one.
+    In each lane the owner served least recently is served next, so that an owner with a hundred
+    jobs does not hold up another's single one.
     """
 
     def __init__(self) -> None:
@@ -23,13 +23,13 @@ class JobQueue:
         self._closed = False
 
     def put(self, lane: Lane, owner: str, id_: str) -> None:
-        """Let a job wait behind the others of its owner."""
+        """Add a job behind the others of its owner."""
         with self._changed:
             self._waiting[lane].setdefault(owner, deque()).append(id_)
             self._changed.notify_all()
 
     def take(self, lane: Lane, seconds: float) -> str | None:
-        """Wait so long at most for the next job of a lane; None if none came."""
+        """Return the next job of a lane; wait for one at most `seconds`, then return None."""
         with self._changed:
             waiting = self._waiting[lane]
             self._changed.wait_for(lambda: self._closed or bool(waiting), seconds)
@@ -43,7 +43,7 @@ class JobQueue:
             return id_
 
     def close(self) -> None:
-        """Hand out nothing from now on."""
+        """Hand out no more jobs."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""How many jobs, and how many bytes in them, each owner may have."""
+"""Limits the jobs of each owner, and the bytes of their files."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from service.jobs.job_store import JobStore
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The most that is kept of each owner: finished jobs, unfinished jobs, and bytes of both."""
+    """What each owner may have: finished jobs, unfinished jobs, and the bytes of their files."""
 
     finished: int = 1000
     unfinished: int = 32
     bytes: int = 256 << 20
 
     def make_room(self, store: JobStore, owner: str, bytes_: int) -> list[str]:
-        """Forget the oldest finished jobs of `owner` until another job of so many bytes fits.
+        """Delete the oldest finished jobs of `owner` until another job of `bytes_` bytes fits.
 
-        Returns the ids of the jobs forgotten, whose files can go.
+        Returns the ids of the deleted records, whose files the caller deletes.
 
         Raises:
             ProblemError: 429 if it does not fit even then.
             JobStoreError: if the records cannot be read or written.
         """
-        unfinished, held = store.held_by(owner)
+        unfinished, held = store.usage_of(owner)
         if unfinished >= self.unfinished:
-            message = f"{unfinished} jobs of this key are not finished; wait for one of them"
+            message = f"{unfinished} jobs of this key are not finished; wait until one of them is"
             raise ProblemError(429, "too_many_jobs", message)
-        forgotten = []
-        for id_, freed in store.oldest_with_files(owner):
+        deleted = []
+        for id_, size in store.oldest_with_files(owner):
             if held + bytes_ <= self.bytes:
                 break
-            forgotten.append(id_)
-            held -= freed
+            deleted.append(id_)
+            held -= size
         if held + bytes_ > self.bytes:
-            message = f"jobs of this key hold {held:,} bytes; {self.bytes:,} is the limit"
+            message = (
+                f"the job has {bytes_:,} bytes and unfinished jobs of this key {held:,}; together"
+                f" they may have {self.bytes:,}"
+            )
             raise ProblemError(429, "too_many_jobs", message)
-        store.delete(forgotten)
-        return forgotten
+        store.delete(deleted)
+        return deleted

@@ -1,15 +1,15 @@
 """The job that encodes a collection's documents with another encoder, into another collection.
 
 The target is a draft (:mod:`index.folder.drafts`), so nobody writes to it before it is complete,
-and an attempt that breaks off before then leaves nothing. With writers kept out, the job
+and an attempt that ends before then leaves nothing behind. With writers kept out, the job
 
-1. records its point of no return, with the generations that source and target have by then,
-2. lets the target appear under its name,
+1. records its point of no return, with the current generations of source and target,
+2. publishes the target under its name,
 3. moves the alias, and writes its own id into the file of aliases in the same step.
 
 From then on writes go to the target. A later attempt that finds the job's id there has nothing left
-to do, and must not copy anything: it would undo what was written since. Where the target appeared
-and the alias was not moved, the alias is moved if neither of the two was written to meanwhile.
+to do, and must not copy anything, because that would undo later writes. If the target was published
+and the alias was not moved, the attempt moves it, unless source or target were written to since.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ BATCH = 1000
 
 
 def reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str, Any]:
-    """Do the job, or what an earlier attempt left of it, and return its result."""
+    """Do the job, or the rest of it after an earlier attempt, and return its result."""
     if (progress.recorded or {}).get("target") is not None:
         with gate.closed():
-            done = _complete(folder, progress)
-        if done is not None:
-            return done
-        # Nothing of the earlier attempt is left; this one can be stopped again.
+            result = _complete(folder, progress)
+        if result is not None:
+            return result
+        # Nothing of the earlier attempt is left, so this one can be stopped again.
         progress.no_return = False
         progress.record({})
     _discard_leftover(folder, progress)
@@ -65,12 +65,12 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
 
 
 def _copy(source: CollectionBackend, target: CollectionBackend, progress: Progress) -> int:
-    """Copy while others write, until little is left; return the last row that was copied."""
+    """Copy while others write, until less than a batch is left; return the last row copied."""
     progress.step = "encoding"
     progress.advance(total=len(source))
     row = copy_following(source, target, 0, progress.advance)
     progress.step = "catching up"
-    # What is written during one round is copied in the next, which is shorter.
+    # Each round copies what was written during the one before, so the rounds get shorter.
     while source.documents_after(row, BATCH)[BATCH - 1 :]:
         row = copy_following(source, target, row, progress.advance)
     return row
@@ -79,7 +79,7 @@ def _copy(source: CollectionBackend, target: CollectionBackend, progress: Progre
 def _publish(
     folder: DataFolder, draft: Draft, source: CollectionBackend, progress: Progress
 ) -> None:
-    """Let the target take over. Called with writers kept out."""
+    """Publish the target and move the alias to it. Writers must be kept out."""
     spec = progress.job.spec
     progress.advance()
     progress.pass_no_return(
@@ -100,9 +100,9 @@ def _publish(
 
 
 def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
-    """Complete what passed its point of no return; None if it is to be begun anew.
+    """Complete a job past its point of no return; return None if it must start again.
 
-    Called with writers kept out.
+    Writers must be kept out.
     """
     spec, recorded = progress.job.spec, progress.recorded or {}
     alias, target = spec["alias"], folder.published_draft(recorded["target"])
@@ -115,8 +115,8 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
         return _result(progress, len(target), generation)
     if target.generation != generation:
         message = (
-            f"collection {spec['into']!a} was written to before alias {alias!a} was moved to it;"
-            " both collections stay as they are: move the alias, or reindex into another one"
+            f"collection {spec['into']!a} was written to before alias {alias!a} moved to it; both"
+            " collections stay as they are: move the alias, or reindex into another collection"
         )
         raise ProblemError(409, "collection_exists", message)
     source = folder.collections().get(spec["source"])
@@ -128,19 +128,19 @@ def _complete(folder: DataFolder, progress: Progress) -> dict[str, Any] | None:
 
 
 def _discard_leftover(folder: DataFolder, progress: Progress) -> None:
-    """Delete what an earlier attempt left where drafts can be seen, and note this one's."""
+    """Delete an earlier attempt's draft where drafts survive a restart, and record this one's."""
     into = progress.job.spec["into"]
     if not folder.drafts_survive:
         return
-    begun = (progress.recorded or {}).get("into") == into
-    if begun and into in folder.collections():
+    is_leftover = (progress.recorded or {}).get("into") == into
+    if is_leftover and into in folder.collections():
         folder.drop_collection(into)
     if into not in folder.collections():
         progress.record({"into": into})
 
 
 def _result(progress: Progress, documents: int, generation: int) -> dict[str, Any]:
-    """Return what was made; `generation` is the target's when the alias moved to it."""
+    """Return the job's result; `generation` is the target's when the alias moved to it."""
     spec = progress.job.spec
     return {
         "collection": spec["into"],

@@ -1,11 +1,11 @@
-"""The job that makes a better encoder of a collection's labels.
+"""The job that trains a better encoder from a collection's labels.
 
-It writes the collection's texts and labels into its folder, less the labels that it holds out, has
-an encoder trained there by another process, and lets it and the encoder in use search for the
-documents held out. Where the gate passes, the new encoder joins the data folder. A person then
-confirms, which begins a reindexing; or the job was told to go on by itself, and reindexes, which
-moves the alias. Each step leaves a file and is not done again by a later attempt; the reindexing
-has its own point of no return (:mod:`service.jobs.reindex`).
+It writes the collection's texts and labels into its folder, except the labels that it holds out.
+Another process trains an encoder there, and the new encoder and the one in use are compared on the
+held-out documents. If the gate passes, the new encoder is installed in the data folder. A person
+then confirms, which starts a reindexing; with `auto`, the job itself reindexes and moves the alias.
+Each step leaves a file, so that a later attempt does not repeat it; the reindexing has its own
+point of no return (:mod:`service.jobs.reindex`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from service.jobs.training_process import (
     ENCODER_FOLDER,
     LOCK_FILE,
     TRAINING_FILE,
-    train_in,
+    await_training,
 )
 from service.jobs.work import Progress
 from service.write_gate import WriteGate
 
 SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
-# What a new encoder takes over of the one in use, where that was trained in the same way.
-KEPT_SETTINGS = (
+# The settings that the new encoder inherits from the one in use, if METHOD trained that, too.
+INHERITED_SETTINGS = (
     "analyzer",
     "hidden",
     "max_terms",
@@ -58,7 +58,7 @@ METHOD = "ssb-vae"
 def retrain(
     folder: DataFolder, gate: WriteGate, progress: Progress, *, elsewhere: bool
 ) -> dict[str, Any]:
-    """Do the job, or what an earlier attempt left of it, and return its result."""
+    """Do the job, or the rest of it after an earlier attempt, and return its result."""
     spec = progress.job.spec
     if (progress.recorded or {}).get("target") is None:
         collection = folder.collection(spec["source"])
@@ -66,7 +66,7 @@ def retrain(
         artifact = progress.folder / ENCODER_FOLDER
         if not (progress.folder / TRIAL_FILE).exists():
             _train_and_try(folder, collection, progress, elsewhere=elsewhere)
-        # No trainer begins again while the files are deleted.
+        # Without this file, no trainer starts again while the job's files are being deleted.
         (progress.folder / TRAINING_FILE).unlink(missing_ok=True)
         if not _read_trial(progress)["passed"]:
             return {**_result(progress), "encoder": None, "state": "refused"}
@@ -75,63 +75,65 @@ def retrain(
         _install(folder, artifact, spec["encoder"])
         if not spec["auto"]:
             return {**_result(progress), "state": "waiting for confirmation"}
-    done = reindex(folder, gate, progress)
-    return {**_result(progress), **done, "state": "live"}
+    result = reindex(folder, gate, progress)
+    return {**_result(progress), **result, "state": "live"}
 
 
 def _train_and_try(
     folder: DataFolder, collection: Collection, progress: Progress, *, elsewhere: bool
 ) -> None:
-    """Have an encoder trained and judged; the trial is in the job's folder after."""
+    """Train an encoder and compare it with the one in use; write the trial to the job's folder."""
     if not (progress.folder / TRAINING_FILE).exists():
         progress.step = "reading"
         write_training(folder, collection, progress)
     progress.step = "training"
     progress.advance()
-    artifact = train_in(progress, elsewhere=elsewhere)
+    artifact = await_training(progress, elsewhere=elsewhere)
     progress.step = "evaluating"
     progress.advance()
     _write_trial(collection, artifact, progress)
 
 
 def check_retrainable(collection: Collection) -> Encoder:
-    """Return the encoder of a collection that can be retrained.
+    """Return the collection's encoder, which can be retrained.
 
     Raises:
-        InputError: if it has none, or one of matrices.
+        InputError: if the collection has no encoder, or one of matrices.
     """
     encoder = collection.encoder
     if encoder is None:
-        message = f"collection {collection.name!a} has no encoder; its documents bring codes"
+        message = f"collection {collection.name!a} has no encoder: its documents come with codes"
         raise InputError("collection", message)
     if isinstance(encoder.features, SpdFeatures):
-        raise InputError("collection", "an encoder of matrices is trained by train metric only")
+        message = "an encoder of matrices cannot be retrained here; use hummingbit train metric"
+        raise InputError("collection", message)
     return encoder
 
 
 def write_training(folder: DataFolder, collection: Collection, progress: Progress) -> None:
-    """Write the texts or vectors and the labels to train on, and how, into the job's folder.
+    """Write the texts or vectors, the labels and the arguments of training to the job's folder.
 
     Raises:
         EvaluationError: if the labels are too few.
-        InputError: if the label field holds something that is no label in some document.
+        InputError: if the label field of a document holds something that is not a label.
     """
     spec, encoder = progress.job.spec, check_retrainable(collection)
     progress.advance(total=len(collection))
     documents = collection.all_documents()
-    given = agreed_labels(collection.annotations.labels())
-    known = known_labels(documents, given, spec["label_field"])
-    shown = folder.encoders.labelled_ids(str(collection.encoder_name))
-    held = hold_out_labels(known, shown, spec["held_out"], spec["seed"])
+    agreed = agreed_labels(collection.annotations.labels())
+    labels_by_id = known_labels(documents, agreed, spec["label_field"])
+    # The labels that the encoder in use was trained on.
+    trained_ids = folder.encoders.labelled_ids(str(collection.encoder_name))
+    held_out = hold_out_labels(labels_by_id, trained_ids, spec["held_out"], spec["seed"])
     with (progress.folder / DATA_FILE).open("w", encoding="utf-8") as file:
-        hidden = set(held)
+        hidden = set(held_out)
         for document in documents:
-            labels = () if document.id in hidden else known.get(document.id, ())
+            labels = () if document.id in hidden else labels_by_id.get(document.id, ())
             file.write(json.dumps(_record(document, labels), ensure_ascii=False) + "\n")
     split = {
-        "held_out": held,
-        "labels": {id_: list(labels) for id_, labels in known.items() if labels},
-        "seen": len(set(held) & set(shown)),
+        "held_out": held_out,
+        "labels": {id_: list(labels) for id_, labels in labels_by_id.items() if labels},
+        "seen": len(set(held_out) & set(trained_ids)),
     }
     replace_file(progress.folder / SPLIT_FILE, json.dumps(split, ensure_ascii=False))
     (progress.folder / LOCK_FILE).touch()
@@ -146,12 +148,16 @@ def _record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]
 
 
 def _arguments(encoder: Encoder, spec: dict[str, Any]) -> list[str]:
-    """Return the arguments of ``hummingbit train``: as the encoder in use was trained."""
+    """Return the arguments of ``hummingbit train``, with settings of the encoder in use."""
     recipe = encoder.metadata.get("recipe", {})
-    same = isinstance(recipe, dict) and recipe.get("method") == METHOD
-    inherited = {name: recipe[name] for name in KEPT_SETTINGS if same and name in recipe}
+    is_same_method = isinstance(recipe, dict) and recipe.get("method") == METHOD
+    inherited = (
+        {name: recipe[name] for name in INHERITED_SETTINGS if name in recipe}
+        if is_same_method
+        else {}
+    )
     if spec["epochs"] is not None:
-        # Fewer passes are wanted than small corpora get by default.
+        # By default, small corpora get more epochs than this.
         inherited |= {"epochs": spec["epochs"], "least_batches": 0}
     settings = {
         **inherited,
@@ -169,12 +175,12 @@ def _arguments(encoder: Encoder, spec: dict[str, Any]) -> list[str]:
 def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> None:
     split = json.loads((progress.folder / SPLIT_FILE).read_bytes())
     labels: dict[str, list[str]] = split["labels"]
-    held = set(split["held_out"])
+    held_out = set(split["held_out"])
     queries: list[StoredDocument] = []
     database: list[StoredDocument] = []
     for document in collection.all_documents():
         if document.id in labels:
-            (queries if document.id in held else database).append(document)
+            (queries if document.id in held_out else database).append(document)
     trial = compare_encoders(
         check_retrainable(collection),
         load_encoder(artifact),
@@ -218,7 +224,7 @@ def _result(progress: Progress) -> dict[str, Any]:
 
 
 def _install(folder: DataFolder, artifact: Path, name: str) -> None:
-    """Copy the encoder into the data folder, unless an earlier attempt did."""
+    """Copy the encoder to the data folder, unless an earlier attempt did."""
     fingerprint = load_encoder(artifact).fingerprint
     if name not in folder.encoders.with_fingerprint(fingerprint):
         folder.encoders.install(artifact, name)

@@ -1,12 +1,12 @@
-"""Work that outlasts a request: done in the background, resumed after a restart.
+"""Runs jobs in the background, and resumes them after a restart.
 
-A job that was running when the service ended, by a signal or by a crash, is begun again by the next
-start. So every kind of work must bear that: until its point of no return it leaves nothing that
-others can see, or nothing that is worse for being done twice; at that point it records what is left
-to do, and a later attempt does only that (:meth:`Progress.pass_no_return`).
+If the service ends while a job runs, by a signal or a crash, the next start begins the job again.
+So every kind of work must allow that: until its point of no return it leaves nothing that others
+can see, or nothing that a repetition would spoil. At that point it records what is left to do, and
+a later attempt does only that (:meth:`Progress.pass_no_return`).
 
-Where a record cannot be written, because the disk is full, a job keeps the state that it has in
-memory, the log says so, and the record is tried again until it is written or the service ends.
+If a record cannot be written, say because the disk is full, the log says so, the job's state stays
+in memory, and the runner retries until the record is written or the service ends.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class Jobs:
         quota: Quota | None = None,
         turns: ComputeTurns | None = None,
     ) -> None:
-        """Open the jobs in the folder `path`; those that were not finished are begun again.
+        """Open the jobs in the folder `path`, and begin unfinished ones again.
 
-        So many `workers` do the jobs of each lane, by default one. Those in slices take `turns`.
+        Each lane has as many threads as `workers` says, by default one. Jobs in slices share
+        `turns`.
 
         Raises:
             JobStoreError: if the records cannot be opened.
@@ -77,48 +78,48 @@ class Jobs:
             thread.start()
 
     def submit(self, draft: Path, new: NewJob) -> JobRecord:
-        """Have a job done with the files of a draft; once this returns, it is certain to be.
+        """Add a job with the files of a draft; once this returns, the job is on disk.
 
-        A request that comes again with its idempotency key gets the job that it made the first
-        time. The draft is used up, whether or not the job is taken.
+        A repeated request with the same idempotency key returns the job of the first one. The draft
+        is used up, whether or not a job is added.
 
         Raises:
-            ProblemError: 422 if the key was given for another request, 429 if the owner has as many
-                jobs, or as many bytes in jobs, as anybody may.
+            ProblemError: 422 if the key was used for another request, 429 if the owner's quota of
+                jobs or bytes is used up.
             JobStoreError: if it cannot be written.
         """
         try:
             with self._lock:
-                before = self._before(new)
-                if before is None:
+                previous = self._previous(new)
+                if previous is None:
                     job = self._add(draft, new)
                     self._put(job)
         except OSError as error:
             raise JobStoreError(f"{draft.parent}: {error.strerror or error}") from error
         finally:
             self.files.discard(draft)
-        if before is not None:
-            return self.get(before.id)
+        if previous is not None:
+            return self.get(previous.id)
         self._forget()
         return job
 
     def get(self, id_: str) -> JobRecord:
-        """Return a job as it is at this moment.
+        """Return a job with its current progress.
 
         Raises:
-            ProblemError: 404 if there is none of that id, or it was forgotten.
+            ProblemError: 404 if there is no such job, or it was deleted.
         """
         try:
-            return self._at_this_moment(self._store.get(id_))
+            return self._with_progress(self._store.get(id_))
         except LookupError:
-            kept = f"the last {self._quota.finished:,} finished of each key are kept"
-            message = f"there is no job {id_[:40]!a}; {kept}"
+            rule = f"of each key, the last {self._quota.finished:,} finished jobs are kept"
+            message = f"there is no job {id_[:40]!a}; {rule}"
             raise ProblemError(404, "unknown_job", message) from None
 
     def with_key(self, key: str) -> JobRecord | None:
         """Return the job that was submitted with an idempotency key, if there is one."""
         job = self._store.with_key(key)
-        return None if job is None else self._at_this_moment(job)
+        return None if job is None else self._with_progress(job)
 
     def last(
         self,
@@ -128,15 +129,15 @@ class Jobs:
         collection: str | None = None,
     ) -> list[JobRecord]:
         """Return the last jobs, the newest first; of one state, kind or collection where given."""
-        known = self._store.last(limit, state, kind, collection)
-        found = [self._at_this_moment(job) for job in known]
-        return [job for job in found if state in (None, job.state)]
+        stored = self._store.last(limit, state, kind, collection)
+        jobs = [self._with_progress(job) for job in stored]
+        return [job for job in jobs if state in (None, job.state)]
 
     def cancel(self, id_: str) -> JobRecord:
-        """Stop a job; what it has written stays. One that runs may do a little more first.
+        """Stop a job; what it has written stays. A running job stops a little later.
 
         Raises:
-            ProblemError: 404 if there is none of that id, 409 if it is finished or is about to be.
+            ProblemError: 404 if there is no such job, 409 if it is finished or is about to be.
             JobStoreError: if it cannot be written.
         """
         with self._lock:
@@ -155,7 +156,7 @@ class Jobs:
         return self.get(id_)
 
     def close(self) -> None:
-        """Stop what runs; it is begun again when the jobs are next opened."""
+        """Stop the running jobs; they begin again when the jobs are next opened."""
         with self._lock:
             self._ending = True
             for running in self._running.values():
@@ -166,22 +167,22 @@ class Jobs:
         self._record_outstanding()
         self._store.close()
 
-    def _before(self, new: NewJob) -> JobRecord | None:
-        """Return the job that the same request made before; called with the lock held."""
+    def _previous(self, new: NewJob) -> JobRecord | None:
+        """Return the job of an earlier, equal request. The caller holds the lock."""
         if new.idempotency is None:
             return None
         key, digest = new.idempotency
-        before = self._store.with_key(key)
-        if before is not None and before.digest != digest:
-            message = "the Idempotency-Key was already used for another request"
+        previous = self._store.with_key(key)
+        if previous is not None and previous.digest != digest:
+            message = "the Idempotency-Key was already used for another request; send another key"
             raise ProblemError(422, "idempotency_key_reused", message)
-        return before
+        return previous
 
     def _add(self, draft: Path, new: NewJob) -> JobRecord:
-        """Make the draft a job's, within the quota; called with the lock held."""
+        """Turn the draft into a job, within the quota. The caller holds the lock."""
         bytes_ = bytes_of(draft) if self._kinds[new.kind].counted else 0
-        for forgotten in self._quota.make_room(self._store, new.owner, bytes_):
-            self.files.remove(forgotten)
+        for deleted in self._quota.make_room(self._store, new.owner, bytes_):
+            self.files.remove(deleted)
         id_ = self.files.settle(draft)
         try:
             return self._store.add(new, id_, bytes_)
@@ -195,7 +196,7 @@ class Jobs:
         self._queue.put(lane, job.owner, job.id)
 
     def _work(self, lane: Lane) -> None:
-        """Do the jobs of a lane, one after the other."""
+        """Do the jobs of a lane, one after another."""
         while not self._ending:
             id_ = self._queue.take(lane, SECONDS_BETWEEN_ATTEMPTS)
             self._record_outstanding()
@@ -228,14 +229,14 @@ class Jobs:
             return progress
 
     def _record_outstanding(self) -> None:
-        """Write how jobs ended, as far as that can be done now."""
+        """Write the outcomes that could not be written yet, and delete files that are left."""
         with self._recording:
             for id_, outcome in self._unrecorded.copy().items():
                 try:
                     self._store.finish(id_, outcome)
                 except JobStoreError as error:
                     state = outcome.state
-                    _log.error("job %s is %s, which cannot be recorded: %s", id_, state, error)
+                    _log.error("job %s is %s, but this cannot be recorded: %s", id_, state, error)
                     return
                 del self._unrecorded[id_]
                 self._delete_files(id_)
@@ -243,17 +244,19 @@ class Jobs:
                 self._delete_files(id_)
 
     def _delete_files(self, id_: str) -> None:
-        """Delete what a job needed, once it is recorded as finished; if that fails, later.
+        """Delete the files of a finished job that are not kept; if that fails, try again later.
 
         A trainer elsewhere may still be writing there.
         """
         try:
             job = self._store.get(id_)
             kind = self._kinds.get(job.kind)
-            bytes_ = self.files.delete_all_but(frozenset() if kind is None else kind.kept, id_)
+            bytes_ = self.files.delete_all_but(
+                frozenset() if kind is None else kind.kept_files, id_
+            )
             if bytes_ != job.bytes:
                 self._store.shrink(id_, bytes_)
-        except LookupError:  # it was forgotten meanwhile
+        except LookupError:  # its record was deleted meanwhile
             self.files.remove(id_)
         except (OSError, JobStoreError) as error:
             if id_ not in self._undeleted:
@@ -262,7 +265,7 @@ class Jobs:
             return
         self._undeleted.discard(id_)
 
-    def _at_this_moment(self, job: JobRecord) -> JobRecord:
+    def _with_progress(self, job: JobRecord) -> JobRecord:
         running = self._running.get(job.id)
         if running is not None:
             step = None if job.state in FINISHED else running.step
@@ -280,7 +283,7 @@ class Jobs:
             _log.warning("old jobs cannot be deleted: %s", error)
 
     def _tidy(self) -> None:
-        """Delete folders that no job has: a crash came between the folder and the record."""
+        """Delete folders without a record, which a crash between the two leaves behind."""
         self._forget()
         known = {job.id: job for job in self._store.last(-1)}
         for id_ in self.files.ids():

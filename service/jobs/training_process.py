@@ -1,9 +1,9 @@
-"""The process that trains an encoder for a job: this service never imports torch.
+"""Trains an encoder for a job in another process: the service never imports torch.
 
-The job's folder holds what is to be trained (``training.json``), and the trainer writes the encoder
-there. A trainer holds a lock on a file in the folder as long as it lives, whoever started it. So an
-attempt that begins while the trainer of an earlier one still runs waits for that one, and a trainer
-elsewhere, which shares the folder with the service, takes the same lock.
+The job's folder holds the arguments of the training (``training.json``), and the trainer writes the
+encoder there. Every trainer holds a lock on a file of the folder while it lives. So an attempt that
+starts while an earlier attempt's trainer still runs waits for it, and a trainer elsewhere that
+shares the folder with the service takes the same lock.
 """
 
 from __future__ import annotations
@@ -37,20 +37,22 @@ LOG_FILE = "training.log"
 LOCK_FILE = "training.lock"
 FAILED_FILE = "training.failed"
 ENCODER_FOLDER = "encoder"
-SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_CHECKS = 0.1
 LOWER_PRIORITY = 10
 
 
 def can_train() -> bool:
-    """Tell whether files can be locked, and the training extra is installed; nothing imports it."""
+    """Tell whether this system can lock files and the extra ``train`` is installed."""
     return fcntl is not None and importlib.util.find_spec("torch") is not None
 
 
-def train_in(progress: Progress, *, elsewhere: bool) -> Path:
-    """Have what the job's folder asks for trained, and return the folder of the encoder.
+def await_training(progress: Progress, *, elsewhere: bool) -> Path:
+    """Run the training of a job's folder, or wait for a trainer `elsewhere`.
+
+    Returns the folder of the trained encoder.
 
     Raises:
-        ProblemError: if training fails.
+        ProblemError: 422 if training fails.
     """
     folder = progress.folder
     encoder = folder / ENCODER_FOLDER
@@ -58,25 +60,25 @@ def train_in(progress: Progress, *, elsewhere: bool) -> Path:
         failure = folder / FAILED_FILE
         if failure.exists():
             raise ProblemError(422, "training_failed", failure.read_text(encoding="utf-8"))
-        with locked(folder) as lock:
+        with hold_lock(folder) as lock:
             if lock is not None and is_trained(encoder):
-                # Its trainer is done with the folder, and no longer writes there.
+                # The lock is free, so no trainer writes there any more.
                 return encoder
             if lock is not None and not elsewhere:
                 run_training(folder, lock, progress)
                 continue
-        _look_again(progress, None)  # a trainer still runs, or is yet to come
+        _wait(progress, None)  # a trainer is running, or has not started yet
 
 
 def run_training(folder: Path, lock: int, progress: Progress | None = None) -> None:
-    """Run the training that a folder asks for; a failure is written into the folder.
+    """Run the training of a folder; write the reason of a failure into the folder.
 
-    `lock` is the descriptor that :func:`locked` lent; the trainer holds it on.
+    The trainer inherits `lock`, the descriptor from :func:`hold_lock`.
     """
     arguments = json.loads((folder / TRAINING_FILE).read_bytes())
     command = [sys.executable, "-m", "hummingbit", "train", *arguments]
     command += ["--data", str(folder / DATA_FILE), "--out", str(folder / ENCODER_FOLDER)]
-    # The keys of the service are none of the trainer's business.
+    # The trainer must not see the service's keys.
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("HUMMINGBIT_")
     }
@@ -94,7 +96,7 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
         os.setpriority(os.PRIO_PROCESS, process.pid, LOWER_PRIORITY)
     try:
         while process.poll() is None:
-            _look_again(progress, process)
+            _wait(progress, process)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -106,7 +108,7 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
 
 
 def is_trained(encoder: Path) -> bool:
-    """Tell whether a whole encoder is there."""
+    """Tell whether the folder holds a complete encoder."""
     try:
         load_encoder(encoder)
     except ArtifactError:
@@ -114,15 +116,15 @@ def is_trained(encoder: Path) -> bool:
     return True
 
 
-def is_wanted(folder: Path) -> bool:
-    """Tell whether a folder asks for training that has not ended, well or not."""
-    ended = (folder / FAILED_FILE).exists() or is_trained(folder / ENCODER_FOLDER)
-    return (folder / TRAINING_FILE).exists() and not ended
+def needs_training(folder: Path) -> bool:
+    """Tell whether a folder has a training that has neither succeeded nor failed."""
+    has_ended = (folder / FAILED_FILE).exists() or is_trained(folder / ENCODER_FOLDER)
+    return (folder / TRAINING_FILE).exists() and not has_ended
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[int | None]:
-    """Lend the descriptor of the lock of a folder; None where a trainer holds it, or it is gone."""
+def hold_lock(folder: Path) -> Iterator[int | None]:
+    """Hold a folder's lock and yield its descriptor; None if a trainer holds it or it is gone."""
     try:
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:  # the job was finished
@@ -139,20 +141,20 @@ def locked(folder: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _look_again(progress: Progress | None, process: subprocess.Popen[Any] | None) -> None:
+def _wait(progress: Progress | None, process: subprocess.Popen[Any] | None) -> None:
     if progress is not None:
         progress.advance()
     if process is None:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_CHECKS)
         return
     with suppress(subprocess.TimeoutExpired):
-        process.wait(SECONDS_BETWEEN_LOOKS)
+        process.wait(SECONDS_BETWEEN_CHECKS)
 
 
 def _reason(folder: Path, status: int) -> str:
-    """Return the sentence that the trainer ended with, without the places of files."""
+    """Return the trainer's last error message, without paths."""
     lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
-    said = [line for line in lines if line.startswith("hummingbit: ")]
-    if not said:
+    errors = [line for line in lines if line.startswith("hummingbit: ")]
+    if not errors:
         return f"training ended with status {status}; the log of the training says why"
-    return said[-1].removeprefix("hummingbit: ").replace(f"{folder}/", "")[:1000]
+    return errors[-1].removeprefix("hummingbit: ").replace(f"{folder}/", "")[:1000]

@@ -1,4 +1,4 @@
-"""A job as the code that does it sees it."""
+"""The interface between a job and the code that does its work."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _log = logging.getLogger("hummingbit.service")
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """The job was cancelled, or the service ends."""
+    """The job was cancelled, or the service is stopping."""
 
 
 class Progress:
-    """A job that runs, as its work sees it."""
+    """A running job, as its work sees it."""
 
     def __init__(self, job: JobRecord, folder: Path, store: JobStore) -> None:
         self.job = job
@@ -42,11 +42,15 @@ class Progress:
 
     @property
     def recorded(self) -> dict[str, Any] | None:
-        """What an earlier attempt recorded; None in the first."""
+        """What an earlier attempt recorded; None in the first attempt."""
         return self.job.recorded
 
     def advance(self, by: int = 0, *, total: int | None = None) -> None:
-        """Say that so much more is done; between two calls a job cannot be stopped."""
+        """Report `by` more units of work; a job can be stopped only here.
+
+        Raises:
+            Stopped: if the job was cancelled or the service is stopping.
+        """
         self.done += by
         self.total = self.total if total is None else total
         if not self.no_return and self.is_stopped():
@@ -55,15 +59,15 @@ class Progress:
             self._written_at = time.monotonic()
             try:
                 self._store.progress(self.job.id, self.done, self.total)
-            except JobStoreError as error:  # the next one may succeed; nothing depends on it
+            except JobStoreError as error:  # nothing depends on it, and the next may succeed
                 _log.warning("the progress of job %s cannot be recorded: %s", self.job.id, error)
 
     def is_stopped(self) -> bool:
-        """Tell whether the job was cancelled, or the service ends."""
+        """Tell whether the job was cancelled or the service is stopping."""
         return self.cancelled.is_set() or self.ending.is_set()
 
     def record(self, recorded: dict[str, Any]) -> None:
-        """Have the next attempt find this; it is on disk once this returns.
+        """Save `recorded` for the next attempt; it is on disk once this returns.
 
         Raises:
             JobStoreError: if it cannot be written.
@@ -71,49 +75,49 @@ class Progress:
         self._store.record(self.job.id, recorded, no_return=self.no_return)
 
     def pass_no_return(self, recorded: dict[str, Any]) -> None:
-        """Record what is left to do; from here on the job is completed, and cannot be stopped.
+        """Record what is left to do; from here on the job cannot be stopped, only completed.
 
         Raises:
-            JobStoreError: if it cannot be written; the job is not past the point then.
+            JobStoreError: if it cannot be written; the job can then still be stopped.
         """
         self._store.record(self.job.id, recorded, no_return=True)
         self.no_return = True
 
 
 Work = Callable[[Progress], dict[str, Any]]
-"""Does a job and returns its result, as JSON; it calls :meth:`Progress.advance` now and then."""
+"""Does a job and returns its result as JSON; it calls :meth:`Progress.advance` regularly."""
 
 Explain = Callable[[Exception], ProblemError | None]
-"""Says what was wrong with what was asked; None of an error that is the service's own."""
+"""Returns the problem with the request that an error reveals, or None for an internal error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of job.
 
-    It is a short one if its files take no more than `short_bytes`; one that `trains` waits only for
-    its like, since it may take days, or wait for a trainer elsewhere. Of its files `kept` stay once
-    it is finished. Those of a kind that is not `counted` do not count for the bytes of its owner.
-    One that only reads may be done `in_slices`, in turn with expensive requests; it can be stopped
-    at each.
+    A job is short if its files have at most `short_bytes` bytes. One that `trains` has a lane of
+    its own, because it may take days, or wait for a trainer elsewhere. `kept_files` stay after the
+    job has finished. Files of a kind that is not `counted` do not count towards the owner's quota.
+    A job that only reads may run `in_slices`, in turn with expensive requests; it can be stopped
+    after each slice.
     """
 
     work: Work
     short_bytes: int = -1
-    kept: frozenset[str] = frozenset()
+    kept_files: frozenset[str] = frozenset()
     counted: bool = True
     in_slices: bool = False
     trains: bool = False
 
     def do(self, progress: Progress, turns: ComputeTurns) -> dict[str, Any]:
-        """Do a job and return its result; in slices, if the kind is done so."""
+        """Do a job and return its result."""
         if not self.in_slices:
             return self.work(progress)
         with in_slices(Slices(turns, progress.is_stopped)):
             return self.work(progress)
 
     def lane(self, bytes_: int) -> Lane:
-        """Return which of the queues a job waits in."""
+        """Return the lane of a job whose files have `bytes_` bytes."""
         if self.trains:
             return "training"
         return "short" if bytes_ <= self.short_bytes else "long"
@@ -122,7 +126,7 @@ class Kind:
 def outcome_of(
     progress: Progress, kinds: Mapping[str, Kind], turns: ComputeTurns, explain: Explain
 ) -> Outcome | None:
-    """Do a job and return how it ended; None if it is to be begun again by the next start."""
+    """Do a job and return its outcome, or None if the next start must begin it again."""
     id_, kind = progress.job.id, progress.job.kind
     try:
         if kind not in kinds:
@@ -132,17 +136,17 @@ def outcome_of(
         if not progress.cancelled.is_set():
             return None
         return Outcome("cancelled", None, None, progress.done, progress.total)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the job has to end with it
+    except Exception as error:  # noqa: BLE001 - any error ends the job
         problem = _problem_of(error, id_, explain)
         return Outcome("failed", None, problem, progress.done, progress.total)
     return Outcome("done", result, None, progress.done, progress.total)
 
 
 def _problem_of(error: Exception, id_: str, explain: Explain) -> dict[str, Any]:
-    """Return what the record of a failed job says of an error; what it must not say is logged."""
+    """Return an error as the record of a failed job has it; log an internal one."""
     problem = error if isinstance(error, ProblemError) else explain(error)
     if problem is None:
-        # Paths may be in it, so it is for the log only.
+        # It may contain paths, so only the log has it.
         _log.error("job %s failed", id_, exc_info=error)
         message = "internal error; the log of the service says why"
         problem = ProblemError(500, "internal_error", message)

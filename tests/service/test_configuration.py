@@ -97,7 +97,7 @@ def test_what_is_shown_can_be_read_again_and_hides_secrets(
     assert found["max_hits"] == {"value": 7, "origin": "flag --max-hits"}
     assert found["admin_key"] == {"hidden": True, "origin": "environment HUMMINGBIT_ADMIN_KEY"}
     assert set(found) == set(Settings.model_fields)
-    file = tmp_path / "settings_to_toml.toml"
+    file = tmp_path / "settings.toml"
     file.write_text(printed)
     monkeypatch.delenv("HUMMINGBIT_ADMIN_KEY")
     again = load_settings(config_file=file).settings

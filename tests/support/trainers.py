@@ -10,7 +10,7 @@ from pathlib import Path
 
 from encoder.artifact import ArtifactError, write_artifact
 from encoder.encoder import Encoder
-from service.jobs.training_process import ENCODER_FOLDER, TRAINING_FILE, is_wanted, locked
+from service.jobs.training_process import ENCODER_FOLDER, TRAINING_FILE, hold_lock, needs_training
 from tests.support.encoders import random_texts
 
 
@@ -37,8 +37,8 @@ def bring(data_dir: Path, encoder: Encoder) -> None:
     for request in data_dir.glob(f"jobs/*/{TRAINING_FILE}"):
         folder = request.parent
         try:
-            with locked(folder) as lock:
-                if lock is not None and is_wanted(folder):
+            with hold_lock(folder) as lock:
+                if lock is not None and needs_training(folder):
                     write_artifact(folder / ENCODER_FOLDER, encoder, random_texts(40))
         except (OSError, ArtifactError):
             shutil.rmtree(folder / ENCODER_FOLDER, ignore_errors=True)  # the job was finished

@@ -215,8 +215,8 @@ def run_train(args: argparse.Namespace) -> int:
     from service.jobs.training_process import (  # noqa: PLC0415
         TRAINING_FILE,
         can_train,
-        is_wanted,
-        locked,
+        hold_lock,
+        needs_training,
         run_training,
     )
 
@@ -227,8 +227,8 @@ def run_train(args: argparse.Namespace) -> int:
     while True:
         for request in sorted(jobs.glob(f"*/{TRAINING_FILE}")):
             folder = request.parent
-            with locked(folder) as lock:
-                if lock is not None and is_wanted(folder):
+            with hold_lock(folder) as lock:
+                if lock is not None and needs_training(folder):
                     print(f"training for job {folder.name}", flush=True)
                     run_training(folder, lock)
         if args.once:

@@ -18,7 +18,7 @@ from service.http.bodies.body import check_media_type, save_body
 from service.http.problems import ProblemError, problem_response
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
-from service.jobs.kinds import UPLOAD, local, snapshot_record
+from service.jobs.kinds import UPLOAD, local_collection, snapshot_record
 from service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
@@ -63,7 +63,7 @@ def post_snapshot(
 
     With the header ``Prefer: respond-async`` it runs as a job.
     """
-    name = local(collection).name
+    name = local_collection(collection).name
     if wants_async(request):
         return accepted(submit("snapshot", name))
     made = snapshot_record(folder.create_snapshot(name))

@@ -19,7 +19,7 @@ from index.backend import CollectionBackend
 from index.collection import Collection
 from service.http.admission import request_key
 from service.http.problems import invalid_field
-from service.jobs.kinds import local
+from service.jobs.kinds import local_collection
 from service.routes.dependencies import CollectionOf, render
 from service.schemas.labels.labels import AnnotationsWritten, NewJudgement, NewLabel
 from service.schemas.results import JSONAnswer, answer_to_json
@@ -41,7 +41,7 @@ async def _places(request: Request) -> VectorCache:
 def keeping_labels(collection: CollectionBackend) -> Collection:
     """Return a collection that keeps labels; 422 if it lies where none are kept."""
     try:
-        return local(collection)
+        return local_collection(collection)
     except InputError:
         message = f"collection {collection.name!a} is on Milvus, which keeps no labels"
         raise invalid_field(message) from None

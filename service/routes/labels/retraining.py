@@ -17,7 +17,7 @@ from service.http.problems import ProblemError, invalid_field
 from service.http.roles import ADMIN
 from service.http.routing import JSONRoute
 from service.jobs.job_records import JobRecord
-from service.jobs.kinds import local
+from service.jobs.kinds import local_collection
 from service.jobs.retrain import check_retrainable
 from service.jobs.runner import Jobs
 from service.jobs.training_process import can_train
@@ -49,7 +49,7 @@ def post_retrain(
     """
     collection = folder.collection(name)
     with pointing_at():
-        held = local(collection)
+        held = local_collection(collection)
         encoder = check_retrainable(held)
     if limits.training == "here" and not can_train():
         message = (

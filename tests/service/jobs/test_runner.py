@@ -228,7 +228,7 @@ def test_a_job_whose_end_cannot_be_recorded_is_finished_all_the_same(
         while JobStore(tmp_path / "jobs.sqlite").get(job.id).state != "done":
             assert time.monotonic() < deadline
             time.sleep(0.02)
-    assert f"job {job.id} is done, which cannot be recorded" in caplog.text
+    assert f"job {job.id} is done, but this cannot be recorded" in caplog.text
     with closing(opened(tmp_path)) as jobs:
         assert jobs.get(job.id).attempts == 1
         assert jobs.get(job.id).result == {"lines": 20}
@@ -281,7 +281,7 @@ def test_a_file_of_records_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 
 
 def test_nobody_has_more_unfinished_jobs_or_bytes_than_the_quota(tmp_path: Path) -> None:
-    kinds = {"count": Kind(count_lines, kept=frozenset({"input"}))}
+    kinds = {"count": Kind(count_lines, kept_files=frozenset({"input"}))}
     quota = Quota(finished=10, unfinished=2, bytes=100)
     with closing(Jobs(tmp_path, kinds, explain, quota=quota)) as jobs:
         running = submit(jobs, "a\n" * 20, owner="one", seconds=0.05)
@@ -297,7 +297,7 @@ def test_nobody_has_more_unfinished_jobs_or_bytes_than_the_quota(tmp_path: Path)
         wait(jobs, large.id, finished)
         with pytest.raises(ProblemError, match="there is no job"):
             jobs.get(running.id)
-        with pytest.raises(ProblemError, match="100 is the limit"):
+        with pytest.raises(ProblemError, match="together they may have 100"):
             submit(jobs, "a" * 101, owner="one")
         assert jobs.get(other.id).state == "done"
     assert not [*tmp_path.glob("*.partial")]

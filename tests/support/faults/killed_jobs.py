@@ -297,7 +297,7 @@ def run_to_step(path: Path, files: Path, kind: str, number: int) -> None:
     if kind == "retrain":
         bring_encoders(path)
     # The process that computes a map takes no step, and some seconds to start.
-    map_job._lay_out_beside = _lay_out_here
+    map_job._lay_out_in_process = _lay_out_here
     steps = Steps(number)
     count_steps(steps)
     service = Service(path)
@@ -330,7 +330,7 @@ def _busy(service: Service) -> bool:
     (job,) = service.jobs.last(1)
     names = {path.name for path in service.jobs.files.of(job.id).iterdir()}
     # A trainer may have taken the lock of a folder whose job was finished.
-    return bool(names - service.kinds[job.kind].kept - {LOCK_FILE})
+    return bool(names - service.kinds[job.kind].kept_files - {LOCK_FILE})
 
 
 def run_for(path: Path, files: Path, kind: str, seconds: float) -> None:
@@ -423,7 +423,7 @@ def _check_result(
     elif kind == "verify":
         assert result["problems"] == []
     elif kind in {"evaluation", "map", "duplicates"}:
-        kept = service.kinds[kind].kept - {REQUEST_FILE, RUN_FILE}
+        kept = service.kinds[kind].kept_files - {REQUEST_FILE, RUN_FILE}
         assert {path.name for path in service.jobs.files.of(job["id"]).iterdir()} >= kept
     assert lines is not None
 

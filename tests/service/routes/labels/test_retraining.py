@@ -17,10 +17,10 @@ from service.jobs.training_process import (
     ENCODER_FOLDER,
     FAILED_FILE,
     LOG_FILE,
-    SECONDS_BETWEEN_LOOKS,
+    SECONDS_BETWEEN_CHECKS,
     TRAINING_FILE,
-    is_wanted,
-    locked,
+    hold_lock,
+    needs_training,
     run_training,
 )
 from service.settings import Settings
@@ -153,7 +153,7 @@ def test_an_encoder_is_taken_once_its_trainer_is_done_with_the_folder(tmp_path: 
         with turn_of_trainer(folder):
             write_artifact(folder / ENCODER_FOLDER, other_encoder(), random_texts(40))
             for _ in range(3):
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+                time.sleep(SECONDS_BETWEEN_CHECKS)
                 assert (
                     client.get(waiting.headers["Location"]).json()["progress"]["step"] == "training"
                 )
@@ -193,10 +193,10 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @contextmanager
 def turn_of_trainer(folder: Path) -> Iterator[int]:
     """Wait for what a job asks a trainer elsewhere for, and hold its lock."""
-    wait_until(lambda: is_wanted(folder))
+    wait_until(lambda: needs_training(folder))
     while True:
-        with locked(folder) as lock:
-            if lock is not None and is_wanted(folder):
+        with hold_lock(folder) as lock:
+            if lock is not None and needs_training(folder):
                 yield lock
                 return
         time.sleep(0.01)
