@@ -1,8 +1,7 @@
 """Generative similarity: the experiments of the paper.
 
 Source: Marjieh, Kumar, Campbell et al., "Learning Human-Aligned Representations with Contrastive
-Learning and Generative Similarity" (2024). Each part is a module of its own with `configure` and
-`run`.
+Learning and Generative Similarity" (2024). Each part is a module with `configure` and `run`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import argparse
 
 from experiments.parts import configure_parts
 
-SUMMARY = "generative similarity: embeddings of what is likely to have one source"
+SUMMARY = "generative similarity: embeddings in which examples of one source lie together"
 
 PARTS = {
     "gaussian": "experiments.generative_similarity.gaussian",

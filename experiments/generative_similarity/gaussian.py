@@ -1,15 +1,16 @@
-"""Two clouds of points in the plane, embedded by how likely two points are of one cloud.
+"""Two clouds of points in the plane, embedded by the probability that two points share a cloud.
 
 Source: Marjieh et al. (2024), the experiment on a mixture of two Gaussians: means (5, 5) and
-(1, 1), σ = 1, a perceptron of two layers with 32 units, 10,000 triplets, 300 epochs. Batches of
-256 triplets (of 32 points where all of a batch are compared), Adam with 10⁻⁴, and the 32 dimensions
-of the embedding are ours. `printed` is the paper's own: H1, a single dimension, Adam with 10⁻⁵.
+(1, 1), σ = 1, a perceptron of two layers with 32 units, 10,000 triplets, 300 epochs. Ours are the
+batches of 256 triplets (of 32 points for methods that compare all points of a batch), Adam with
+10⁻⁴, and the 32 dimensions of the embedding. `printed` has the paper's: H1, one dimension, Adam
+with 10⁻⁵.
 
-What is measured, on 2,000 points and as many pairs that were not trained on: the share of points
-whose embedding is nearer to the mean embedding of their own cloud, and Spearman's correlation of
-the distance of embeddings and s_gen, of single pairs and, as the paper has it, of the means of all
-pairs of the points in 500 quantiles of their distance. Only the three baselines with classes are
-told the clouds.
+The figures are from 2,000 points and as many pairs outside the training points: the share of points
+whose embedding is nearest to the mean embedding of their own cloud, and Spearman's correlation of
+s_gen and the distance of embeddings. The correlation is over single pairs and, as in the paper,
+over the means of all pairs in 500 quantiles of distance. Only the three baselines with classes know
+the clouds.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from training.similarities.generative_models import GaussianMixture, Numbers
 MIXTURE = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])
 UNITS = 32
 TEST_POINTS = 2000
-# Methods that compare all points of a batch take so many of it: triplets grow with the third power.
-_COMPARED = 32
+# Methods that compare all points of a batch use only this many: triplets grow with the third power.
+_COMPARED_POINTS = 32
 QUANTILES = 500
 _PRINTED = "printed"
 _TITLES = {
@@ -59,7 +60,11 @@ _TITLES = {
 
 
 class Batch:
-    """The embeddings of a batch: triplets, and points whose clouds are known."""
+    """A batch: triplets of points, and points with their clouds.
+
+    ``points_T3D`` holds an anchor, a point of its cloud, and a point of a cloud drawn anew;
+    ``source_T`` is the cloud of each row of ``labelled_TD``.
+    """
 
     def __init__(
         self, network: nn.Module, points_T3D: Tensor, labelled_TD: Tensor, source_T: Tensor
@@ -68,57 +73,57 @@ class Batch:
         self.labelled_TD, self.source_T = labelled_TD, source_T
 
     def similarities(self) -> tuple[Tensor, Tensor]:
-        """Return S = −distance of each anchor and its two others."""
+        """Return S = −distance between each anchor and its two other points."""
         anchor, same, different = self.network(self.points_T3D).unbind(dim=1)
         return -_distance(anchor, same), -_distance(anchor, different)
 
 
-def _triplets(batch: Batch, contrast: str) -> Tensor:
+def _triplet_loss(batch: Batch, contrast: str) -> Tensor:
     return triplet_loss(*batch.similarities(), contrast=contrast)
 
 
-def _squared_distances(batch: Batch) -> Tensor:
+def _squared_distance_loss(batch: Batch) -> Tensor:
     return squared_distance_loss(*batch.network(batch.points_T3D).unbind(dim=1))
 
 
-def _kernel(batch: Batch) -> Tensor:
-    points_TD = batch.points_T3D[:_COMPARED, 0]
+def _kernel_loss(batch: Batch) -> Tensor:
+    points_TD = batch.points_T3D[:_COMPARED_POINTS, 0]
     x_TD = batch.network(points_TD)
     kernel_TT = _generative_similarity(points_TD[:, None], points_TD)
     return kernel_triplet_loss(-_distance(x_TD[:, None], x_TD), kernel_TT)
 
 
-def _regression(batch: Batch) -> Tensor:
+def _regression_loss(batch: Batch) -> Tensor:
     anchor, same, different = batch.points_T3D.unbind(dim=1)
     similarity = [_generative_similarity(anchor, other) for other in (same, different)]
-    # It runs from 0 to 2 here: the most alike are to be at a distance of 0.
+    # s_gen is at most 2 here, so the most similar points get the target distance 0.
     return regression_loss(torch.cat(batch.similarities()), torch.cat(similarity) - 2)
 
 
-def _views(batch: Batch) -> Tensor:
-    anchor, same, _ = batch.network(batch.points_T3D[:_COMPARED]).unbind(dim=1)
+def _simclr_loss(batch: Batch) -> Tensor:
+    anchor, same, _ = batch.network(batch.points_T3D[:_COMPARED_POINTS]).unbind(dim=1)
     return info_nce_loss(anchor, same)
 
 
-def _with_classes(batch: Batch, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    labelled_TD, source_T = batch.labelled_TD[:_COMPARED], batch.source_T[:_COMPARED]
+def _class_loss(batch: Batch, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    labelled_TD, source_T = batch.labelled_TD[:_COMPARED_POINTS], batch.source_T[:_COMPARED_POINTS]
     return loss(batch.network(labelled_TD), source_T)
 
 
 METHODS: Mapping[str, Callable[[Batch], Tensor]] = {
-    _PRINTED: _squared_distances,
-    "softplus": partial(_triplets, contrast="softplus"),
-    "quadratic": partial(_triplets, contrast="quadratic"),
-    "kernel": _kernel,
-    "regression": _regression,
-    "simclr": _views,
-    "classification": partial(_with_classes, loss=functional.cross_entropy),
-    "class-triplets": partial(_with_classes, loss=class_triplet_loss),
-    "sup-con": partial(_with_classes, loss=supervised_contrastive_loss),
+    _PRINTED: _squared_distance_loss,
+    "softplus": partial(_triplet_loss, contrast="softplus"),
+    "quadratic": partial(_triplet_loss, contrast="quadratic"),
+    "kernel": _kernel_loss,
+    "regression": _regression_loss,
+    "simclr": _simclr_loss,
+    "classification": partial(_class_loss, loss=functional.cross_entropy),
+    "class-triplets": partial(_class_loss, loss=class_triplet_loss),
+    "sup-con": partial(_class_loss, loss=supervised_contrastive_loss),
 }
-"""By name: the paper's loss on triplets, triplets with either contrast, pairs of a batch weighed by
-s_gen, regression on s_gen, and the baselines. `simclr` takes two points of one cloud for views;
-`classification` reads its classes off the first two of the 32 numbers, the others being no class.
+"""By name: the paper's loss on triplets, triplets with either contrast, pairs of a batch weighted
+by s_gen, regression on s_gen, and the baselines. `simclr` uses two points of one cloud as views;
+`classification` uses the first two of the 32 numbers as logits of the clouds.
 """
 
 
@@ -133,11 +138,13 @@ def configure(group: Any) -> None:
         help=", ".join(METHODS),
     )
     group.add_argument("--triplets", type=int, default=10_000, metavar="N")
-    group.add_argument("--passes", type=int, default=300, metavar="N", help="over the triplets")
+    group.add_argument(
+        "--passes", type=int, default=300, metavar="N", help="passes over the triplets"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train every method and seed, then print how well the embeddings do."""
+    """Train every method and seed, then print the figures of the embeddings."""
     records: list[Record] = []
     embeddings: dict[str, Tensors] = {}
     for seed in range(args.seeds):
@@ -146,9 +153,9 @@ def run(args: argparse.Namespace) -> int:
             settings = {"method": method, "triplets": args.triplets, **vars(schedule)}
             name = f"gaussian-{method}-{args.triplets}-{args.passes}-{seed}.safetensors"
             compute = partial(embed, method, args.triplets, schedule)
-            found = load_or_compute(args.work_dir / name, settings, compute)
-            embeddings.setdefault(method, found)
-            records.append(_record(method, seed, found))
+            tensors = load_or_compute(args.work_dir / name, settings, compute)
+            embeddings.setdefault(method, tensors)
+            records.append(_record(method, seed, tensors))
     save_records(args, records)
     rows = [
         [method, str(len(runs)), *(mean_and_deviation(runs, figure) for figure in _TITLES)]
@@ -161,10 +168,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def embed(method: str, triplets: int, schedule: Schedule) -> Tensors:
-    """Train on triplets; return the embeddings of test points, of their partners and the means.
+    """Train on triplets; return the embeddings of test pairs and the mean embeddings.
 
-    ``point_ND`` and ``partner_ND`` are the embeddings of pairs of points, ``mean_KD`` those of the
-    means of training points, cloud by cloud.
+    ``point_ND`` and ``partner_ND`` are the embeddings of the pairs; ``mean_KD`` is the mean
+    embedding of the training points of each cloud.
     """
     rng = np.random.default_rng([schedule.seed, 0])
     points_T3D = _tensor(np.stack(MIXTURE.sample_triplets(triplets, rng), axis=1))
@@ -175,8 +182,10 @@ def embed(method: str, triplets: int, schedule: Schedule) -> Tensors:
     network = nn.Sequential(nn.Linear(2, UNITS), nn.ReLU(), nn.Linear(UNITS, width))
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
-        chosen = torch.from_numpy(rows)
-        batch = Batch(network, points_T3D[chosen], labelled_TD[chosen], source_T[chosen])
+        batch_rows = torch.from_numpy(rows)
+        batch = Batch(
+            network, points_T3D[batch_rows], labelled_TD[batch_rows], source_T[batch_rows]
+        )
         return {"loss": METHODS[method](batch)}
 
     fit(network, loss, triplets, schedule)
@@ -194,17 +203,17 @@ def _generative_similarity(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _test_pairs(seed: int) -> tuple[tuple[Numbers, Numbers], Any]:
-    """Return two lists of points that make pairs, and the clouds of the first."""
+    """Return the two points of each pair, and the clouds of the first points."""
     rng = np.random.default_rng([seed, 1])
     points, source = MIXTURE.sample(TEST_POINTS, rng)
     partners, _ = MIXTURE.sample(TEST_POINTS, rng)
     return (points, partners), source
 
 
-def _record(method: str, seed: int, found: Tensors) -> Record:
+def _record(method: str, seed: int, tensors: Tensors) -> Record:
     (points, partners), source = _test_pairs(seed)
-    nearest = torch.cdist(found["point_ND"], found["mean_KD"]).argmin(dim=1).numpy()
-    distance = _distance(found["point_ND"], found["partner_ND"])
+    nearest = torch.cdist(tensors["point_ND"], tensors["mean_KD"]).argmin(dim=1).numpy()
+    distance = _distance(tensors["point_ND"], tensors["partner_ND"])
     similarity = MIXTURE.log_similarity(points, partners)
     return {
         "part": "gaussian",
@@ -212,14 +221,14 @@ def _record(method: str, seed: int, found: Tensors) -> Record:
         "seed": seed,
         "accuracy": float((nearest == source).mean()),
         "spearman": float(spearmanr(distance, similarity).statistic),
-        "spearman_of_means": _spearman_of_means(found["point_ND"], points),
+        "spearman_of_means": _spearman_of_means(tensors["point_ND"], points),
     }
 
 
 def _spearman_of_means(x_ND: Tensor, points: Numbers) -> float:
-    """Return how the quantiles of the distance, in order, go with the mean s_gen in each.
+    """Return Spearman's correlation of the quantiles of distance and the mean s_gen in each.
 
-    All pairs of points are taken.
+    It is over all pairs of points.
     """
     i, j = np.triu_indices(len(points), k=1)
     distance = torch.pdist(x_ND).numpy()
@@ -230,7 +239,7 @@ def _spearman_of_means(x_ND: Tensor, points: Numbers) -> float:
 
 
 def _distance(x: Tensor, y: Tensor) -> Tensor:
-    """Return Euclidean distances along the last axis, with a slope of 0 where they are 0."""
+    """Return Euclidean distances along the last axis; their gradient is 0 where they are 0."""
     return (x - y).square().sum(dim=-1).clamp(min=1e-12).sqrt()
 
 
@@ -239,12 +248,12 @@ def _tensor(points: Numbers) -> Tensor:
 
 
 def _plot(path: Path, embeddings: dict[str, Tensors]) -> None:
-    """Draw the distance of the embeddings against s_gen, for the first seed of each method."""
+    """Plot the distance of embeddings against s_gen, for the first seed of each method."""
     drawing = new_drawing(2.6 * len(embeddings), 2.6)
     grid = drawing.subplots(1, len(embeddings), squeeze=False)[0]
     similarity = np.exp(MIXTURE.log_similarity(*_test_pairs(0)[0]))
-    for axes, (method, found) in zip(grid, embeddings.items(), strict=True):
-        distance = _distance(found["point_ND"], found["partner_ND"])
+    for axes, (method, tensors) in zip(grid, embeddings.items(), strict=True):
+        distance = _distance(tensors["point_ND"], tensors["partner_ND"])
         axes.plot(similarity, distance, ".", markersize=1, rasterized=True)
         axes.set_title(method, fontsize="small")
         axes.set_xlabel("generative similarity", fontsize="small")

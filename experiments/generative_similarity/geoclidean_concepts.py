@@ -1,18 +1,18 @@
-"""Concepts of geometry that were never trained on, told apart by five pictures of each.
+"""Classification of geometric concepts outside the training set, from five pictures of each.
 
-Source: Marjieh, Kumar, Campbell et al. (2024) on Geoclidean (Hsu, Wu and Goodman 2022): encoders
-are trained on pictures of 30 concepts and judged on 7 others. A concept is a program, and concepts
-are as alike as their programs are by the subtree kernel; that is the generative similarity that is
-learned, by regression of cosines or by triplets, beside supervised contrast and classification,
-which know only which concept a picture shows, and SimCLR, which does not. The encoders are small
-and trained from the start, where the paper fine-tunes a ResNet-50: methods are to be compared
-within a run. Pictures are drawn by :mod:`experiments.generative_similarity.geoclidean_drawing`;
-which 7 concepts are held out is drawn anew for every seed and the same for all methods.
+Source: Marjieh, Kumar, Campbell et al. (2024) on Geoclidean (Hsu, Wu and Goodman 2022). Encoders
+are trained on pictures of 30 concepts and evaluated on 7 others. A concept is a program, and the
+similarity of concepts is the subtree kernel of their programs. That is the generative similarity,
+learned by regression of cosines or by triplets. The baselines are supervised contrast and
+classification, which know only which concept a picture shows, and SimCLR, which does not know that
+either. The encoders are small and trained from scratch, where the paper fine-tunes a ResNet-50, so
+compare methods only within a run. :mod:`experiments.generative_similarity.geoclidean_drawing` draws
+the pictures. Each seed holds out its own 7 concepts, the same for all methods.
 
-What is measured is the accuracy of choosing among the 7 concepts the one whose mean embedding of
-five pictures is nearest by cosine: for our pictures, over 20 draws of the five, and for the
-published ones, of which five are the references and five the questions. Beside it stands the
-study's own measure on the published pictures of variants that are close and far
+The figure is the accuracy of choosing, among the 7 concepts, the one whose mean embedding of five
+pictures is nearest by cosine. It is computed for our pictures, over 20 draws of the five, and for
+the published ones, of which five are the references and five the queries. Another figure is the
+study's own, on the published pictures of close and far variants
 (:mod:`experiments.generative_similarity.geoclidean_judgement`).
 """
 
@@ -51,18 +51,18 @@ from training.similarities.program_kernel import ProgramKernel
 HELD_OUT = 7
 REFERENCES = 5
 SIZE = 64
-"""Of a picture that is drawn; the encoders see it at half the size."""
+"""The width of a drawn picture in pixels; encoders see it at half the size."""
 
 _TEST_PICTURES = 50
 _DRAWS = 20
 
 
 class Concepts(NamedTuple):
-    """Concepts with their pictures, C of them.
+    """C concepts with their pictures.
 
-    ``kernel_CC`` is how alike their programs are, from 0 to 1. Pictures are uint8, black on white:
-    ``train_CNHW`` and ``test_CTHW`` are ours, ``published_CTHW`` the published ones: five
-    references, five questions, five of the close program and five of the far one.
+    ``kernel_CC`` is the similarity of their programs, from 0 to 1. Pictures are uint8, black on
+    white. ``train_CNHW`` and ``test_CTHW`` are ours; ``published_CTHW`` holds five references, five
+    queries, five pictures of the close program and five of the far one.
     """
 
     names: list[str]
@@ -79,12 +79,16 @@ def configure(group: Any) -> None:
     )
     group.add_argument("--concept-epochs", type=int, default=20, metavar="N")
     group.add_argument(
-        "--concept-pictures", type=int, default=60, metavar="N", help="to train on, of each concept"
+        "--concept-pictures",
+        type=int,
+        default=60,
+        metavar="N",
+        help="training pictures of each concept",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train every method and seed, and let them tell concepts apart that they have not seen."""
+    """Train every method and seed, and print their accuracy on the concepts held out."""
     concepts = _read(args)
     records: list[Record] = []
     for method in args.concept_methods:
@@ -92,13 +96,13 @@ def run(args: argparse.Namespace) -> int:
             schedule = Schedule(args.concept_epochs, 64, 2e-3, seed, decay=True)
             settings = {"method": method, "pictures": args.concept_pictures, **vars(schedule)}
             name = f"concepts-{'-'.join(map(str, settings.values()))}.safetensors"
-            compute = partial(tell_apart, method, concepts, schedule)
-            found = load_or_compute(args.work_dir / name, settings, compute)
-            records.append(_record(method, seed, concepts.names, found))
+            compute = partial(train_and_classify, method, concepts, schedule)
+            accuracies = load_or_compute(args.work_dir / name, settings, compute)
+            records.append(_record(method, seed, concepts.names, accuracies))
     save_records(args, records)
     figures = ("accuracy", "accuracy_published", "accuracy_close", "accuracy_far")
     rows = [
-        [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, one) for one in figures)]
+        [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, figure) for figure in figures)]
         for (method,), runs in group(records, "method").items()
     ]
     titles = ("accuracy", "on published pictures", "not the close one", "not the far one")
@@ -108,19 +112,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def tell_apart(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
+def train_and_classify(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
     """Train on all but the held-out concepts and return the accuracy on those, by concept.
 
-    ``accuracy_C`` and ``accuracy_published_C``, and ``accuracy_close_C`` and ``accuracy_far_C`` of
-    :func:`threshold_accuracy`, are NaN where a concept was trained on.
+    ``accuracy_C`` and ``accuracy_published_C`` come from :func:`prototype_accuracy`,
+    ``accuracy_close_C`` and ``accuracy_far_C`` from :func:`threshold_accuracy`. All are NaN for
+    concepts in the training set.
     """
     held_out = held_out_concepts(len(concepts.names), schedule.seed)
     trained = np.setdiff1d(np.arange(len(concepts.names)), held_out)
-    drawn = concepts.train_CNHW[trained]
+    train_CNHW = concepts.train_CNHW[trained]
     kernel_CC = concepts.kernel_CC[trained][:, trained]
     pictures = Pictures(
-        x=_ink(drawn),
-        classes=torch.arange(len(trained)).repeat_interleave(drawn.shape[1]),
+        x=_ink(train_CNHW),
+        classes=torch.arange(len(trained)).repeat_interleave(train_CNHW.shape[1]),
         kernel=kernel_CC,
         target=kernel_CC.float(),
         similarity=cosine,
@@ -129,33 +134,33 @@ def tell_apart(method: str, concepts: Concepts, schedule: Schedule) -> Tensors:
     encoder = train_encoder(method, pictures, schedule)
     rng = np.random.default_rng(schedule.seed)
     ours_CTD, published_CTD = (
-        embed(encoder, _ink(shown)).view(*shown.shape[:2], -1)
-        for shown in (concepts.test_CTHW[held_out], concepts.published_CTHW[held_out])
+        embed(encoder, _ink(x_CTHW)).view(*x_CTHW.shape[:2], -1)
+        for x_CTHW in (concepts.test_CTHW[held_out], concepts.published_CTHW[held_out])
     )
-    reference_CRD, question_CTD, close_CTD, far_CTD = torch.split(published_CTD, REFERENCES, 1)
-    found = {
+    reference_CRD, query_CTD, close_CTD, far_CTD = torch.split(published_CTD, REFERENCES, 1)
+    accuracies = {
         "accuracy_C": prototype_accuracy(ours_CTD, rng, _DRAWS),
         "accuracy_published_C": prototype_accuracy(published_CTD[:, : 2 * REFERENCES], rng, 0),
-        "accuracy_close_C": threshold_accuracy(reference_CRD, question_CTD, close_CTD),
-        "accuracy_far_C": threshold_accuracy(reference_CRD, question_CTD, far_CTD),
+        "accuracy_close_C": threshold_accuracy(reference_CRD, query_CTD, close_CTD),
+        "accuracy_far_C": threshold_accuracy(reference_CRD, query_CTD, far_CTD),
     }
-    for name, of_held_out in found.items():
-        found[name] = torch.full((len(concepts.names),), torch.nan, dtype=torch.float64)
-        found[name][held_out] = of_held_out
-    return found
+    for name, held_out_accuracy in accuracies.items():
+        accuracies[name] = torch.full((len(concepts.names),), torch.nan, dtype=torch.float64)
+        accuracies[name][held_out] = held_out_accuracy
+    return accuracies
 
 
 def held_out_concepts(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return which of `count` concepts are not trained on, in ascending order."""
+    """Return the numbers of the concepts held out of `count`, in ascending order."""
     return np.sort(np.random.default_rng(seed).permutation(count)[:HELD_OUT])
 
 
 def prototype_accuracy(embedding_CTD: Tensor, rng: np.random.Generator, draws: int) -> Tensor:
-    """Return the share of pictures that are put with their own concept, ``float64[C]``.
+    """Return the share of pictures assigned to their own concept, ``float64[C]``.
 
-    T pictures of each concept; a concept's prototype is the mean of five of them, scaled to length
-    1, and the other pictures go to the prototype of the greatest cosine. The five are drawn `draws`
-    times; if that is 0, they are the first ones.
+    Each concept has T pictures. Its prototype is the mean of five of them, scaled to length 1; the
+    other pictures are assigned to the prototype with the largest cosine. The five are drawn `draws`
+    times; with 0, they are the first five.
     """
     n_concepts, n_pictures, _ = embedding_CTD.shape
     unit_CTD = functional.normalize(embedding_CTD, dim=2)
@@ -173,55 +178,58 @@ def prototype_accuracy(embedding_CTD: Tensor, rng: np.random.Generator, draws: i
 
 
 def draw_concepts(programs: list[Program], count: int, test_count: int) -> Tensors:
-    """Return pictures to train on and to test with, ``uint8[C, count, 64, 64]``."""
+    """Return pictures for training, ``uint8[C, count, 64, 64]``, and for the test."""
     rng = np.random.default_rng(0)
-    drawn: dict[str, list[Tensor]] = {"train_CNHW": [], "test_CTHW": []}
+    pictures_by_use: dict[str, list[Tensor]] = {"train_CNHW": [], "test_CTHW": []}
     for program in programs:
         for name, n in (("train_CNHW", count), ("test_CTHW", test_count)):
             pictures = np.stack([draw_program(program, rng, SIZE) for _ in range(n)])
-            drawn[name].append(torch.from_numpy(pictures))
-    return {name: torch.stack(pictures) for name, pictures in drawn.items()}
+            pictures_by_use[name].append(torch.from_numpy(pictures))
+    return {name: torch.stack(parts) for name, parts in pictures_by_use.items()}
 
 
 def read_published(path: Path, names: list[str]) -> Tensor:
     """Return the published pictures by concept, ``uint8[C, 20, 64, 64]``.
 
-    The references come first, then questions, and then pictures of the close and the far program.
+    The references come first, then the queries, and then pictures of the close and the far program.
 
     Raises:
-        ReadError: if the file is not what it should be, or a concept has not five of each.
+        ReadError: if the file cannot be read, or a concept lacks five pictures of each kind.
     """
     arrays = load_arrays(path, ("images", "meta"))
     images, meta = arrays["images"], arrays["meta"]
     kinds = {
-        "to train": meta[:, 2] == "train",
-        "to test": np.char.startswith(meta[:, 3], "in_"),
+        "training": meta[:, 2] == "train",
+        "test": np.char.startswith(meta[:, 3], "in_"),
         "close": np.char.startswith(meta[:, 3], "out_close_"),
         "far": np.char.startswith(meta[:, 3], "out_far_"),
     }
-    chosen = []
+    pictures = []
     for name in names:
         of_concept = meta[:, 1] == name
-        parts = [images[of_concept & of] for of in kinds.values()]
+        parts = [images[of_concept & of_kind] for of_kind in kinds.values()]
         counts = [len(part) for part in parts]
         if set(counts) != {REFERENCES}:
-            given = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-            raise ReadError(f"{path}: {name} has pictures: {given}; it must have {REFERENCES} each")
-        chosen.append(np.concatenate(parts))
-    return torch.from_numpy(np.stack(chosen))
+            listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
+            raise ReadError(
+                f"{path}: pictures of {name}: {listed}; there must be {REFERENCES} of each kind"
+            )
+        pictures.append(np.concatenate(parts))
+    return torch.from_numpy(np.stack(pictures))
 
 
 def _read(args: argparse.Namespace) -> Concepts:
     path = find_file("geoclidean", "geoclidean/concepts.json", args.data_root)
     programs = read_concepts(path)
     if len(programs) <= HELD_OUT + 1:
-        problem = f"holds {len(programs)} concepts; there must be more than {HELD_OUT + 1}"
-        raise ReadError(f"{path}: {problem}")
-    pictures = find_file("geoclidean", "geoclidean/images64.npz", args.data_root)
+        raise ReadError(
+            f"{path} has {len(programs)} concepts; there must be more than {HELD_OUT + 1}"
+        )
+    published = find_file("geoclidean", "geoclidean/images64.npz", args.data_root)
     kernel = ProgramKernel([parse_tree(program) for program in programs.values()])
     count = args.concept_pictures
     settings = {"concepts": list(programs), "pictures": count, "test": _TEST_PICTURES}
-    drawn = load_or_compute(
+    pictures = load_or_compute(
         args.work_dir / f"geoclidean-{count}.safetensors",
         settings,
         partial(draw_concepts, list(programs.values()), count, _TEST_PICTURES),
@@ -229,24 +237,27 @@ def _read(args: argparse.Namespace) -> Concepts:
     return Concepts(
         names=list(programs),
         kernel_CC=torch.from_numpy(kernel.kernel_NN),
-        published_CTHW=read_published(pictures, list(programs)),
-        **drawn,
+        published_CTHW=read_published(published, list(programs)),
+        **pictures,
     )
 
 
 def _ink(pictures: Tensor) -> Tensor:
-    """Return how dark the pictures are, at half their size, ``float32[N, 1, 32, 32]``."""
+    """Return the darkness of pictures, 0 to 1, at half their size, ``float32[N, 1, 32, 32]``."""
     dark = 1 - pictures.reshape(-1, 1, SIZE, SIZE).float() / 255
     return functional.avg_pool2d(dark, 2)
 
 
-def _record(method: str, seed: int, names: list[str], found: Tensors) -> Record:
-    ours_C = found["accuracy_C"]
+def _record(method: str, seed: int, names: list[str], accuracies: Tensors) -> Record:
+    ours_C = accuracies["accuracy_C"]
     return {
         "part": "geoclidean",
         "method": method,
         "seed": seed,
-        **{of.removesuffix("_C"): float(value_C.nanmean()) for of, value_C in found.items()},
+        **{
+            name.removesuffix("_C"): float(value_C.nanmean())
+            for name, value_C in accuracies.items()
+        },
         "held_out": [name for name, value in zip(names, ours_C, strict=True) if value >= 0],
     }
 
@@ -261,8 +272,8 @@ def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
         axes.axis("off")
     for i, name in enumerate(concepts.names):
         row, column = divmod(i, columns)
-        shown = (concepts.published_CTHW[i, 0], concepts.test_CTHW[i, 0])
-        for axes, picture in zip(grid[2 * row : 2 * row + 2, column], shown, strict=True):
+        pictures = (concepts.published_CTHW[i, 0], concepts.test_CTHW[i, 0])
+        for axes, picture in zip(grid[2 * row : 2 * row + 2, column], pictures, strict=True):
             axes.imshow(picture.numpy(), cmap="gray", vmin=0, vmax=255)
         grid[2 * row, column].set_title(name.removeprefix("concept_"), fontsize="x-small", pad=1)
     axes = below.subplots()
@@ -270,7 +281,7 @@ def _plot(path: Path, concepts: Concepts, records: list[Record]) -> None:
         axes.plot([run["accuracy"] for run in runs], [-i] * len(runs), "o", color="C0", alpha=0.6)
         axes.text(0.01, -i, METHODS[method], fontsize="small", va="center")
     axes.axvline(1 / HELD_OUT, ls=":", color="grey")
-    axes.set(xlabel=f"accuracy on {HELD_OUT} concepts that were not trained on", xlim=(0, 1))
+    axes.set(xlabel=f"accuracy on the {HELD_OUT} concepts held out", xlim=(0, 1))
     axes.set_yticks([])
     axes.margins(y=0.1)
     save_drawing(drawing, path)

@@ -1,13 +1,13 @@
-"""Pictures of Geoclidean programs: points are drawn at random, then lines and circles through them.
+"""Pictures of Geoclidean programs: random points with lines and circles through them.
 
-Source: Hsu, Wu and Goodman (2022). Points lie in a square of side 16; a drawing is repeated until
-everything that must meet does and every object can be seen. The picture shows the whole drawing at
-seven tenths of its width, as the published ones do. Places are complex numbers, x + iy.
+Source: Hsu, Wu and Goodman (2022). Points lie in a square of side 16. A drawing is repeated until
+all objects that must meet do, and every object is visible. The drawing fills seven tenths of the
+picture's width, as in the published ones. Places are complex numbers, x + iy.
 
-Two rules are not in the paper but hold for all published pictures. A point on two objects
-is put where no point lies yet, if there is such a place; and lines that make a closed outline do
-not cross. Still half of our rhomboids are trapezoids, which their program allows; of the ten that
-were published none is.
+Two rules are not in the paper but hold for all published pictures. A point on two objects avoids
+places where a point lies already, if it can; and lines that form a closed outline do not cross. One
+difference remains: half of our rhomboids are trapezoids, which their program allows, but none of
+the ten published ones is.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy.typing as npt
 from experiments.generative_similarity.geoclidean_language import Point, Program
 
 _CANVAS = 16.0
-_FILLED = 0.7
+_FILLED_SHARE = 0.7
 _LINE_WIDTH = 1.0
-# Two places are the same if they are nearer, in the unit of the canvas.
-_SAME = 1e-6
-# Of each object, in pixels, that no other covers.
-_SEEN = 6.0
+# Places closer than this are the same, in units of the canvas.
+_TOLERANCE = 1e-6
+# The least ink, in pixels, of each object that no other object covers.
+_MIN_VISIBLE_INK = 6.0
 _ATTEMPTS = 20_000
 
 
@@ -41,30 +41,31 @@ class Curve(NamedTuple):
 
 
 class NoDrawingError(ValueError):
-    """A program of which no drawing was found in which all can be seen."""
+    """No attempt to draw a program gave a picture in which every object is visible."""
 
 
 def draw_program(program: Program, rng: np.random.Generator, size: int) -> npt.NDArray[np.uint8]:
     """Return a picture of a program, ``uint8[size, size]``, black on white.
 
     Raises:
-        NoDrawingError: if 20,000 attempts give none.
+        NoDrawingError: if 20,000 attempts fail.
     """
     for _ in range(_ATTEMPTS):
         curves = construct(program, rng)
         if curves is not None and not _outline_crosses(curves):
-            ink_CHW = _ink(_fitted(curves, size), size)
-            if _all_seen(ink_CHW):
+            ink_CHW = _ink(_scale_to_picture(curves, size), size)
+            if _all_visible(ink_CHW):
                 light_HW = np.rint(255 * (1 - ink_CHW.max(axis=0)))
                 return np.asarray(light_HW, dtype=np.uint8)
-    shown = ", ".join(statement.name for statement in program)
-    raise NoDrawingError(f"program of {shown}: {_ATTEMPTS:,} attempts gave no drawing")
+    names = ", ".join(statement.name for statement in program)
+    raise NoDrawingError(f"program of {names}: no drawing after {_ATTEMPTS:,} attempts")
 
 
 def construct(program: Program, rng: np.random.Generator) -> list[Curve] | None:
-    """Return the objects that are drawn with their points put at random, None if two do not meet.
+    """Return the visible objects of a program with random points; None if two do not meet.
 
-    A point on an object is uniform along it; where two objects meet, all places are equally likely.
+    A point on an object is uniform along it. A point on two objects is at one of the places where
+    they meet, all equally likely.
     """
     objects: dict[str, Curve] = {}
     points: dict[str, complex] = {}
@@ -76,21 +77,21 @@ def construct(program: Program, rng: np.random.Generator) -> list[Curve] | None:
                     return None
                 points[point.name] = place
         a, b = (points[point.name] for point in statement.points)
-        if abs(a - b) < _SAME:
+        if abs(a - b) < _TOLERANCE:
             return None
         objects[statement.name] = Curve(statement.kind, a, b)
     return [objects[statement.name] for statement in program if statement.drawn]
 
 
 def _place(
-    point: Point, objects: dict[str, Curve], taken: list[complex], rng: np.random.Generator
+    point: Point, objects: dict[str, Curve], occupied: list[complex], rng: np.random.Generator
 ) -> complex | None:
     if not point.on:
         return complex(*rng.uniform(0, _CANVAS, size=2))
     first, *others = (objects[name] for name in point.on)
     if others:
         meeting = intersections(first, others[0])
-        places = [z for z in meeting if not _among(z, taken)] or meeting
+        places = [z for z in meeting if not _is_among(z, occupied)] or meeting
         return places[rng.integers(len(places))] if places else None
     along = rng.random()
     if first.kind == "line":
@@ -98,21 +99,21 @@ def _place(
     return first.a + (first.b - first.a) * exp(2j * pi * along)
 
 
-def _among(place: complex, places: list[complex]) -> bool:
-    return any(abs(place - one) < _SAME for one in places)
+def _is_among(place: complex, places: list[complex]) -> bool:
+    return any(abs(place - other) < _TOLERANCE for other in places)
 
 
 def intersections(one: Curve, other: Curve) -> list[complex]:
-    """Return where two objects meet, two places at most; none where lines lie on each other."""
+    """Return the places where two objects meet, at most two; none if they are the same line."""
     if one.kind == "circle" and other.kind == "circle":
-        return _circles_meet(one, other)
+        return _circle_intersections(one, other)
     if one.kind == "circle" or other.kind == "circle":
         line, circle = (one, other) if one.kind == "line" else (other, one)
-        return _line_meets_circle(line, circle)
-    return _lines_meet(one, other)
+        return _line_circle_intersections(line, circle)
+    return _line_intersections(one, other)
 
 
-def _circles_meet(one: Curve, other: Curve) -> list[complex]:
+def _circle_intersections(one: Curve, other: Curve) -> list[complex]:
     between = other.a - one.a
     distance, r, s = abs(between), abs(one.b - one.a), abs(other.b - other.a)
     if not abs(r - s) < distance < r + s:
@@ -121,7 +122,7 @@ def _circles_meet(one: Curve, other: Curve) -> list[complex]:
     return [one.a + r / distance * between * exp(sign * 1j * angle) for sign in (1, -1)]
 
 
-def _line_meets_circle(line: Curve, circle: Curve) -> list[complex]:
+def _line_circle_intersections(line: Curve, circle: Curve) -> list[complex]:
     direction, start = line.b - line.a, line.a - circle.a
     square = abs(direction) ** 2
     half = (start * direction.conjugate()).real
@@ -132,7 +133,7 @@ def _line_meets_circle(line: Curve, circle: Curve) -> list[complex]:
     return [line.a + share * direction for share in shares if 0 <= share <= 1]
 
 
-def _lines_meet(one: Curve, other: Curve) -> list[complex]:
+def _line_intersections(one: Curve, other: Curve) -> list[complex]:
     u, v, between = one.b - one.a, other.b - other.a, other.a - one.a
     cross = _cross(u, v)
     if cross == 0:
@@ -148,27 +149,27 @@ def _cross(u: complex, v: complex) -> float:
 
 
 def _outline_crosses(curves: list[Curve]) -> bool:
-    """Whether these are lines that together make a closed outline, and two of them cross."""
+    """Return whether the objects are lines that form a closed outline, and two of them cross."""
     ends = [end for curve in curves for end in (curve.a, curve.b)]
-    closed = all(sum(abs(end - other) < _SAME for other in ends) == 2 for end in ends)
+    closed = all(sum(abs(end - other) < _TOLERANCE for other in ends) == 2 for end in ends)
     if not closed or any(curve.kind != "line" for curve in curves):
         return False
     return any(
-        not _among(place, ends)
+        not _is_among(place, ends)
         for one, other in combinations(curves, 2)
         for place in intersections(one, other)
     )
 
 
-def _fitted(curves: list[Curve], size: int) -> list[Curve]:
-    """Return the objects moved and scaled so that they fill the middle of the picture."""
+def _scale_to_picture(curves: list[Curve], size: int) -> list[Curve]:
+    """Move and scale the objects so that they fill the middle of the picture."""
     corners: list[complex] = []
     for curve in curves:
         reach = 0.0 if curve.kind == "line" else abs(curve.b - curve.a)
         ends = (curve.a, curve.b) if curve.kind == "line" else (curve.a,)
         corners += [end + reach * corner for end in ends for corner in (1 + 1j, -1 - 1j)]
     x, y = [corner.real for corner in corners], [corner.imag for corner in corners]
-    scale = _FILLED * size / max(max(x) - min(x), max(y) - min(y))
+    scale = _FILLED_SHARE * size / max(max(x) - min(x), max(y) - min(y))
     middle = complex(min(x) + max(x), min(y) + max(y)) / 2
     centre = complex(size, size) / 2
     return [
@@ -178,7 +179,7 @@ def _fitted(curves: list[Curve], size: int) -> list[Curve]:
 
 
 def _ink(curves: list[Curve], size: int) -> npt.NDArray[np.float64]:
-    """Return how dark each object makes each pixel, ``[objects, size, size]`` from 0 to 1."""
+    """Return the darkness of each object at each pixel, ``[objects, size, size]`` from 0 to 1."""
     places = np.arange(size) + 0.5
     z_HW = places[None, :] + 1j * places[:, None]
     distances = []
@@ -192,9 +193,9 @@ def _ink(curves: list[Curve], size: int) -> npt.NDArray[np.float64]:
     return ink
 
 
-def _all_seen(ink_CHW: npt.NDArray[np.float64]) -> bool:
+def _all_visible(ink_CHW: npt.NDArray[np.float64]) -> bool:
     for i, ink_HW in enumerate(ink_CHW):
         others_HW = np.delete(ink_CHW, i, axis=0).max(axis=0, initial=0)
-        if np.maximum(ink_HW - others_HW, 0).sum() < _SEEN:
+        if np.maximum(ink_HW - others_HW, 0).sum() < _MIN_VISIBLE_INK:
             return False
     return True

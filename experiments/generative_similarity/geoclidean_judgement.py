@@ -1,12 +1,12 @@
-"""One concept at a time, as people were asked: is a picture of it, or of a variant of it?
+"""The task that people had, one concept at a time: does a picture show it, or a variant of it?
 
 Source: Hsu, Wu and Goodman, "Geoclidean: Few-Shot Generalization in Euclidean Geometry" (2022),
 which Marjieh, Kumar, Campbell et al. (2024) follow. The prototype of a concept is the mean
-embedding of five pictures. Of five others, and five of a program that is close to it or far from
-it, those within a threshold of the prototype by ℓ₁ are taken for the concept. The threshold of each
-concept is the best that there is, so that chance is above one half.
+embedding of five reference pictures. Five other pictures of the concept and five of a close or far
+program are accepted if their ℓ₁ distance from the prototype is within a threshold. Each concept has
+its best possible threshold, so chance is above one half.
 
-Shapes: C concepts, R pictures to learn from, T to tell, D entries of an embedding.
+Shapes: C concepts, R reference pictures, T test pictures, D entries of an embedding.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch.nn import functional
 
 
 def threshold_accuracy(reference_CRD: Tensor, own_CTD: Tensor, other_CTD: Tensor) -> Tensor:
-    """Return the share of pictures that the best threshold tells right, ``float64[C]``.
+    """Return the share of pictures that the best threshold classifies correctly, ``float64[C]``.
 
-    Embeddings are scaled to length 1 first, so the distance from the prototype is that of
-    directions. `own_CTD` are of the concept and `other_CTD` are not.
+    `own_CTD` are embeddings of the concept and `other_CTD` are not. All are scaled to length 1
+    first, so only their directions matter.
     """
     prototype_C1D = functional.normalize(reference_CRD, dim=2).mean(dim=1, keepdim=True)
     own_CT, other_CT = (
@@ -29,7 +29,7 @@ def threshold_accuracy(reference_CRD: Tensor, own_CTD: Tensor, other_CTD: Tensor
     )
     thresholds_CS = torch.cat([own_CT, other_CT, own_CT[:, :1] * 0 - 1], dim=1)
     accepted_CS = (own_CT[:, :, None] <= thresholds_CS[:, None]).sum(dim=1)
-    refused_CS = (other_CT[:, :, None] > thresholds_CS[:, None]).sum(dim=1)
+    rejected_CS = (other_CT[:, :, None] > thresholds_CS[:, None]).sum(dim=1)
     pictures = own_CT.shape[1] + other_CT.shape[1]
-    best_C: Tensor = (accepted_CS + refused_CS).amax(dim=1).double() / pictures
+    best_C: Tensor = (accepted_CS + rejected_CS).amax(dim=1).double() / pictures
     return best_C

@@ -1,15 +1,15 @@
 """Geoclidean: concepts of Euclidean geometry as programs of points, lines and circles.
 
 Source: Hsu, Wu and Goodman, "Geoclidean: Few-Shot Generalization in Euclidean Geometry" (2022). A
-statement makes a line from two ends or a circle from its centre and a point of it:
+statement defines a line by its two ends, or a circle by its centre and a point on it:
 
     l1 = line(p1(), p2())
     c2* = circle(p2(), p3(l1))
     l3 = line(p3(), p4(l1, c2))
 
-A point may lie anywhere, ``p1()``, on an object made before, ``p3(l1)``, or where two meet,
-``p4(l1, c2)``; a name that was used before is the same point, whatever is in its brackets. An
-object with a star only helps and is not drawn.
+A point may lie anywhere, ``p1()``, on an object defined before, ``p3(l1)``, or where two objects
+meet, ``p4(l1, c2)``. A name used before is the same point, whatever its parentheses contain. An
+object with a star is an auxiliary and is not drawn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXAMPLE = "l3 = line(p1(), p4(l1, c2))"
 
 @dataclass(frozen=True)
 class Point:
-    """A point and the names of the objects that it lies on, two at most."""
+    """A point and the names of the objects that it lies on, at most two."""
 
     name: str
     on: tuple[str, ...]
@@ -55,43 +55,45 @@ def parse_program(lines: Sequence[str]) -> Program:
     """Read the statements of a program.
 
     Raises:
-        ValueError: naming the line, if it is no statement, makes something else than a line or a
-            circle, gives a name twice, or puts a point on what is not made yet or on more than two.
+        ValueError: naming the line, if it is not a statement, defines something other than a line
+            or a circle, repeats a name, or puts a point on an undefined object or on more than two.
     """
     statements: list[Statement] = []
-    made: set[str] = set()
+    defined: set[str] = set()
     for line in lines:
-        found = _STATEMENT.fullmatch(line)
-        if not found:
-            raise ValueError(f"program: {line!a} is no statement, such as {_EXAMPLE!a}")
-        name, star, kind, *_ = found.groups()
+        match = _STATEMENT.fullmatch(line)
+        if not match:
+            raise ValueError(f"program: {line!a} is not a statement such as {_EXAMPLE!a}")
+        name, star, kind, *_ = match.groups()
         if kind not in KINDS:
-            raise ValueError(f"program: {line!a} makes a {kind!a}; it must be a line or a circle")
-        if name in made:
-            raise ValueError(f"program: {line!a} makes {name!a} a second time")
-        first, second = (_point(found[i], found[i + 1], made, line) for i in (4, 6))
+            raise ValueError(f"program: {line!a} has the kind {kind!a}; it must be line or circle")
+        if name in defined:
+            raise ValueError(f"program: {line!a} defines {name!a} a second time")
+        first, second = (_parse_point(match[i], match[i + 1], defined, line) for i in (4, 6))
         statements.append(Statement(name, kind, not star, (first, second)))
-        made.add(name)
+        defined.add(name)
     if not any(statement.drawn for statement in statements):
-        raise ValueError("program: draws nothing; a statement must have a name without a star")
+        raise ValueError("program: nothing is drawn; at least one name must have no star")
     return tuple(statements)
 
 
-def _point(name: str, inside: str, made: set[str], line: str) -> Point:
-    on = tuple(part.strip() for part in inside.split(",")) if inside else ()
-    missing = next((one for one in on if one not in made), None)
+def _parse_point(name: str, arguments: str, defined: set[str], line: str) -> Point:
+    on = tuple(part.strip() for part in arguments.split(",")) if arguments else ()
+    missing = next((object_ for object_ in on if object_ not in defined), None)
     if missing is not None:
-        raise ValueError(f"program: {line!a} names {missing!a}, which no earlier line makes")
+        raise ValueError(f"program: {line!a} uses {missing!a}, which no earlier line defines")
     if len(on) > 2:
-        raise ValueError(f"program: {line!a} puts {name!a} on {len(on)} objects; 2 are the most")
+        raise ValueError(
+            f"program: {line!a} puts {name!a} on {len(on)} objects; it must be on at most 2"
+        )
     return Point(name, on)
 
 
 def parse_tree(program: Program) -> ParseTree:
-    """Return the tree of a program as it is written: statements, their points, what these lie on.
+    """Return the parse tree of a program: statements, their points, the objects these lie on.
 
-    A statement is labelled with its kind, and a star if it only helps; points and objects with
-    their names, which the published programs give in the order of use.
+    The label of a statement is its kind, with a star for an auxiliary. Points and objects have
+    their names as labels; the published programs number them in the order of use.
     """
     return ParseTree("program", tuple(map(_statement_tree, program)))
 
@@ -109,8 +111,8 @@ def read_concepts(path: Path) -> dict[str, Program]:
     """Return the programs of the published concepts by name, in the order of names.
 
     Raises:
-        ReadError: naming the concept, if a program cannot be read, or if the file is none of
-            concepts by group.
+        ReadError: if the file does not hold concepts by group, or, naming the concept, if a program
+            is invalid.
     """
     try:
         groups = json.loads(path.read_text())
@@ -120,17 +122,17 @@ def read_concepts(path: Path) -> dict[str, Program]:
             for name, programs in group.items()
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ReadError(f"{path}: holds no concepts by group: {error!r}") from error
+        raise ReadError(f"{path}: not a JSON object of concepts by group: {error!r}") from error
     concepts: dict[str, Program] = {}
     for name, lines in pairs:
         try:
-            concepts[name] = parse_program([_plain(line) for line in lines])
+            concepts[name] = parse_program([_clean_line(line) for line in lines])
         except ValueError as error:
             raise ReadError(f"{path}: {name}: {error}") from error
     return concepts
 
 
-def _plain(line: str) -> str:
-    """Return a published line without the quotes around it; one has a bracket too many."""
+def _clean_line(line: str) -> str:
+    """Strip the quotes of a published line, and the extra parenthesis that one line has."""
     line = line.strip().strip("',")
     return line[:-1] if line.count(")") > line.count("(") else line

@@ -1,16 +1,15 @@
-"""Embeddings of news posts by the tree of their groups, beside embeddings by the groups as names.
+"""Embeddings of news posts by the tree of their groups, beside embeddings by the groups alone.
 
-After Marjieh et al. (2024), the experiment on semantic hierarchies, which has images and pretrained
-networks. Here the tree is that of 20 Newsgroups' dotted names, of 5 levels, and the input TF-IDF
-reduced to 256 dimensions by a singular value decomposition; on it a perceptron with 128 hidden
-units and an embedding of 32 is trained from scratch. All methods compare by cosine, at one
-temperature where they have one, but for classification, whose classes are read off the embedding by
-a linear layer.
+After Marjieh et al. (2024), the experiment on semantic hierarchies, which uses images and
+pretrained networks. Here the tree is that of 20 Newsgroups' dotted names, with 5 levels. The input
+is TF-IDF reduced to 256 dimensions by a singular value decomposition; a perceptron with 128 hidden
+units and an embedding of 32 is trained from scratch. All methods compare by cosine, at the same
+temperature if they have one, except classification, which has a linear layer on the embedding.
 
-What is measured, with the training posts as the database and the test posts as queries: nDCG@100
-with the number of shared levels as the gain, precision@100 of the same group, and at each level the
-accuracy of a linear SVM that is trained on the embeddings, less the share of the largest class. The
-paper sums ln(accuracy / chance) over the levels; that is the last figure, chance being that share.
+The training posts are the database and the test posts the queries. The figures are nDCG@100 with
+the number of shared levels as the gain, precision@100 of the same group, and at each level the
+accuracy of a linear SVM on the embeddings, less the share of the largest class. The last figure is
+the paper's: the sum of ln(accuracy / chance) over the levels, where chance is that share.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _K = 100
 
 
 class Network(nn.Module):
-    """From vectors to embeddings, and from these to classes where a method has such a head."""
+    """A network from vectors to embeddings, with a head from embeddings to classes."""
 
     def __init__(self, inputs: int, classes: int) -> None:
         super().__init__()
@@ -61,35 +60,37 @@ class Network(nn.Module):
 
 
 Loss = Callable[[Network, Tensor, Tensor, Tensor], Tensor]
-"""Of a network, embeddings ``[N, D]``, classes ``[N]`` and s_gen of the classes ``[C, C]``.
+"""Loss from a network, embeddings ``[N, D]``, classes ``[N]`` and s_gen of the classes ``[C, C]``.
 
-The s_gen of the regression is equation 4 to the letter."""
+For the regression, s_gen is equation 4 exactly as printed."""
 
 
-def _generative(_: Network, x_ND: Tensor, class_N: Tensor, s_CC: Tensor, contrast: str) -> Tensor:
+def _generative_loss(
+    _: Network, x_ND: Tensor, class_N: Tensor, s_CC: Tensor, contrast: str
+) -> Tensor:
     unit_ND = functional.normalize(x_ND, dim=1)
     kernel_NN = s_CC[class_N][:, class_N]
     return kernel_triplet_loss(unit_ND @ unit_ND.T / TEMPERATURE, kernel_NN, contrast=contrast)
 
 
-def _printed(_: Network, x_ND: Tensor, class_N: Tensor, printed_CC: Tensor) -> Tensor:
+def _printed_loss(_: Network, x_ND: Tensor, class_N: Tensor, printed_CC: Tensor) -> Tensor:
     unit_ND = functional.normalize(x_ND, dim=1)
-    apart_NN = ~torch.eye(len(class_N), dtype=torch.bool)
+    distinct_NN = ~torch.eye(len(class_N), dtype=torch.bool)
     target_NN = printed_CC.log()[class_N][:, class_N]
-    return regression_loss((unit_ND @ unit_ND.T)[apart_NN], target_NN[apart_NN])
+    return regression_loss((unit_ND @ unit_ND.T)[distinct_NN], target_NN[distinct_NN])
 
 
 _PRINTED = "generative-printed"
 METHODS: Mapping[str, Loss] = {
-    _PRINTED: _printed,
-    "generative": partial(_generative, contrast="softmax"),
-    "generative-softplus": partial(_generative, contrast="softplus"),
+    _PRINTED: _printed_loss,
+    "generative": partial(_generative_loss, contrast="softmax"),
+    "generative-softplus": partial(_generative_loss, contrast="softplus"),
     "sup-con": lambda _, x, c, __: supervised_contrastive_loss(x, c, TEMPERATURE),
     "class-triplets": lambda _, x, c, __: class_triplet_loss(x, c),
     "classification": lambda network, x, c, _: functional.cross_entropy(network.head(x), c),
 }
-"""By name: the paper's regression of cosines on ln s_gen, s_gen of the tree by either contrast, and
-the baselines, which know names only."""
+"""By name: the paper's regression of cosines on ln s_gen, s_gen of the tree with either contrast,
+and the baselines, which know only the groups."""
 
 
 def configure(group: Any) -> None:
@@ -103,34 +104,36 @@ def configure(group: Any) -> None:
         metavar="NAME",
         help=", ".join(METHODS),
     )
-    group.add_argument("--tree-epochs", type=int, default=20, metavar="N", help="of each method")
+    group.add_argument(
+        "--tree-epochs", type=int, default=20, metavar="N", help="epochs of each method"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Train and measure every method and seed, then print the figures."""
     data, queries = read_split(args.dataset, args.data_root)
     settings = {"data": data.sha256, "queries": queries.sha256}
-    name = f"hierarchy-vectors-{args.dataset}.safetensors"
-    vectors = load_or_compute(args.work_dir / name, settings, partial(reduce_texts, data, queries))
+    path = args.work_dir / f"hierarchy-vectors-{args.dataset}.safetensors"
+    vectors = load_or_compute(path, settings, partial(reduce_texts, data, queries))
     records: list[Record] = []
     embeddings: dict[str, Tensors] = {}
     for seed in range(args.seeds):
         for method in args.tree_methods:
             schedule = Schedule(args.tree_epochs, 100, 1e-3, seed)
-            name = f"hierarchy-{args.dataset}-{method}-{args.tree_epochs}-{seed}.safetensors"
-            made_with = {**settings, "method": method, **vars(schedule)}
+            file = f"hierarchy-{args.dataset}-{method}-{args.tree_epochs}-{seed}.safetensors"
+            run_settings = {**settings, "method": method, **vars(schedule)}
             compute = partial(embed, method, vectors, data, schedule)
-            found = load_or_compute(args.work_dir / name, made_with, compute)
-            embeddings.setdefault(method, found)
-            measured = measure(found, data, queries)
-            records.append({"part": "hierarchy", "method": method, "seed": seed, **measured})
+            tensors = load_or_compute(args.work_dir / file, run_settings, compute)
+            embeddings.setdefault(method, tensors)
+            figures = measure(tensors, data, queries)
+            records.append({"part": "hierarchy", "method": method, "seed": seed, **figures})
     save_records(args, records)
-    figures = [key for key in records[0] if key not in {"part", "method", "seed"}]
+    names = [key for key in records[0] if key not in {"part", "method", "seed"}]
     rows = [
-        [method, *(mean_and_deviation(runs, figure) for figure in figures)]
+        [method, *(mean_and_deviation(runs, name) for name in names)]
         for (method,), runs in group(records, "method").items()
     ]
-    titles = [figure.replace("svm_level", "SVM over chance, level ") for figure in figures]
+    titles = [name.replace("svm_level", "SVM over chance, level ") for name in names]
     titles[-1] = "Σ ln(accuracy / chance)"
     print_table(("trained with", *titles), rows)
     if args.plot:
@@ -139,9 +142,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def reduce_texts(data: TrainingData, queries: TrainingData) -> Tensors:
-    """Return texts as vectors ``float32[N, D]`` of unit length; the reduction is that of `data`.
+    """Return texts as unit vectors ``float32[N, D]``, reduced as fitted to `data`.
 
-    Where documents are vectors already they are taken as they are.
+    Documents that are vectors already are only scaled.
     """
     if not data.is_text:
         parts = np.asarray(data.inputs), np.asarray(queries.inputs)
@@ -160,7 +163,7 @@ def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule)
     """Return the embeddings of documents and queries by a network trained on the documents."""
     torch.manual_seed(schedule.seed)
     x_ND = vectors["document_ND"]
-    # Inputs of unit length have entries of 1/√D: scaled to the variance that layers start from.
+    # Entries of unit vectors are about 1/√D; layers are initialised for entries of variance 1.
     scale = x_ND.shape[1] ** 0.5
     network = Network(x_ND.shape[1], len(data.classes))
     class_N = torch.from_numpy(data.tags.argmax(axis=1))
@@ -169,9 +172,9 @@ def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule)
     s_CC = torch.from_numpy(table_CC).float()
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
-        chosen = torch.from_numpy(rows)
-        embedded_ND = network.body(scale * x_ND[chosen])
-        return {"loss": METHODS[method](network, embedded_ND, class_N[chosen], s_CC)}
+        batch = torch.from_numpy(rows)
+        embedding_ND = network.body(scale * x_ND[batch])
+        return {"loss": METHODS[method](network, embedding_ND, class_N[batch], s_CC)}
 
     fit(network, loss, len(x_ND), schedule)
     with torch.no_grad():
@@ -181,24 +184,25 @@ def embed(method: str, vectors: Tensors, data: TrainingData, schedule: Schedule)
         }
 
 
-def measure(found: Tensors, data: TrainingData, queries: TrainingData) -> Record:
+def measure(embeddings: Tensors, data: TrainingData, queries: TrainingData) -> Record:
     """Return nDCG@100 and precision@100, and the SVM's accuracy over chance by level."""
-    document_ND, query_QD = found["document_ND"].numpy(), found["query_QD"].numpy()
+    document_ND, query_QD = embeddings["document_ND"].numpy(), embeddings["query_QD"].numpy()
     labels, query_labels = (
-        [one.classes[i] for i in one.tags.argmax(axis=1)] for one in (data, queries)
+        [each.classes[i] for i in each.tags.argmax(axis=1)] for each in (data, queries)
     )
     record = graded_retrieval(document_ND, labels, query_QD, query_labels)
     over_chance = 0.0
     depth = max(label.count(".") + 1 for label in labels)
     for level in range(1, depth + 1):
-        truth, expected = _cut(labels, level), _cut(query_labels, level)
-        svm = LinearSVC(dual=False).fit(document_ND, truth)
-        share = max(np.mean(expected == one) for one in set(expected))
-        accuracy = float(np.mean(svm.predict(query_QD) == expected))
+        database_classes = _truncate(labels, level)
+        query_classes = _truncate(query_labels, level)
+        svm = LinearSVC(dual=False).fit(document_ND, database_classes)
+        share = max(np.mean(query_classes == name) for name in set(query_classes))
+        accuracy = float(np.mean(svm.predict(query_QD) == query_classes))
         record[f"svm_level{level}"] = accuracy - float(share)
         over_chance += log(accuracy / share)
-        if len(set(truth)) == len(set(labels)):
-            break  # levels below tell the same groups apart
+        if len(set(database_classes)) == len(set(labels)):
+            break  # deeper levels have the same classes
     record["ln_over_chance"] = over_chance
     return record
 
@@ -208,11 +212,11 @@ def graded_retrieval(
 ) -> Record:
     """Return nDCG@100, the gain being the number of shared levels, and precision@100.
 
-    Documents are ranked by inner product. Labels are dotted names; that of a query must be one of
-    the documents'.
+    Documents are ranked by inner product. Labels are dotted names; each query must have the label
+    of some document.
     """
     names = sorted(set(labels))
-    grade_CC = np.array([[_shared(a, b) for b in names] for a in names], dtype=np.float64)
+    grade_CC = np.array([[_shared_levels(a, b) for b in names] for a in names], dtype=np.float64)
     number = {name: i for i, name in enumerate(names)}
     class_N = np.array([number[label] for label in labels])
     class_Q = np.array([number[label] for label in query_labels])
@@ -221,35 +225,35 @@ def graded_retrieval(
     ideal_C = np.array([np.sort(grade_C[class_N])[::-1][:k] @ discount for grade_C in grade_CC])
     ndcg, precision = [], []
     for start in range(0, len(class_Q), 500):
-        wanted = class_Q[start : start + 500]
+        classes = class_Q[start : start + 500]
         order = np.argsort(-(query_QD[start : start + 500] @ document_ND.T), axis=1)[:, :k]
-        grades = grade_CC[wanted[:, None], class_N[order]]
-        ndcg.append(grades @ discount / ideal_C[wanted])
-        precision.append((class_N[order] == wanted[:, None]).mean(axis=1))
+        grades = grade_CC[classes[:, None], class_N[order]]
+        ndcg.append(grades @ discount / ideal_C[classes])
+        precision.append((class_N[order] == classes[:, None]).mean(axis=1))
     return {
         "ndcg100": float(np.concatenate(ndcg).mean()),
         "p100": float(np.concatenate(precision).mean()),
     }
 
 
-def _shared(one: str, other: str) -> int:
-    """Count the levels with which both names begin."""
+def _shared_levels(one: str, other: str) -> int:
+    """Return the number of levels that two names share from the start."""
     pairs = zip(one.split("."), other.split("."), strict=False)
     differing = [level for level, (a, b) in enumerate(pairs) if a != b]
     return differing[0] if differing else min(one.count("."), other.count(".")) + 1
 
 
-def _cut(labels: Sequence[str], level: int) -> Any:
+def _truncate(labels: Sequence[str], level: int) -> Any:
     return np.array([".".join(label.split(".")[:level]) for label in labels])
 
 
 def _plot(path: Path, embeddings: dict[str, Tensors], queries: TrainingData) -> None:
-    """Draw the cosines of the groups' mean embeddings, for the first seed of each method."""
+    """Draw the cosines of the mean embeddings of groups, for the first seed of each method."""
     drawing = new_drawing(3 * len(embeddings) + 2, 4)
     grid = drawing.subplots(1, len(embeddings), squeeze=False, sharey=True)[0]
     tags_CQ = torch.from_numpy(queries.tags.T).float()
-    for axes, (method, found) in zip(grid, embeddings.items(), strict=True):
-        mean_CD = functional.normalize(tags_CQ @ found["query_QD"], dim=1)
+    for axes, (method, tensors) in zip(grid, embeddings.items(), strict=True):
+        mean_CD = functional.normalize(tags_CQ @ tensors["query_QD"], dim=1)
         axes.imshow((mean_CD @ mean_CD.T).numpy(), vmin=-1, vmax=1, cmap="RdBu_r")
         axes.set_title(method, fontsize="small")
         axes.set_xticks([])

@@ -1,7 +1,7 @@
-"""Small encoders of grey pictures, trained by how alike their classes are, or by less.
+"""Small encoders of grey pictures, trained by the similarity of classes, or by baselines.
 
-They stand where the paper on generative similarity fine-tunes networks that were trained on a
-million photographs: here every method trains the same three convolutions from the start.
+The paper on generative similarity fine-tunes networks pretrained on a million photographs; here
+every method trains the same three convolutions from scratch.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ METHODS = {
 EMBEDDING_DIM = 32
 
 _CHANNELS = (1, 16, 32, 64)
-# Of the views that SimCLR compares, as shares of the picture.
+# The random scaling and shift of SimCLR's views, as shares of the picture.
 _SCALE = 0.125
 _SHIFT = 0.05
-_SMALLEST_BATCH = 8
+_MIN_BATCH_SIZE = 8
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures to train on, with their classes and how alike classes are.
+    """Training pictures, with their classes and the similarity of classes.
 
     Attributes:
         x: float32[N, 1, S, S], 0 for the background.
         classes: int64[N], counted from 0.
-        kernel: [C, C], the generative similarity of two classes, of any scale.
-        target: [C, C], what the similarity of two embeddings is fitted to.
-        similarity: from embeddings ``[N, D]`` to what is fitted, ``[N, N]``.
-        turn: by up to how many radians a picture may be turned and still be one of its class.
+        kernel: [C, C], the generative similarity of two classes, on any scale.
+        target: [C, C], the target of the similarity of two embeddings.
+        similarity: from embeddings ``[N, D]`` to their similarities ``[N, N]``.
+        turn: the largest rotation, in radians, that leaves a picture in its class.
     """
 
     x: Tensor
@@ -61,7 +61,7 @@ class Pictures:
 
 
 class PictureEncoder(nn.Module):
-    """Three convolutions, each of which halves the picture, and a layer of 32 without rectifier."""
+    """Three convolutions, each of which halves the picture, and a linear layer of 32."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class PictureEncoder(nn.Module):
 
 
 def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> PictureEncoder:
-    """Train an encoder by one of :data:`METHODS`, in evaluation mode.
+    """Return an encoder trained by one of :data:`METHODS`, in evaluation mode.
 
     - ``generative-regression``: the similarity of every two embeddings of the batch is fitted to
       the target of their classes.
@@ -88,10 +88,10 @@ def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> Pictur
       with the softplus and the similarity −‖x − y‖².
     - ``supcon``: cosines of the embeddings at temperature 0.1.
     - ``classification``: cross-entropy of a linear layer on the embeddings.
-    - ``simclr``: two views of every picture, turned, scaled and shifted; contrast at temperature
-      0.1 behind a head of two layers, which is left off afterwards. Classes are not used. It sees
-      each picture twice in an epoch, and so has half the epochs.
-    - ``untrained``: as it was initialised.
+    - ``simclr``: two views of every picture, turned, scaled and shifted, contrasted at temperature
+      0.1 after a head of two layers, which is then discarded. Classes are not used. It sees each
+      picture twice per epoch, so it has half the epochs.
+    - ``untrained``: as initialised.
 
     Raises:
         ValueError: if there is no such method.
@@ -107,13 +107,13 @@ def train_encoder(method: str, pictures: Pictures, schedule: Schedule) -> Pictur
     head = _head(method, len(pictures.kernel))
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
-        chosen = torch.from_numpy(rows)
-        x, classes = pictures.x[chosen], pictures.classes[chosen]
+        batch = torch.from_numpy(rows)
+        x, classes = pictures.x[batch], pictures.classes[batch]
         if method == "simclr":
-            x = torch.cat([views(x, pictures.turn, generator) for _ in range(2)])
+            x = torch.cat([random_views(x, pictures.turn, generator) for _ in range(2)])
         return {"loss": _loss(method, head(encoder(x)), classes, pictures)}
 
-    fit(nn.ModuleList([encoder, head]), loss, _rows(len(pictures.x), schedule), schedule)
+    fit(nn.ModuleList([encoder, head]), loss, _picture_count(len(pictures.x), schedule), schedule)
     return encoder.eval()
 
 
@@ -123,8 +123,8 @@ def embed(encoder: PictureEncoder, x_N1HW: Tensor) -> Tensor:
     return torch.cat([encoder(batch) for batch in torch.split(x_N1HW, 1000)])
 
 
-def views(x_N1HW: Tensor, turn: float, generator: torch.Generator) -> Tensor:
-    """Return the pictures turned by up to `turn` radians, scaled and shifted, each at random."""
+def random_views(x_N1HW: Tensor, turn: float, generator: torch.Generator) -> Tensor:
+    """Return the pictures, each randomly turned by up to `turn` radians, scaled and shifted."""
     angle_N, scale_N, *shift_2N = 2 * torch.rand(4, len(x_N1HW), generator=generator) - 1
     angle_N, scale_N = turn * angle_N, 1 + _SCALE * scale_N
     cos_N, sin_N = scale_N * angle_N.cos(), scale_N * angle_N.sin()
@@ -151,15 +151,16 @@ def cosine(embedding_ND: Tensor) -> Tensor:
     return unit_ND @ unit_ND.T
 
 
-def _rows(count: int, schedule: Schedule) -> int:
-    """Return how many pictures to train on: the last few are left out if they were a batch."""
-    # They might be of one class, in which there is nothing to compare.
-    rest = count % schedule.batch_size
-    return count - rest if rest < _SMALLEST_BATCH and count > schedule.batch_size else count
+def _picture_count(count: int, schedule: Schedule) -> int:
+    """Return the number of pictures to train on, without a last batch that is too small."""
+    # A tiny batch may have a single class, and then there is nothing to compare.
+    remainder = count % schedule.batch_size
+    too_small = remainder < _MIN_BATCH_SIZE and count > schedule.batch_size
+    return count - remainder if too_small else count
 
 
 def _head(method: str, n_classes: int) -> nn.Module:
-    """Return what stands behind the embeddings while training."""
+    """Return the layers after the embedding that a method trains with."""
     if method == "classification":
         return nn.Linear(EMBEDDING_DIM, n_classes)
     if method == "simclr":
@@ -169,7 +170,7 @@ def _head(method: str, n_classes: int) -> nn.Module:
 
 
 def _loss(method: str, output_ND: Tensor, classes_N: Tensor, pictures: Pictures) -> Tensor:
-    """Return the loss of what the head gives for the pictures of a batch."""
+    """Return the loss of a batch from the outputs of the head."""
     if method == "classification":
         return functional.cross_entropy(output_ND, classes_N)
     if method == "supcon":

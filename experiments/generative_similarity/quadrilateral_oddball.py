@@ -1,20 +1,20 @@
-"""Which of six quadrilaterals is not like the others, and whether regularity helps to see it.
+"""Finding the odd one of six quadrilaterals, and whether regular shapes make it easier.
 
-Source: Marjieh, Kumar, Campbell et al. (2024) on the task of Sablé-Meyer et al. (PNAS 2021): five
-pictures show one quadrilateral in different sizes and turns, and one another. These are a shape and
-a variant of it with a corner moved; either may be the odd one. People err the more the less regular
-the shape is; baboons hardly do. A network points at the picture whose embedding is farthest from
-the mean of the six.
+Source: Marjieh, Kumar, Campbell et al. (2024) on the task of Sablé-Meyer et al. (PNAS 2021). Five
+pictures show one quadrilateral in different sizes and rotations, and one shows another. The two are
+a shape and a variant of it with a corner moved; either may be the odd one. People make more errors
+the less regular the shape is; baboons hardly do. A network chooses the picture whose embedding is
+farthest from the mean of the six.
 
 Encoders are trained on pictures of the eleven shapes and their four variants each, or of the shapes
-alone. Of generative similarity under the Beta–Bernoulli model with α = β, distances of embeddings
+alone. By the generative similarity of the Beta–Bernoulli model with α = β, distances of embeddings
 are fitted to the root of −ln s_gen, which is the distance of the 22 features, or triplets are drawn
-by s_gen itself (α = β = 1). Beside it stand classification and SimCLR. The encoders are small and
-trained from the start, where the paper fine-tunes CorNet: methods are to be compared within a run.
+(α = β = 1). The baselines are classification and SimCLR. The encoders are small and trained from
+scratch, where the paper fine-tunes CorNet, so compare methods only within a run.
 
-Regularity is the number of features that a shape has. What is measured over the eleven shapes is
-Spearman's correlation of the rate of errors with the regularity that a shape lacks, and with the
-rates of errors of groups of people and of baboons.
+Regularity is the number of features that a shape has. The figures, over the eleven shapes, are
+Spearman's correlations of a network's error rate with the missing regularity of a shape, and with
+the error rates of groups of people and of baboons.
 """
 
 from __future__ import annotations
@@ -48,24 +48,18 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     draw,
     features,
     odd_variants,
-    placed,
+    place_shape,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from training.loop import Schedule
 from training.similarities.generative_models import BetaBernoulli
 
-COMPARED = (
-    "generative-regression",
-    "generative-triplets",
-    "classification",
-    "simclr",
-    "untrained",
-)
+COMPARED_METHODS = tuple(method for method in METHODS if method != "supcon")
 SIZE = 32
 TURN = radians(25)
 SCALES = (0.875, 1.125)
-"""The largest turn and the sizes, those of the published pictures."""
+"""The largest rotation and the range of sizes, those of the published pictures."""
 
 _TEST_PICTURES = 50
 _TRIALS = 500
@@ -82,18 +76,26 @@ def configure(group: Any) -> None:
         help="train on the shapes and their variants, or on the shapes alone",
     )
     group.add_argument(
-        "--oddball-methods", nargs="+", choices=COMPARED, default=list(COMPARED), metavar="NAME"
+        "--oddball-methods",
+        nargs="+",
+        choices=COMPARED_METHODS,
+        default=list(COMPARED_METHODS),
+        metavar="NAME",
     )
     group.add_argument("--oddball-epochs", type=int, default=30, metavar="N")
     group.add_argument(
-        "--oddball-pictures", type=int, default=80, metavar="N", help="to train on, of each kind"
+        "--oddball-pictures",
+        type=int,
+        default=80,
+        metavar="N",
+        help="training pictures of each shape and variant",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train every method and seed, let them find the odd one, and compare their errors."""
+    """Train every method and seed on the task, and compare their error rates."""
     rates = read_error_rates(args.data_root)
-    drawn = _drawn(args.work_dir, args.oddball_pictures)
+    pictures = _load_or_draw(args.work_dir, args.oddball_pictures)
     records: list[Record] = []
     for method in args.oddball_methods:
         for seed in range(args.seeds):
@@ -102,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
             settings = {"method": method, **sample, **vars(schedule)}
             name = f"oddball-{'-'.join(map(str, settings.values()))}.safetensors"
             path = args.work_dir / name
-            compute = partial(errors_of, method, args.oddball_train, drawn, schedule)
+            compute = partial(error_rates, method, args.oddball_train, pictures, schedule)
             error_K = load_or_compute(path, settings, compute)["error_K"].tolist()
             errors = dict(zip(SHAPES, error_K, strict=True))
             records.append({"train": args.oddball_train} | _record(method, seed, errors, rates))
@@ -118,29 +120,29 @@ def regularity(shape: str) -> int:
     return int(features(SHAPES[shape]).sum())
 
 
-def errors_of(method: str, train: str, drawn: Tensors, schedule: Schedule) -> Tensors:
-    """Train an encoder and return its rate of errors on each shape, ``float64[11]``.
+def error_rates(method: str, train: str, pictures: Tensors, schedule: Schedule) -> Tensors:
+    """Train an encoder and return its error rate on each shape, ``float64[11]``.
 
-    `train` is ``all`` or ``shapes``; `drawn` is what :func:`draw_shapes` gives.
+    `train` is ``all`` or ``shapes``; `pictures` are those of :func:`draw_shapes`.
     """
-    encoder = train_encoder(method, _to_train_on(train, drawn["train_KVNHW"]), schedule)
-    tests_KVTHW = drawn["test_KVTHW"]
+    encoder = train_encoder(method, _training_pictures(train, pictures["train_KVNHW"]), schedule)
+    tests_KVTHW = pictures["test_KVTHW"]
     embedding = embed(encoder, _floats(tests_KVTHW)).view(*tests_KVTHW.shape[:3], -1)
     return {"error_K": oddball_errors(embedding, np.random.default_rng(schedule.seed))}
 
 
-def _to_train_on(train: str, drawn_KVNHW: Tensor) -> Pictures:
+def _training_pictures(train: str, pictures_KVNHW: Tensor) -> Pictures:
     kinds = [[corners, *odd_variants(corners)] for corners in SHAPES.values()]
     if train == "shapes":
-        kinds, drawn_KVNHW = [kind[:1] for kind in kinds], drawn_KVNHW[:, :1]
-    features_CF = np.array([features(one) for kind in kinds for one in kind], dtype=np.uint8)
+        kinds, pictures_KVNHW = [kind[:1] for kind in kinds], pictures_KVNHW[:, :1]
+    features_CF = np.array([features(each) for kind in kinds for each in kind], dtype=np.uint8)
     model = BetaBernoulli(N_FEATURES)
     log_CC = model.log_similarity(features_CF[:, None], features_CF)
-    # With α = β = 1, ln s_gen is a constant less ln 2 for each feature that differs.
+    # With α = β = 1, ln s_gen is a constant minus ln 2 for each feature that differs.
     differing_CC = np.rint((log_CC.max() - log_CC) / np.log(2))
     return Pictures(
-        x=_floats(drawn_KVNHW),
-        classes=torch.arange(len(features_CF)).repeat_interleave(drawn_KVNHW.shape[2]),
+        x=_floats(pictures_KVNHW),
+        classes=torch.arange(len(features_CF)).repeat_interleave(pictures_KVNHW.shape[2]),
         kernel=torch.from_numpy(np.exp(log_CC)),
         target=-torch.from_numpy(np.sqrt(differing_CC)).float(),
         similarity=minus_distance,
@@ -151,32 +153,33 @@ def _to_train_on(train: str, drawn_KVNHW: Tensor) -> Pictures:
 def oddball_errors(
     embedding_KVTD: Tensor, rng: np.random.Generator, trials: int = _TRIALS
 ) -> Tensor:
-    """Return the share of trials on each shape in which the odd one is not found, ``float64[K]``.
+    """Return the share of trials on each shape in which the odd one is missed, ``float64[K]``.
 
     V = 0 is the shape itself and V > 0 are its variants, T pictures each. A trial shows five
-    pictures of the shape and one of a variant, or five of a variant and one of the shape; the
-    embedding farthest from the mean of the six is taken for the odd one. It is the one farthest
-    from the mean of the other five, too.
+    pictures of the shape and one of a variant, or five of a variant and one of the shape. The
+    choice is the embedding farthest from the mean of the six, which is also the one farthest from
+    the mean of the other five.
     """
     n_shapes, n_variants, n_pictures, _ = embedding_KVTD.shape
     errors = torch.empty(n_shapes, dtype=torch.float64)
     for k in range(n_shapes):
-        of_five = rng.random((trials, n_pictures)).argsort(axis=1)[:, :5]
+        chosen = rng.random((trials, n_pictures)).argsort(axis=1)[:, :5]
         odd = rng.integers(0, n_pictures, trials)
-        variant, turned = rng.integers(1, n_variants, trials), rng.integers(0, 2, trials)
-        five = embedding_KVTD[k, (variant * turned)[:, None], of_five]
-        six = torch.cat([five, embedding_KVTD[k, variant * (1 - turned), odd][:, None]], dim=1)
+        variant = rng.integers(1, n_variants, trials)
+        swapped = rng.integers(0, 2, trials)
+        five = embedding_KVTD[k, (variant * swapped)[:, None], chosen]
+        six = torch.cat([five, embedding_KVTD[k, variant * (1 - swapped), odd][:, None]], dim=1)
         distance = (six - six.mean(dim=1, keepdim=True)).norm(dim=2)
         errors[k] = (distance.argmax(dim=1) != 5).double().mean()
     return errors
 
 
 def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
-    """Return the published rates of errors by group and shape.
+    """Return the published error rates by group and shape.
 
     Raises:
-        ReadError: if there is no such file, a column or a shape of a group is missing, or a rate is
-            not from 0 to 1.
+        ReadError: if the file or a column is missing, a group lacks a shape, or a rate is not
+            between 0 and 1.
     """
     path = find_file("quadrilaterals", "quadrilaterals/oddball_error_rates.csv", data_root)
     rates: dict[str, dict[str, float]] = {}
@@ -185,8 +188,8 @@ def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
             try:
                 name, shape, rate = row["group"], row["shape"], float(row["error_rate"])
             except (KeyError, TypeError, ValueError):
-                must = "must have a group, a shape and an error_rate"
-                raise ReadError(f"{path}:{number}: {must}, a number") from None
+                needed = "a row must have a group, a shape and a numeric error_rate"
+                raise ReadError(f"{path}:{number}: {needed}") from None
             if not 0 <= rate <= 1:
                 raise ReadError(f"{path}:{number}: error_rate is {rate:g}; it must be from 0 to 1")
             rates.setdefault(name, {})[shape] = rate
@@ -197,32 +200,32 @@ def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
     return rates
 
 
-def _drawn(folder: Path, count: int) -> Tensors:
+def _load_or_draw(folder: Path, count: int) -> Tensors:
     settings = {"pictures": count, "test": _TEST_PICTURES, "size": SIZE}
     path = folder / f"quadrilaterals-{count}.safetensors"
     return load_or_compute(path, settings, partial(draw_shapes, count, _TEST_PICTURES))
 
 
 def draw_shapes(count: int, test_count: int) -> Tensors:
-    """Return `count` pictures to train on and some to test with, ``uint8[K, V, count, S, S]``.
+    """Return pictures for training, ``uint8[K, V, count, S, S]``, and for the test.
 
     V = 0 is the shape itself and V > 0 are its variants.
     """
     rng = np.random.default_rng(0)
-    drawn: dict[str, list[Tensor]] = {"train_KVNHW": [], "test_KVTHW": []}
+    pictures_by_use: dict[str, list[Tensor]] = {"train_KVNHW": [], "test_KVTHW": []}
     for corners in SHAPES.values():
         kinds = [corners, *odd_variants(corners)]
         for name, n in (("train_KVNHW", count), ("test_KVTHW", test_count)):
-            pictures = np.stack([_pictures(kind, n, rng) for kind in kinds])
-            drawn[name].append(torch.from_numpy(pictures))
-    return {name: torch.stack(pictures) for name, pictures in drawn.items()}
+            pictures = np.stack([_draw_pictures(kind, n, rng) for kind in kinds])
+            pictures_by_use[name].append(torch.from_numpy(pictures))
+    return {name: torch.stack(parts) for name, parts in pictures_by_use.items()}
 
 
-def _pictures(
+def _draw_pictures(
     corners: npt.NDArray[np.float64], count: int, rng: np.random.Generator
 ) -> npt.NDArray[np.uint8]:
     scale, angle = rng.uniform(*SCALES, count), rng.uniform(-TURN, TURN, count)
-    return draw(placed(corners, scale, angle), SIZE)
+    return draw(place_shape(corners, scale, angle), SIZE)
 
 
 def _floats(pictures: Tensor) -> Tensor:
@@ -243,13 +246,13 @@ def _record(
 
 
 def _correlations(errors: dict[str, float], rates: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Return Spearman's correlation of errors with missing regularity and with all groups'."""
-    against = {"regularity": {shape: -float(regularity(shape)) for shape in SHAPES}, **rates}
+    """Return Spearman's correlations of errors with missing regularity and with every group."""
+    references = {"regularity": {shape: -float(regularity(shape)) for shape in SHAPES}, **rates}
     return {
         f"spearman_{name}": float(
             spearmanr([errors[s] for s in SHAPES], [of_shape[s] for s in SHAPES]).statistic
         )
-        for name, of_shape in against.items()
+        for name, of_shape in references.items()
     }
 
 
@@ -257,7 +260,7 @@ def _print(records: list[Record], rates: dict[str, dict[str, float]]) -> None:
     figures = ["spearman_regularity", f"spearman_{_PEOPLE}", f"spearman_{_BABOONS}", "error_rate"]
     figures = [figure for figure in figures if figure in records[0]]
     rows = [
-        [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, one) for one in figures)]
+        [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, figure) for figure in figures)]
         for (method,), runs in group(records, "method").items()
     ]
     print_table(["trained with", "seeds", *figures], rows)
@@ -265,18 +268,19 @@ def _print(records: list[Record], rates: dict[str, dict[str, float]]) -> None:
     rows = []
     for (method,), runs in group(records, "method").items():
         mean_errors = [np.mean([run[f"error_{shape}"] for run in runs]) for shape in SHAPES]
-        rows.append([METHODS[method], _with_p(mean_errors, [-regularity(s) for s in SHAPES])])
-        rows[-1] += [_with_p(mean_errors, [of[s] for s in SHAPES]) for of in rates.values()]
+        references = [[-float(regularity(s)) for s in SHAPES]]
+        references += [[of_shape[s] for s in SHAPES] for of_shape in rates.values()]
+        rows.append([METHODS[method], *(_correlation(mean_errors, each) for each in references)])
     print_table(["trained with", "regularity", *rates], rows)
 
 
-def _with_p(errors: list[Any], others: list[Any]) -> str:
-    found = spearmanr(errors, others)
-    return f"{found.statistic:.2f} ({found.pvalue:.2g})"
+def _correlation(errors: list[Any], others: list[Any]) -> str:
+    result = spearmanr(errors, others)
+    return f"{result.statistic:.2f} ({result.pvalue:.2g})"
 
 
 def _plot(path: Path, records: list[Record], rates: dict[str, dict[str, float]]) -> None:
-    """Draw the rates of errors by shape, from regular to irregular, of methods and groups."""
+    """Draw the error rates of methods and groups by shape, from regular to irregular."""
     drawing = new_drawing(12, 5)
     left, right = drawing.subplots(1, 2, sharey=True)
     order = sorted(SHAPES, key=regularity, reverse=True)
@@ -288,9 +292,9 @@ def _plot(path: Path, records: list[Record], rates: dict[str, dict[str, float]])
     for name, of_shape in rates.items():
         right.plot(order, [of_shape[shape] for shape in order], marker="o", label=name)
     for axes, title in ((left, "networks"), (right, "people and baboons")):
-        axes.set(ylabel="rate of errors", ylim=(0, None))
+        axes.set(ylabel="error rate", ylim=(0, None))
         axes.tick_params(axis="x", rotation=60)
         axes.grid(alpha=0.3)
-        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-        axes.legend(title=title, fontsize="small", ncols=3, frameon=False, **place)
+        position = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+        axes.legend(title=title, fontsize="small", ncols=3, frameon=False, **position)
     save_drawing(drawing, path)

@@ -1,12 +1,13 @@
 """Eleven quadrilaterals from regular to irregular, their odd variants, and pictures of them.
 
 Source: Sablé-Meyer et al., "Sensitivity to geometric shape regularity in humans and baboons: A
-putative signature of human singularity" (PNAS 2021), whose appendix lists the coordinates. Every
-shape has about the same size: the side A'B' is 1.5 long but in the square and the rhombus. In an
-odd variant the corner B' is moved by 0.3 of the mean distance of corners, along A'B' or around A'.
+putative signature of human singularity" (PNAS 2021), whose appendix lists the coordinates. All
+shapes have about the same size: the side A'B' is 1.5 long except in the square and the rhombus. In
+an odd variant the corner B' is moved by 0.3 of the mean distance of corners, along A'B' or around
+A'.
 
-Corners are in the order A, B, B', A', once around; coordinates are in the shapes' own unit, in
-which a picture is 3 wide and high; y runs downwards.
+Corners are in the order A, B, B', A' around the shape. Coordinates are in units in which a picture
+is 3 wide and high; y points down.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Corners = npt.NDArray[np.float64]
 N_FEATURES = 22
 PICTURE_WIDTH = 3.0
 ANGLE_TOLERANCE = 4.125
-"""Degrees by which equal angles may differ, so that the published features come out."""
+"""Degrees by which equal angles may differ; chosen to reproduce the published features."""
 LENGTH_TOLERANCE = 0.0125
-"""The logarithm of the ratio of equal sides, likewise."""
+"""The largest logarithm of the ratio of equal sides, chosen likewise."""
 
 _DISPLACEMENT = 0.3
 # Sides A'A, AB, A'B', BB' and corners A, A', B', B, in the order of the published features.
@@ -53,13 +54,14 @@ SHAPES: dict[str, Corners] = {
     "trapezoid": _shape((0.951, 0), (1.727, 1.2), (0.227, 1.2)),
     "random": _shape((0.7, 0), (1.6092, 1.5269), (0.1604, 1.1387)),
 }
-"""The shapes by their published names, in the order in which people err on them."""
+"""The shapes by their published names, in the order of people's error rates."""
 
 
 def odd_variants(corners_42: Corners) -> Corners:
     """Return the shape four times with B' moved, ``(4, 4, 2)``.
 
-    A'B' grows, it shrinks, and it turns about A' either way; B' moves by the same distance.
+    A'B' gets longer, gets shorter, and turns about A' either way; B' always moves by the same
+    distance.
     """
     distances = [np.linalg.norm(p - q) for p, q in combinations(corners_42, 2)]
     step = _DISPLACEMENT * float(np.mean(distances))
@@ -67,15 +69,15 @@ def odd_variants(corners_42: Corners) -> Corners:
     side = corners_42[2] - pivot
     length = float(np.linalg.norm(side))
     angle = 2 * asin(step / 2 / length)
-    moved = [side * (length + step) / length, side * (length - step) / length]
-    moved += [rotated(side, -angle), rotated(side, angle)]
+    sides = [side * (length + step) / length, side * (length - step) / length]
+    sides += [rotate(side, -angle), rotate(side, angle)]
     variants = np.repeat(corners_42[None], 4, axis=0)
-    variants[:, 2] = pivot + np.stack(moved)
+    variants[:, 2] = pivot + np.stack(sides)
     return variants
 
 
-def rotated(points: Corners, angle: float | npt.NDArray[np.float64]) -> Corners:
-    """Return points ``(..., 2)`` turned about the origin by an angle in radians."""
+def rotate(points: Corners, angle: float | npt.NDArray[np.float64]) -> Corners:
+    """Rotate points ``(..., 2)`` about the origin by an angle in radians."""
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = points[..., 0], points[..., 1]
     return np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
@@ -86,33 +88,33 @@ def features(
     angle_tolerance: float = ANGLE_TOLERANCE,
     length_tolerance: float = LENGTH_TOLERANCE,
 ) -> npt.NDArray[np.bool_]:
-    """Return the 22 features of a shape: what is regular about it.
+    """Return the 22 features of a shape: its regularities, ``bool[22]``.
 
-    They are 4 right angles, and of each of the 6 pairs whether sides are parallel, sides are equal
-    and angles are equal. As in the published features the angle at A counts by its supplement, so
-    that parallel sides make equal angles and a kite has none.
+    They are whether each of 4 angles is right, and for each of 6 pairs whether sides are parallel,
+    sides are equal, and angles are equal. As in the published features, the angle at A is replaced
+    by its supplement, so parallel sides make equal angles and a kite has none.
 
     Raises:
-        ValueError: unless the corners are ``(4, 2)`` and no two that follow each other coincide.
+        ValueError: unless the corners are ``(4, 2)`` and successive corners differ.
     """
     if corners_42.shape != (4, 2):
-        raise ValueError(f"corners are {list(corners_42.shape)}; they must be [4, 2]")
+        raise ValueError(f"corners have shape {list(corners_42.shape)}; it must be [4, 2]")
     ends_4 = corners_42 - np.roll(corners_42, 1, axis=0)
     if not np.hypot(*ends_4.T).all():
-        raise ValueError("corners: two that follow each other coincide; a side must have a length")
+        raise ValueError("corners: two successive ones coincide; every side must have a length")
     angles = [_angle_at(corners_42, corner) for corner in _CORNERS]
     sides = [corners_42[end] - corners_42[start] for start, end in _SIDES]
     lengths = [np.log(np.hypot(*side)) for side in sides]
     directions = [np.degrees(np.arctan2(side[1], side[0])) for side in sides]
     supplement_at_A = [180 - angles[0], *angles[1:]]
-    found = [abs(angle - 90) <= angle_tolerance for angle in angles]
+    regular = [abs(angle - 90) <= angle_tolerance for angle in angles]
     for i, j in _PAIRS_OF_SIDES:
         between = abs(directions[i] - directions[j]) % 180
-        found.append(min(between, 180 - between) <= angle_tolerance)
-    found += [abs(lengths[i] - lengths[j]) <= length_tolerance for i, j in _PAIRS_OF_SIDES]
+        regular.append(min(between, 180 - between) <= angle_tolerance)
+    regular += [abs(lengths[i] - lengths[j]) <= length_tolerance for i, j in _PAIRS_OF_SIDES]
     for i, j in _PAIRS_OF_CORNERS:
-        found.append(abs(supplement_at_A[i] - supplement_at_A[j]) <= angle_tolerance)
-    return np.array(found, dtype=np.bool_)
+        regular.append(abs(supplement_at_A[i] - supplement_at_A[j]) <= angle_tolerance)
+    return np.array(regular, dtype=np.bool_)
 
 
 def _angle_at(corners_42: Corners, corner: int) -> float:
@@ -122,40 +124,40 @@ def _angle_at(corners_42: Corners, corner: int) -> float:
     return float(np.degrees(np.arctan2(abs(u[0] * v[1] - u[1] * v[0]), u @ v)))
 
 
-def placed(
+def place_shape(
     corners_42: Corners, scale_N: npt.NDArray[np.float64], angle_N: npt.NDArray[np.float64]
 ) -> Corners:
-    """Return a shape around the origin, ``(N, 4, 2)``, in these sizes and turned by these angles.
+    """Return a shape in these sizes, turned by these angles, ``(N, 4, 2)``.
 
     The mean of the corners is at the origin.
     """
     centred = corners_42 - corners_42.mean(axis=0)
-    return rotated(centred[None] * scale_N[:, None, None], angle_N[:, None])
+    return rotate(centred[None] * scale_N[:, None, None], angle_N[:, None])
 
 
 def draw(corners_N42: Corners, size: int) -> npt.NDArray[np.uint8]:
-    """Return pictures ``uint8[N, size, size]``: the inside of each shape white, the rest black.
+    """Return pictures ``uint8[N, size, size]``: each shape white inside, the rest black.
 
-    A pixel on the border is as bright as the share of it that lies inside.
+    The brightness of a pixel on the border is the share of it that lies inside.
     """
     places = (np.arange(size * _SUBPIXELS) + 0.5) / (size * _SUBPIXELS)
     places = (places - 0.5) * PICTURE_WIDTH
-    drawn = np.empty((len(corners_N42), size, size), dtype=np.uint8)
-    for picture, corners_42 in zip(drawn, corners_N42, strict=True):
+    pictures = np.empty((len(corners_N42), size, size), dtype=np.uint8)
+    for picture, corners_42 in zip(pictures, corners_N42, strict=True):
         inside = _inside(corners_42, places)
         shares = inside.reshape(size, _SUBPIXELS, size, _SUBPIXELS).mean(axis=(1, 3))
         picture[:] = np.rint(255 * shares)
-    return drawn
+    return pictures
 
 
 def _inside(corners_42: Corners, places: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return which points of the square grid lie inside, ``[y, x]``: a ray meets an odd number."""
+    """Return which points of the square grid lie inside, ``bool[y, x]``, by counting crossings."""
     y = places[:, None]
     inside = np.zeros((len(places), len(places)), dtype=np.bool_)
     for start, end in zip(corners_42, np.roll(corners_42, -1, axis=0), strict=True):
         if start[1] == end[1]:
             continue
-        beside = (start[1] > y) != (end[1] > y)
-        meets_at = start[0] + (y - start[1]) / (end[1] - start[1]) * (end[0] - start[0])
-        inside ^= beside & (places[None, :] < meets_at)
+        spans_y = (start[1] > y) != (end[1] > y)
+        crossing = start[0] + (y - start[1]) / (end[1] - start[1]) * (end[0] - start[0])
+        inside ^= spans_y & (places[None, :] < crossing)
     return inside

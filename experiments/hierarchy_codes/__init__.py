@@ -1,1 +1,1 @@
-"""Codes that keep a hierarchy of labels."""
+"""Codes that preserve a hierarchy of labels."""

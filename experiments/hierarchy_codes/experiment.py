@@ -1,12 +1,12 @@
 """Does knowing that hockey is nearer to baseball than to cryptography give better rankings?
 
-Codes of the same number of bits, trained on the same labelled posts: with the hierarchy of their
-newsgroups, by objectives of metric learning; by the same objectives with the groups as mere names,
-which makes generative similarity supervised contrastive learning; and by ``ssb-vae``, which knows
-names only. The database is every training document, the queries are the test documents. nDCG@100
-takes the number of shared levels as its gain (:func:`evaluation.relevance.relevance_by_hierarchy`),
-p@100 counts the same group. Both are in expectation over the order of ties, beside the figures as
-served.
+Codes of the same number of bits are trained on the same labelled posts in three ways: by metric
+learning with the hierarchy of newsgroups; by the same objectives with the groups as plain labels,
+which makes generative similarity supervised contrastive learning; and by ``ssb-vae``, which also
+has plain labels. The database is every training document, the queries are the test documents. The
+gain of nDCG@100 is the number of shared levels
+(:func:`evaluation.relevance.relevance_by_hierarchy`); p@100 counts documents of the same group.
+Both are reported tie-averaged and as served.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ METHODS: Mapping[str, Recipe | MetricRecipe] = {
     "generative-names": MetricRecipe(objective="generative-similarity", similarity="labels"),
     "ssb-vae": Recipe(method="ssb-vae"),
 }
-"""Each method's recipe; bits, seed and epochs are those of the run."""
+"""Recipes by method; the run sets bits, seed, epochs and hidden units."""
 
 BASELINE = "ssb-vae"
 _TITLES = {"ndcg100_expected": "nDCG@100", "p100_expected": "p@100"}
@@ -63,16 +63,16 @@ def run(args: argparse.Namespace) -> int:
     data, queries = read_split(args.dataset, args.data_root)
     records: list[Record] = []
     ndcg: dict[str, list[Any]] = {}
-    # Seed by seed, so that a run that is broken off has measured every method equally often.
+    # Seed by seed, so that an interrupted run has measured every method equally often.
     for seed in range(args.seeds):
         for method in args.methods:
             sizes = {"n_bits": args.bits, "epochs": args.epochs, "hidden": args.hidden}
             recipe = replace(METHODS[method], seed=seed, **sizes)
             name = f"{args.dataset}-{method}-{'-'.join(map(str, sizes.values()))}-{seed}"
-            encoder = _trained(data, recipe, args.work_dir / name)
+            encoder = _load_or_train(data, recipe, args.work_dir / name)
             record, ndcg_Q = measure(encoder, data, queries)
-            named = {"dataset": args.dataset, "method": method, "seed": seed}
-            records.append({**named, **sizes, **record})
+            setting = {"dataset": args.dataset, "method": method, "seed": seed}
+            records.append({**setting, **sizes, **record})
             ndcg.setdefault(method, []).append(ndcg_Q)
     save_records(args, records)
     _print_figures(records)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tuple[Record, Any]:
-    """Return the figures of a code, and tie-averaged nDCG@100 for each query, ``float64[Q]``."""
+    """Return the figures of an encoder, and the tie-averaged nDCG@100 by query, ``float64[Q]``."""
     database, labelled_queries = data.labelled(), queries.labelled()
     graded = evaluate_encoder(encoder, database, labelled_queries, ["nDCG@100"], hierarchy=True)
     same = evaluate_encoder(encoder, database, labelled_queries, ["P@100"])
@@ -95,13 +95,13 @@ def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tupl
     return record, graded.expected_per_query["nDCG@100"]
 
 
-def _trained(data: TrainingData, recipe: Recipe | MetricRecipe, folder: Path) -> Encoder:
-    def trained() -> Encoder:
+def _load_or_train(data: TrainingData, recipe: Recipe | MetricRecipe, folder: Path) -> Encoder:
+    def train_anew() -> Encoder:
         if isinstance(recipe, MetricRecipe):
             return train_metric(data, recipe, folder, overwrite=True).encoder
         return train(data, recipe, folder, overwrite=True).encoder
 
-    return load_or_train(folder, data, recipe, trained)
+    return load_or_train(folder, data, recipe, train_anew)
 
 
 def _print_figures(records: list[Record]) -> None:
@@ -120,11 +120,11 @@ def _print_figures(records: list[Record]) -> None:
 
 
 def _print_significance(ndcg: Mapping[str, Any]) -> None:
-    """Print the tests against the baseline on the same queries, means over the seeds."""
+    """Print permutation tests against the baseline on the same queries, averaged over seeds."""
     others = [method for method in ndcg if method != BASELINE]
     if BASELINE not in ndcg or not others:
         return
-    print(f"\nagainst {BASELINE} on tie-averaged nDCG@100")
+    print(f"\ndifference from {BASELINE} in tie-averaged nDCG@100")
     raw = [permutation_test(ndcg[method], ndcg[BASELINE]) for method in others]
     for method, p_value in zip(others, holm(raw), strict=True):
         difference = float((ndcg[method] - ndcg[BASELINE]).mean())

@@ -1,1 +1,1 @@
-"""Real queries with judged answers: codes beside BM25, TF-IDF and hybrids of both."""
+"""Real queries with relevance judgements: codes beside BM25, TF-IDF and hybrids."""

@@ -1,7 +1,7 @@
-"""The rankings that are compared: each scores every document for every query.
+"""The rankings of the experiment: each scores every document for every query.
 
-A ranking is a function of queries and documents that returns ``float64[Q, N]``, higher being
-better. Documents of one score are tied; the figures are expectations over the order of ties.
+Scores are ``float64[Q, N]``; higher is better. Documents with the same score are tied, and figures
+are tie-averaged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Scores = npt.NDArray[np.float64]
 WORDS, STEMS = "words", "english"
 
 
-def bm25(queries: Sequence[str], index: LexicalIndex, *, opening_twice: bool = False) -> Scores:
+def bm25_scores(
+    queries: Sequence[str], index: LexicalIndex, *, opening_twice: bool = False
+) -> Scores:
     """Return the scores of :mod:`index.lexical.bm25_formula`."""
     rows = np.arange(len(index))
     scores = [
@@ -39,13 +41,13 @@ def bm25(queries: Sequence[str], index: LexicalIndex, *, opening_twice: bool = F
     return np.stack(scores).astype(np.float64)
 
 
-def words_of(documents: Sequence[str], analyzer: str) -> LexicalIndex:
-    """Return the lexical index of documents, numbered from 0."""
+def build_index(documents: Sequence[str], analyzer: str) -> LexicalIndex:
+    """Build the lexical index of documents, numbered from 0."""
     return LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(documents))
 
 
-def tfidf(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Scores:
-    """Return the cosine of TF-IDF vectors over the whole vocabulary, term counts as 1 + ln tf."""
+def tfidf_scores(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Scores:
+    """Return cosines of TF-IDF vectors over the whole vocabulary, with term counts as 1 + ln tf."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - takes a second
 
     vectorizer = TfidfVectorizer(analyzer=ANALYZERS[analyzer].terms, sublinear_tf=True)
@@ -55,20 +57,20 @@ def tfidf(queries: Sequence[str], documents: Sequence[str], analyzer: str) -> Sc
 
 @dataclass(frozen=True, eq=False)
 class CodedCorpus:
-    """The codes of documents and the real values of queries."""
+    """The codes of documents and the weights of queries."""
 
     codes: Codes
     """``uint8[N, n_bits / 8]``, of the documents"""
     weights: Floats
-    """``float32[Q, n_bits]``, of the queries; above 0 where a bit of their codes is 1"""
+    """``float32[Q, n_bits]``, of the queries; above 0 where a bit of the code is 1"""
 
     def hamming(self) -> Scores:
-        """Return minus the Hamming distances."""
+        """Return the negated Hamming distances."""
         n_bits = self.weights.shape[1]
         return np.asarray((np.where(self.weights > 0, 1.0, -1.0) @ self._signs.T - n_bits) / 2)
 
     def asymmetric(self) -> Scores:
-        """Return the queries' real values times the documents' bits as ±1."""
+        """Return the inner products of the queries' weights and the documents' bits as ±1."""
         return np.asarray(self.weights.astype(np.float64) @ self._signs.T)
 
     def hybrid(self, queries: Sequence[str], words: LexicalIndex, weight: float) -> Scores:
@@ -77,25 +79,25 @@ class CodedCorpus:
         generation = Generation.build(0, self.codes, rows)
         moments = CodeMoments.of_codes(self.codes)
         ranking = HybridRanking(generation, moments, words, weight)
-        some = len(queries)
+        n = len(queries)
         packed = np.packbits(self.weights > 0, axis=1)
-        weighted = np.ones(some, dtype=np.bool_)
-        asked = EncodedQueries(packed, self.weights, list(queries), weighted, [None] * some)
-        return np.stack(ranking.score(asked, [rows] * some))
+        weighted = np.ones(n, dtype=np.bool_)
+        encoded = EncodedQueries(packed, self.weights, list(queries), weighted, [None] * n)
+        return np.stack(ranking.score(encoded, [rows] * n))
 
     @cached_property
     def _signs(self) -> npt.NDArray[np.float64]:
         return unpack_codes(self.codes).astype(np.float64) * 2 - 1
 
 
-def itq_of_lsa(
+def encode_by_lsa_itq(
     queries: Sequence[str], documents: Sequence[str], n_bits: int, seed: int
 ) -> CodedCorpus:
-    """Return ITQ codes of latent semantics.
+    """Return ITQ codes of latent semantic vectors.
 
-    The baseline has what served it best on five of these corpora: stems, the whole vocabulary, term
-    counts as 1 + ln tf, and latent vectors of length 1, which the linear encoder of
-    :func:`training.linear_codes.fit_itq` cannot have.
+    The baseline has the settings that did best on five of these corpora: stems, the whole
+    vocabulary, term counts as 1 + ln tf, and latent vectors of length 1. The linear encoder of
+    :func:`training.linear_codes.fit_itq` cannot normalize latent vectors.
     """
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
@@ -104,14 +106,16 @@ def itq_of_lsa(
     vectorizer = TfidfVectorizer(analyzer=ANALYZERS[STEMS].terms, sublinear_tf=True)
     rows = vectorizer.fit_transform(documents)
     svd = TruncatedSVD(n_bits, random_state=seed).fit(rows)
-    stored = normalize(svd.transform(rows))
+    document_vectors = normalize(svd.transform(rows))
     query_vectors = normalize(svd.transform(vectorizer.transform(queries)))
-    means = stored.mean(axis=0)
-    rotation = itq_rotation(stored - means, seed)
-    codes = np.packbits((stored - means) @ rotation > 0, axis=1)
+    means = document_vectors.mean(axis=0)
+    rotation = itq_rotation(document_vectors - means, seed)
+    codes = np.packbits((document_vectors - means) @ rotation > 0, axis=1)
     return CodedCorpus(codes, ((query_vectors - means) @ rotation).astype(np.float32))
 
 
-def of_encoder(encoder: Encoder, queries: Sequence[str], documents: Sequence[str]) -> CodedCorpus:
-    """Return the codes of an encoder."""
+def encode_corpus(
+    encoder: Encoder, queries: Sequence[str], documents: Sequence[str]
+) -> CodedCorpus:
+    """Return the codes and weights that an encoder computes."""
     return CodedCorpus(encoder.encode(documents), encoder.query_weights(queries))

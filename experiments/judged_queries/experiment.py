@@ -1,11 +1,11 @@
-"""Codes, BM25, TF-IDF and hybrids on real queries with judged answers.
+"""Codes, BM25, TF-IDF and hybrids on real queries with relevance judgements.
 
-The codes are learned from the documents alone; no query and no judgement is seen. Beside them stand
-BM25, with and without stems, TF-IDF cosine, and ITQ codes of latent semantics, both with stems over
-the whole vocabulary. Hybrids are those of :mod:`index.rankings.hybrid`, with stems; the words that
-they go by stand alone too, as BM25 with openings twice. Where there are several corpora, a second
-hybrid has the weight of :data:`WEIGHTS` that gives the highest mean nDCG@10 on the other corpora.
-P-values are of the paired permutation test against BM25 with stems, Holm's correction over the
+The codes are learned from the documents alone, without queries or judgements. The baselines are
+BM25 with and without stems, TF-IDF cosine, and ITQ codes of latent semantic vectors; the last two
+have stems and the whole vocabulary. Hybrids are those of :mod:`index.rankings.hybrid`, with stems.
+Their lexical part is also ranked alone, as "openings twice". With several corpora, a second hybrid
+has the weight from :data:`WEIGHTS` with the highest mean nDCG@10 on the other corpora. P-values are
+those of the paired permutation test against BM25 with stems, with Holm's correction over the
 methods of a corpus.
 """
 
@@ -32,11 +32,11 @@ from experiments.judged_queries.compared_rankings import (
     WORDS,
     CodedCorpus,
     Scores,
-    bm25,
-    itq_of_lsa,
-    of_encoder,
-    tfidf,
-    words_of,
+    bm25_scores,
+    build_index,
+    encode_by_lsa_itq,
+    encode_corpus,
+    tfidf_scores,
 )
 from experiments.parts import add_run_options
 from experiments.result_tables import Record, print_table, save_records
@@ -50,12 +50,12 @@ CORPORA = tuple(name for name in JUDGED if name != "docstrings")
 METRICS = ("nDCG@10", "Recall@100", "Success@10", "MRR")
 BASELINE = "bm25, stems"
 WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6)
-TRIED = ", hybrid with weight "
+TRIED_WEIGHT = ", hybrid with weight "
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents, the queries that are judged, and what is relevant to them."""
+    """Documents, judged queries, and the documents relevant to each query."""
 
     name: str
     data: TrainingData
@@ -75,8 +75,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         default="queries",
-        help="of the queries, such as queries-development; corpora without it take all theirs"
-        " (default: %(default)s)",
+        help="the split of the queries, such as queries-development; a corpus without it uses all"
+        " its queries (default: %(default)s)",
     )
     parser.add_argument("--methods", nargs="+", default=[], choices=learned)
     parser.add_argument("--bits", type=int, nargs="+", default=[64], metavar="N")
@@ -85,22 +85,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.1,
         metavar="X",
-        help="share of the labels shown to methods that learn from labels, where a corpus has some"
+        help="share of the labels that methods learn from, in corpora with labels"
         " (default: %(default)s)",
     )
     parser.add_argument(
         "--analyzer",
         default="unicode",
         metavar="NAME",
-        help="of the methods, such as unicode+english; ITQ of LSA has English stems"
-        " (default: %(default)s)",
+        help="the analyzer of the methods, such as unicode+english; ITQ of LSA always has English"
+        " stems (default: %(default)s)",
     )
     parser.add_argument(
         "--weight",
         type=float,
         default=DEFAULT_WEIGHT,
         metavar="W",
-        help="of the codes in a hybrid (default: %(default)s)",
+        help="weight of the codes in a hybrid (default: %(default)s)",
     )
     parser.add_argument(
         "--metrics", nargs="+", default=list(METRICS[:2]), metavar="NAME", choices=METRICS
@@ -110,19 +110,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rank every corpus in every way and print a table for each metric."""
-    found: dict[str, dict[str, Evaluation]] = {}
+    """Evaluate every ranking on every corpus and print a table for each metric."""
+    evaluations: dict[str, dict[str, Evaluation]] = {}
     for name in args.corpora:
         corpus = read_corpus(name, args.split, args.data_root)
-        found[name] = {
+        evaluations[name] = {
             method: evaluate_by_score([scores], corpus.relevance, METRICS)
             for method, scores in rank(corpus, args)
         }
-    for way in _tried_ways(found):
-        _choose_weight(found, way)
+    for codes in _names_with_tried_weights(evaluations):
+        _choose_weight(evaluations, codes)
     for metric in args.metrics:
-        _print_metric(found, metric)
-    save_records(args, list(_records(found)))
+        _print_metric(evaluations, metric)
+    save_records(args, list(_records(evaluations)))
     return 0
 
 
@@ -134,9 +134,9 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
     """
     documents = list(load_dataset(name, "documents", data_root))
     qrels = load_qrels(name, split, data_root)
-    taken = "queries" if qrels is None else split
-    queries = list(load_dataset(name, taken, data_root))
-    qrels = qrels or load_qrels(name, taken, data_root) or {}
+    used_split = "queries" if qrels is None else split
+    queries = list(load_dataset(name, used_split, data_root))
+    qrels = qrels or load_qrels(name, used_split, data_root) or {}
     relevance, _ = relevance_by_qrels(
         qrels, [query.id for query in queries], [document.id for document in documents]
     )
@@ -146,52 +146,61 @@ def read_corpus(name: str, split: str, data_root: Path | None) -> Corpus:
 def rank(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, Scores]]:
     """Yield the name of each ranking and its scores."""
     queries, documents = corpus.queries, corpus.documents
-    stems = words_of(documents, STEMS)
-    yield "bm25", bm25(queries, words_of(documents, WORDS))
-    yield BASELINE, bm25(queries, stems)
-    yield f"{BASELINE}, openings twice", bm25(queries, stems, opening_twice=True)
-    yield "tf-idf, stems", tfidf(queries, documents, STEMS)
-    for name, coded in _coded(corpus, args):
+    stems = build_index(documents, STEMS)
+    yield "bm25", bm25_scores(queries, build_index(documents, WORDS))
+    yield BASELINE, bm25_scores(queries, stems)
+    yield f"{BASELINE}, openings twice", bm25_scores(queries, stems, opening_twice=True)
+    yield "tf-idf, stems", tfidf_scores(queries, documents, STEMS)
+    for name, coded in _coded_corpora(corpus, args):
         yield f"{name}, hamming", coded.hamming()
         yield f"{name}, asymmetric", coded.asymmetric()
         yield f"{name}, hybrid", coded.hybrid(queries, stems, args.weight)
         if len(args.corpora) > 1:
             for weight in WEIGHTS:
-                yield f"{name}{TRIED}{weight:g}", coded.hybrid(queries, stems, weight)
+                yield f"{name}{TRIED_WEIGHT}{weight:g}", coded.hybrid(queries, stems, weight)
 
 
-def _coded(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, CodedCorpus]]:
+def _coded_corpora(corpus: Corpus, args: argparse.Namespace) -> Iterator[tuple[str, CodedCorpus]]:
     queries, documents = corpus.queries, corpus.documents
     for n_bits in args.bits:
-        yield f"itq of lsa {n_bits}", itq_of_lsa(queries, documents, n_bits, seed=0)
+        yield f"itq of lsa {n_bits}", encode_by_lsa_itq(queries, documents, n_bits, seed=0)
     for method in args.methods:
         for n_bits in args.bits:
             for seed in range(args.seeds):
                 name = f"{method} {n_bits}" + (f", seed {seed}" if args.seeds > 1 else "")
                 encoder = _encoder(corpus, method, n_bits, seed, args)
-                yield name, of_encoder(encoder, queries, documents)
+                yield name, encode_corpus(encoder, queries, documents)
 
 
-def _tried_ways(found: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
+def _names_with_tried_weights(evaluations: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
     """Return the names of the codes whose hybrids were tried with every weight."""
-    methods = next(iter(found.values()))
-    return list(dict.fromkeys(name.split(TRIED)[0] for name in methods if TRIED in name))
+    rankings = next(iter(evaluations.values()))
+    return list(
+        dict.fromkeys(name.split(TRIED_WEIGHT)[0] for name in rankings if TRIED_WEIGHT in name)
+    )
 
 
-def _choose_weight(found: dict[str, dict[str, Evaluation]], way: str) -> None:
-    """Put the hybrid whose weight was chosen on the other corpora in place of those tried."""
+def _choose_weight(evaluations: dict[str, dict[str, Evaluation]], codes: str) -> None:
+    """Replace the hybrids with tried weights by the one chosen on the other corpora."""
     tried = {
-        weight: {name: systems.pop(f"{way}{TRIED}{weight:g}") for name, systems in found.items()}
+        weight: {
+            name: systems.pop(f"{codes}{TRIED_WEIGHT}{weight:g}")
+            for name, systems in evaluations.items()
+        }
         for weight in WEIGHTS
     }
-    for name, systems in found.items():
+    for name, systems in evaluations.items():
         means = {
-            weight: mean(one.expected["nDCG@10"] for other, one in by_name.items() if other != name)
+            weight: mean(
+                evaluation.expected["nDCG@10"]
+                for other, evaluation in by_name.items()
+                if other != name
+            )
             for weight, by_name in tried.items()
         }
         best = max(means, key=means.__getitem__)
-        systems[f"{way}, hybrid, weight of the others"] = tried[best][name]
-        print(f"{way}: {name} has the weight {best:g}")
+        systems[f"{codes}, hybrid, weight of the others"] = tried[best][name]
+        print(f"{codes}: the weight for {name} is {best:g}")
 
 
 def _encoder(
@@ -214,22 +223,22 @@ def _encoder(
     return trained_encoder(corpus.data, recipe, args.work_dir / name)
 
 
-def _print_metric(found: Mapping[str, Mapping[str, Evaluation]], metric: str) -> None:
-    """Print a row for each method: a corpus a column, marked where it differs from the baseline."""
-    methods = list(next(iter(found.values())))
-    p_values = {name: _p_values(systems, metric) for name, systems in found.items()}
+def _print_metric(evaluations: Mapping[str, Mapping[str, Evaluation]], metric: str) -> None:
+    """Print a row for each method and a column for each corpus; mark what differs from BASELINE."""
+    methods = list(next(iter(evaluations.values())))
+    p_values = {name: _p_values(systems, metric) for name, systems in evaluations.items()}
     rows = []
     for method in methods:
-        values = [systems[method].expected[metric] for systems in found.values()]
-        marks = [_mark(p_values[name].get(method)) for name in found]
+        values = [systems[method].expected[metric] for systems in evaluations.values()]
+        marks = [_mark(p_values[name].get(method)) for name in evaluations]
         cells = [f"{value:.3f}{mark}" for value, mark in zip(values, marks, strict=True)]
         rows.append([method, *cells, f"{mean(values):.3f}"])
     print(f"\n{metric}; * differs from {BASELINE} with p < 0.05, ** with p < 0.001 (Holm)\n")
-    print_table(("ranking", *found, "mean"), rows)
+    print_table(("ranking", *evaluations, "mean"), rows)
 
 
 def _p_values(systems: Mapping[str, Evaluation], metric: str) -> dict[str, float]:
-    values = {name: np.asarray(one.expected_per_query[metric]) for name, one in systems.items()}
+    values = {name: np.asarray(each.expected_per_query[metric]) for name, each in systems.items()}
     others = [name for name in values if name != BASELINE]
     raw = [permutation_test(values[name], values[BASELINE]) for name in others]
     return dict(zip(others, holm(raw), strict=True))
@@ -241,7 +250,7 @@ def _mark(p_value: float | None) -> str:
     return "**" if p_value < 0.001 else "*"
 
 
-def _records(found: Mapping[str, Mapping[str, Evaluation]]) -> Iterator[Record]:
-    for corpus, systems in found.items():
-        for method, one in systems.items():
-            yield {"corpus": corpus, "ranking": method, **one.expected}
+def _records(evaluations: Mapping[str, Mapping[str, Evaluation]]) -> Iterator[Record]:
+    for corpus, systems in evaluations.items():
+        for method, evaluation in systems.items():
+            yield {"corpus": corpus, "ranking": method, **evaluation.expected}

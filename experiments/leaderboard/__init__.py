@@ -1,1 +1,1 @@
-"""Methods of text hashing beside each other on the same documents; ``hummingbit leaderboard``."""
+"""Text hashing methods compared on the same documents: ``hummingbit leaderboard``."""

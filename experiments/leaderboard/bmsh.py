@@ -1,7 +1,7 @@
-"""BMSH: NASH with a mixture of Bernoulli codes as the prior, a component for each kind of document.
+"""BMSH: NASH with a mixture of Bernoulli distributions as the prior of codes.
 
 Source: Dong et al., "Document Hashing with Mixture-Prior Generative Models" (2019), section 3.2.
-Here the components are read off the second hidden layer, which the bits share.
+Here q(c|x) is a linear layer on the second hidden layer, from which the bits come, too.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.leaderboard.contract import Encode, Task
-from experiments.leaderboard.nash import noisy
+from experiments.leaderboard.nash import add_noise
 from experiments.leaderboard.text_training import (
     Batch,
     TextModel,
     WordCounts,
-    bernoulli_draw,
+    draw_bits,
     fit_text_encoder,
-    warmed_up,
+    warmup_weight,
     words_loss,
 )
 from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
 
 COMPONENTS = 20
-"""K, the components of the prior, as the authors have it."""
+"""K, the number of components of the prior, as in the paper."""
 
 
 class Bmsh(TextModel):
@@ -46,11 +46,11 @@ class Bmsh(TextModel):
     ) -> Mapping[str, Tensor]:
         """Return −ln p(x|z') and the KL term, each a mean over the batch."""
         h_NH, logits_NB = self.encoder(batch.x, generator)
-        z_NB = noisy(bernoulli_draw(logits_NB, generator), logits_NB, self.log_variance, generator)
+        z_NB = add_noise(draw_bits(logits_NB, generator), logits_NB, self.log_variance, generator)
         kl = mixture_kl_loss(logits_NB, self.component(h_NH), self.pi_K, self.gamma_KB)
         return {
             "reconstruction_loss": words_loss(self.decoder, z_NB, batch),
-            "kl_loss": warmed_up(progress) * kl,
+            "kl_loss": warmup_weight(progress) * kl,
         }
 
 
@@ -64,18 +64,17 @@ def mixture_kl_loss(
     log_q_NK = component_logits_NK.log_softmax(dim=1)
     q_NK = log_q_NK.exp()
     kl_of_components_N = (q_NK * (log_q_NK - pi_K.log_softmax(dim=0))).sum(dim=1)
-    one_NB = torch.sigmoid(logits_NB)
+    p_NB = torch.sigmoid(logits_NB)
     minus_entropy_N = (
-        one_NB * functional.logsigmoid(logits_NB) + (1 - one_NB) * functional.logsigmoid(-logits_NB)
+        p_NB * functional.logsigmoid(logits_NB) + (1 - p_NB) * functional.logsigmoid(-logits_NB)
     ).sum(dim=1)
     expected_log_p_NK = (
-        one_NB @ functional.logsigmoid(gamma_KB).T
-        + (1 - one_NB) @ functional.logsigmoid(-gamma_KB).T
+        p_NB @ functional.logsigmoid(gamma_KB).T + (1 - p_NB) @ functional.logsigmoid(-gamma_KB).T
     )
     kl_of_bits_N = (q_NK * (minus_entropy_N[:, None] - expected_log_p_NK)).sum(dim=1)
     return (kl_of_components_N + kl_of_bits_N).mean()
 
 
 def learn(task: Task) -> Encode:
-    """Return the codes that BMSH learns."""
+    """Train BMSH on the documents of a task."""
     return fit_text_encoder(task.texts, task.n_bits, task.seed, Bmsh).encode

@@ -1,4 +1,4 @@
-"""One cell of the leaderboard: computed once, and again if what it comes from changes."""
+"""One cell of the leaderboard: computed once, and again if its code or documents change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from training.data import TrainingData
 
 @dataclass(frozen=True)
 class Cell:
-    """What is learned, from what, and whether the classes that are asked for were seen."""
+    """A method, its documents and settings, and whether the queries' classes are unseen."""
 
     dataset: str
     method: str
@@ -31,58 +31,58 @@ class Cell:
     supervision: float
     unseen: bool = False
     documents: int | None = None
-    """So many training documents, drawn at random; all of them by default."""
+    """The number of training documents, drawn at random; None means all."""
     queries: int | None = None
-    """So many test documents, as well."""
+    """The number of test documents, likewise."""
 
     @property
     def name(self) -> str:
-        """A name for the cell's file."""
+        """The name of the cell's file."""
         kind = "unseen" if self.unseen else "all"
         counts = (("documents", self.documents), ("queries", self.queries))
-        some = "".join(f"-{count}-{name}" for name, count in counts if count is not None)
+        counted = "".join(f"-{count}-{name}" for name, count in counts if count is not None)
         labels = f"-{self.supervision:g}" if METHODS[self.method].reads_labels else ""
-        return f"{self.dataset}-{self.method}{labels}-{self.n_bits}-{self.seed}-{kind}{some}"
+        return f"{self.dataset}-{self.method}{labels}-{self.n_bits}-{self.seed}-{kind}{counted}"
 
 
-def kept_record(
+def saved_record(
     cell: Cell, work_dir: Path, data_root: Path | None, vectors: Path | None = None
 ) -> Record | None:
-    """Return the record of a cell that the same code computed before, from the same documents."""
+    """Return the saved record of a cell, None unless it is of the same code and documents."""
     path = work_dir / f"{cell.name}.json"
     if not path.exists():
         return None
     record: Record = json.loads(path.read_text())
-    made_by = _made_by(cell, *read_split(cell.dataset, data_root, vectors))
-    return record if made_by.items() <= record.items() else None
+    version = _version(cell, *read_split(cell.dataset, data_root, vectors))
+    return record if version.items() <= record.items() else None
 
 
 def compute(
     cell: Cell, work_dir: Path, data_root: Path | None, vectors: Path | None = None
 ) -> Record:
-    """Compute a cell and keep its record.
+    """Compute a cell, save its record and return it.
 
     `vectors` is the file of the data set's sentence vectors, for a method that takes them.
     """
-    everything = read_split(cell.dataset, data_root, vectors)
-    documents, queries = map(draw, everything, (cell.documents, cell.queries))
+    splits_of_dataset = read_split(cell.dataset, data_root, vectors)
+    documents, queries = map(draw, splits_of_dataset, (cell.documents, cell.queries))
     task = Task(cell.dataset, documents, cell.n_bits, cell.seed, cell.supervision)
     figures = measure(METHODS[cell.method].load(), task, queries, unseen=cell.unseen)
-    record = {**asdict(cell), **figures, **_made_by(cell, *everything)}
+    record = {**asdict(cell), **figures, **_version(cell, *splits_of_dataset)}
     work_dir.mkdir(parents=True, exist_ok=True)
     replace_file(work_dir / f"{cell.name}.json", json.dumps(record, indent=1) + "\n")
     return record
 
 
 def draw(data: TrainingData, count: int | None) -> TrainingData:
-    """Return so many of the documents, the same ones each time and in the order they had."""
+    """Return `count` of the documents in their order, the same ones each time; all if None."""
     if count is None or count >= len(data):
         return data
-    drawn = np.random.default_rng(0).choice(len(data), count, replace=False)
-    return rows_of(data, np.sort(drawn))
+    rows = np.random.default_rng(0).choice(len(data), count, replace=False)
+    return rows_of(data, np.sort(rows))
 
 
-def _made_by(cell: Cell, documents: TrainingData, queries: TrainingData) -> Record:
-    """Return the version of the code of the method and of what measures it, and of the data."""
+def _version(cell: Cell, documents: TrainingData, queries: TrainingData) -> Record:
+    """Return the versions of the data and of the code that trains and measures the method."""
     code = version_of(METHODS[cell.method].module, measuring.__name__, splits.__name__)
     return {"code": code, "data": [documents.sha256, queries.sha256]}

@@ -1,4 +1,4 @@
-"""What a method of the leaderboard is given, and what it returns."""
+"""The contract of the leaderboard's methods: what they receive and return."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from encoder.encoder import Inputs
 from training.data import TrainingData
 
 Encode = Callable[[Inputs], Codes]
-"""Codes ``uint8[N, B/8]`` of N documents, of those learned from and of others."""
+"""Returns the codes ``uint8[N, B/8]`` of N documents, which may be new to the method."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """The documents to learn from, B, the seed, and ρ, the share of labels that may be read.
+    """The documents to learn from, B, the seed, and ρ, the share of labels that may be used.
 
-    `dataset` names the documents, for settings that a paper chose for them. Methods that use labels
-    show themselves `supervision` of them; the others look at none.
+    `dataset` names the documents, for settings that a paper chose for them. Methods that learn from
+    labels use the share `supervision` of them; the others use none.
     """
 
     dataset: str
@@ -34,4 +34,4 @@ class Task:
 
 
 Learn = Callable[[Task], Encode]
-"""A method: each module of one has it as ``learn``."""
+"""A method: trains on a task and returns its encoding function; ``learn`` in its module."""

@@ -1,8 +1,7 @@
-"""Methods of text hashing beside each other: one protocol, several data sets, 32 and 64 bits.
+"""Text hashing methods compared in one protocol, on several data sets, at 32 and 64 bits.
 
-A cell is a method on a data set with so many bits and a seed. What was computed stays in
-``--work-dir`` until the code that it comes from changes; a cell that was not computed is empty in
-the table.
+A cell is a method on a data set with a number of bits and a seed. Its record is saved in
+``--work-dir`` and reused until its code changes. A cell without a record is empty in the table.
 """
 
 from __future__ import annotations
@@ -13,25 +12,25 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from experiments.leaderboard.cells import Cell, compute, kept_record
+from experiments.leaderboard.cells import Cell, compute, saved_record
 from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_run_options
 from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.printed_tables import printed_p100
 from foundation.errors import HummingbitError
 
-SUMMARY = "methods of text hashing beside each other, in one protocol"
+SUMMARY = "text hashing methods compared in one protocol"
 DATASETS = ("20news", "snippets", "reuters", "ag-news", "dbpedia14")
 
 PRINTED = {"vdsh-s": "vdsh-s", "psh-gs": "psh-gs", "ssb-vae-paper": "ssb-vae"}
-"""Whose figure in SSB-VAE's Table I is of the same protocol, on Snippets alone.
+"""The methods with a figure in SSB-VAE's Table I, which has the same protocol for Snippets.
 
-Other papers print figures of other splits and samples of these corpora, which cannot be compared.
+Other papers use other splits and samples of these corpora, so their figures are not comparable.
 """
 
 
 class LeaderboardError(HummingbitError, ValueError):
-    """An option of the leaderboard is not what it should be."""
+    """An option of the leaderboard is invalid."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,20 +57,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.1,
         metavar="X",
-        help="share of the labels shown to the methods that read them",
+        help="share of the labels for the methods that learn from labels",
     )
-    for name, what in (("documents", "training"), ("queries", "test")):
+    for name, split in (("documents", "training"), ("queries", "test")):
         parser.add_argument(
-            f"--{name}", type=int, metavar="N", help=f"so many {what} documents (default: all)"
+            f"--{name}", type=int, metavar="N", help=f"number of {split} documents (default: all)"
         )
     parser.add_argument(
-        "--no-unseen", action="store_true", help="leave out the cells of unseen classes"
+        "--no-unseen", action="store_true", help="leave out the cells with unseen classes"
     )
     parser.add_argument(
         "--minutes",
         type=float,
         metavar="X",
-        help="begin no further cell after so long; 0 prints what is there",
+        help="start no further cell after X minutes; 0 prints the saved cells",
     )
     parser.add_argument(
         "--vectors",
@@ -85,19 +84,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute the cells that are missing, then print a table for each data set and width."""
-    vectors = _vectors(args.vectors)
+    """Compute the missing cells, then print a table for each data set and number of bits."""
+    vectors = _parse_vectors(args.vectors)
     began = time.monotonic()
     records: dict[Cell, Record] = {}
     for cell in _cells(args):
-        place = vectors.get(cell.dataset) if METHODS[cell.method].takes_vectors else None
-        if place is None and METHODS[cell.method].takes_vectors:
+        vectors_file = vectors.get(cell.dataset) if METHODS[cell.method].takes_vectors else None
+        if vectors_file is None and METHODS[cell.method].takes_vectors:
             continue
-        record = kept_record(cell, args.work_dir, args.data_root, place)
+        record = saved_record(cell, args.work_dir, args.data_root, vectors_file)
         in_time = args.minutes is None or time.monotonic() - began < 60 * args.minutes
         if record is None and in_time:
             print(cell.name, file=sys.stderr, flush=True)
-            record = compute(cell, args.work_dir, args.data_root, place)
+            record = compute(cell, args.work_dir, args.data_root, vectors_file)
         if record is not None:
             records[cell] = record
     save_records(args, list(records.values()))
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:
-    """Yield the cells: a first seed of all of them comes before a second of any."""
+    """Yield the cells, all of the first seed before any of the second."""
     for seed in range(args.seeds):
         for unseen in (False,) if args.no_unseen else (False, True):
             for n_bits in args.bits:
@@ -127,13 +126,13 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                         )
 
 
-def _vectors(given: list[str]) -> Mapping[str, Path]:
+def _parse_vectors(options: list[str]) -> Mapping[str, Path]:
     files: dict[str, Path] = {}
-    for one in given:
-        dataset, _, file = one.partition("=")
+    for option in options:
+        dataset, _, file = option.partition("=")
         if dataset not in DATASETS or not file:
-            wanted = f"DATA-SET=FILE, the data set one of {', '.join(DATASETS)}"
-            raise LeaderboardError(f"vectors is {one!a}; it must be {wanted}")
+            form = f"DATA-SET=FILE, where DATA-SET is one of {', '.join(DATASETS)}"
+            raise LeaderboardError(f"vectors is {option!a}; it must be {form}")
         files[dataset] = Path(file)
     return files
 
@@ -142,22 +141,24 @@ def _print(args: argparse.Namespace, dataset: str, n_bits: int, records: list[Re
     header = ("method", "p@100", "tie-averaged", "mAP@100", "unseen", "codes", "CPU s", "printed")
     rows = []
     for method in args.methods:
-        here = [
+        own = [
             record
             for record in records
             if (record["dataset"], record["method"], record["n_bits"]) == (dataset, method, n_bits)
         ]
-        known = [record for record in here if not record["unseen"]]
-        asked = [record for record in here if record["unseen"]]
+        seen = [record for record in own if not record["unseen"]]
+        unseen = [record for record in own if record["unseen"]]
         figures = ("p100", "p100_expected", "map100_expected")
-        row = [method, *(_mean(known, name) for name in figures), _mean(asked, "p100_expected")]
-        row += [_whole(known, "distinct_codes"), _whole(known, "cpu_seconds")]
+        row = [method, *(_mean(seen, name) for name in figures), _mean(unseen, "p100_expected")]
+        row += [_whole_mean(seen, "distinct_codes"), _whole_mean(seen, "cpu_seconds")]
         printed = printed_p100(dataset, n_bits, args.supervision) if dataset == "snippets" else {}
-        rows.append([*row, f"{printed[PRINTED[method]]:.3f}" if _has(printed, method) else ""])
+        rows.append(
+            [*row, f"{printed[PRINTED[method]]:.3f}" if _is_printed(printed, method) else ""]
+        )
     print_table(header, rows)
 
 
-def _has(printed: Mapping[str, float], method: str) -> bool:
+def _is_printed(printed: Mapping[str, float], method: str) -> bool:
     return PRINTED.get(method) in printed
 
 
@@ -165,7 +166,7 @@ def _mean(records: list[Record], figure: str) -> str:
     return mean_and_deviation(records, figure) if records else ""
 
 
-def _whole(records: list[Record], figure: str) -> str:
+def _whole_mean(records: list[Record], figure: str) -> str:
     if not records:
         return ""
     return f"{sum(record[figure] for record in records) / len(records):,.0f}"

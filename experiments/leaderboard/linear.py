@@ -12,7 +12,7 @@ from training.pipeline import choose_features
 
 
 def learn(method: str, task: Task) -> Encode:
-    """Return the codes of a linear method by its name."""
+    """Fit a linear method, by its name, to the documents of a task."""
     features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
     rows = features.transform(task.data.inputs)  # type: ignore[arg-type]
     return fit_linear(method, features, rows, task.n_bits, task.seed).encode

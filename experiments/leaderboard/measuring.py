@@ -1,8 +1,8 @@
-"""What the codes of a method find: all documents, or those of classes that were not learned from.
+"""The retrieval figures of a method, for all classes or for classes unseen in training.
 
-Every training document is learned from and makes the database; the test documents are the queries.
-Where classes are unseen, the documents that have none of them are learned from, and the queries ask
-for them.
+The database is every training document; the test documents are the queries. The method learns from
+the whole database or, for unseen classes, from the documents without those classes; the queries are
+then the test documents with those classes.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ METRICS = ("P@100", "mAP@100")
 def measure(learn: Learn, task: Task, queries: TrainingData, *, unseen: bool = False) -> Record:
     """Return the figures of a method: as served, tie-averaged, distinct codes and CPU seconds.
 
-    With `unseen`, the documents of unseen classes are taken out of those of `task` for learning.
-    The seconds are those of all processors while the method learns; encoding is not counted.
+    With `unseen`, the method does not learn from the documents of unseen classes. The seconds are
+    the processor time of training, without encoding.
     """
-    documents = known = task.data
-    asked_for = unseen_classes(documents.classes) if unseen else documents.classes
+    documents = training = task.data
+    query_classes = unseen_classes(documents.classes) if unseen else documents.classes
     if unseen:
-        seen = ~documents.tags[:, np.isin(documents.classes, asked_for)].any(axis=1)
-        known = rows_of(documents, np.flatnonzero(seen))
-    query_labels = [only(labels, asked_for) for labels in queries.labelled().labels]
-    asking = np.flatnonzero([bool(labels) for labels in query_labels])
-    queries = rows_of(queries, asking)
+        seen = ~documents.tags[:, np.isin(documents.classes, query_classes)].any(axis=1)
+        training = rows_of(documents, np.flatnonzero(seen))
+    query_labels = [keep_labels(labels, query_classes) for labels in queries.labelled().labels]
+    query_rows = np.flatnonzero([bool(labels) for labels in query_labels])
+    queries = rows_of(queries, query_rows)
     began = time.process_time()
-    encode = learn(replace(task, data=known))
+    encode = learn(replace(task, data=training))
     seconds = time.process_time() - began
-    found = evaluate_codes(
+    evaluation = evaluate_codes(
         encode(queries.inputs),
-        [query_labels[row] for row in asking],
+        [query_labels[row] for row in query_rows],
         encode(documents.inputs),
         documents.labelled().labels,
         METRICS,
     )
     return {
-        "p100": found.metrics["P@100"],
-        "p100_expected": found.expected["P@100"],
-        "map100_expected": found.expected["mAP@100"],
-        "distinct_codes": found.distinct_codes,
+        "p100": evaluation.metrics["P@100"],
+        "p100_expected": evaluation.expected["P@100"],
+        "map100_expected": evaluation.expected["mAP@100"],
+        "distinct_codes": evaluation.distinct_codes,
         "cpu_seconds": seconds,
         "asked": len(queries),
     }
 
 
 def unseen_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return every second class in alphabetical order, the first one left."""
+    """Return every second class in alphabetical order, starting with the second."""
     return tuple(sorted(classes)[1::2])
 
 
-def only(labels: LabelSet, classes: tuple[str, ...]) -> LabelSet:
-    """Return those of the labels that are among `classes`."""
+def keep_labels(labels: LabelSet, classes: tuple[str, ...]) -> LabelSet:
+    """Return the labels that are in `classes`."""
     return tuple(label for label in labels if label in classes)
 
 
 def rows_of(data: TrainingData, rows: Rows) -> TrainingData:
-    """Return the documents of `rows`, with the classes that they have."""
+    """Return the documents of `rows`, with only the classes that occur in them."""
     ids = tuple(data.ids[row] for row in rows.tolist())
     present = np.flatnonzero(data.tags[rows].any(axis=0))
     classes = tuple(data.classes[column] for column in present)

@@ -12,10 +12,10 @@ from experiments.leaderboard.contract import Learn
 
 @dataclass(frozen=True)
 class Entry:
-    """A method: the module that has it, and under which name.
+    """A method: its module and the name of its function there.
 
-    `reads_labels` says that it learns from the share of labels shown; `takes_vectors` that it
-    takes sentence vectors in place of texts.
+    `reads_labels` is true if it learns from labels, `takes_vectors` if it learns from sentence
+    vectors instead of texts.
     """
 
     summary: str
@@ -25,36 +25,38 @@ class Entry:
     takes_vectors: bool = False
 
     def load(self) -> Learn:
-        """Return the method."""
+        """Import the method."""
         return cast(Learn, getattr(import_module(self.module), self.function))
 
 
-_HERE = "experiments.leaderboard"
+_PACKAGE = "experiments.leaderboard"
 
 METHODS: Mapping[str, Entry] = {
-    "lsh": Entry("random hyperplanes (Charikar 2002)", f"{_HERE}.linear", "lsh"),
-    "pca-sign": Entry("signs along principal directions", f"{_HERE}.linear", "pca_sign"),
-    "itq": Entry("the same, turned (Gong and Lazebnik 2011)", f"{_HERE}.linear", "itq"),
-    "spectral": Entry("spectral hashing (Weiss et al. 2008)", f"{_HERE}.spectral_hashing"),
-    "vdsh": Entry("Gaussian autoencoder (Chaidaroon and Fang 2017)", f"{_HERE}.vdsh"),
-    "nash": Entry("Bernoulli autoencoder (Shen et al. 2018)", f"{_HERE}.nash"),
-    "bmsh": Entry("the same with a mixture prior (Dong et al. 2019)", f"{_HERE}.bmsh"),
-    "pairrec": Entry("pairwise reconstruction (Hansen et al. 2020)", f"{_HERE}.pairrec"),
-    "b-vae": Entry("`train b-vae`", f"{_HERE}.trained", "b_vae"),
-    "ict": Entry("`train ict`, ours", f"{_HERE}.trained", "ict"),
+    "lsh": Entry("random hyperplanes (Charikar 2002)", f"{_PACKAGE}.linear", "lsh"),
+    "pca-sign": Entry("signs along principal directions", f"{_PACKAGE}.linear", "pca_sign"),
+    "itq": Entry("the same, turned (Gong and Lazebnik 2011)", f"{_PACKAGE}.linear", "itq"),
+    "spectral": Entry("spectral hashing (Weiss et al. 2008)", f"{_PACKAGE}.spectral_hashing"),
+    "vdsh": Entry("Gaussian autoencoder (Chaidaroon and Fang 2017)", f"{_PACKAGE}.vdsh"),
+    "nash": Entry("Bernoulli autoencoder (Shen et al. 2018)", f"{_PACKAGE}.nash"),
+    "bmsh": Entry("the same with a mixture prior (Dong et al. 2019)", f"{_PACKAGE}.bmsh"),
+    "pairrec": Entry("pairwise reconstruction (Hansen et al. 2020)", f"{_PACKAGE}.pairrec"),
+    "b-vae": Entry("`train b-vae`", f"{_PACKAGE}.trained", "b_vae"),
+    "ict": Entry("`train ict`, ours", f"{_PACKAGE}.trained", "ict"),
     "sentence-lsh": Entry(
-        "random hyperplanes of sentence vectors", f"{_HERE}.linear", "lsh", takes_vectors=True
+        "random hyperplanes of sentence vectors", f"{_PACKAGE}.linear", "lsh", takes_vectors=True
     ),
-    "sentence-itq": Entry("ITQ of sentence vectors", f"{_HERE}.linear", "itq", takes_vectors=True),
+    "sentence-itq": Entry(
+        "ITQ of sentence vectors", f"{_PACKAGE}.linear", "itq", takes_vectors=True
+    ),
     "vdsh-s": Entry(
-        "VDSH-S, the authors' settings", f"{_HERE}.trained", "vdsh_s_paper", reads_labels=True
+        "VDSH-S, the authors' settings", f"{_PACKAGE}.trained", "vdsh_s_paper", reads_labels=True
     ),
     "psh-gs": Entry(
-        "PSH-GS, the authors' settings", f"{_HERE}.trained", "psh_gs_paper", reads_labels=True
+        "PSH-GS, the authors' settings", f"{_PACKAGE}.trained", "psh_gs_paper", reads_labels=True
     ),
     "ssb-vae-paper": Entry(
-        "SSB-VAE, the authors' settings", f"{_HERE}.trained", "ssb_vae_paper", reads_labels=True
+        "SSB-VAE, the authors' settings", f"{_PACKAGE}.trained", "ssb_vae_paper", reads_labels=True
     ),
-    "ssb-vae": Entry("`train ssb-vae`, ours", f"{_HERE}.trained", "ssb_vae", reads_labels=True),
+    "ssb-vae": Entry("`train ssb-vae`, ours", f"{_PACKAGE}.trained", "ssb_vae", reads_labels=True),
 }
-"""First those without labels, then those that are shown a share of them."""
+"""First the methods without labels, then those that learn from a share of them."""

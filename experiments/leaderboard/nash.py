@@ -16,9 +16,9 @@ from experiments.leaderboard.text_training import (
     Batch,
     TextModel,
     WordCounts,
-    bernoulli_draw,
+    draw_bits,
     fit_text_encoder,
-    warmed_up,
+    warmup_weight,
     words_loss,
 )
 from training.models.autoencoders import EncoderNetwork, Shape, TextDecoder
@@ -28,8 +28,8 @@ from training.objectives.ssb_vae import kl_loss
 class Nash(TextModel):
     """x → z ~ Ber(σ(l)) → z' ~ N(z, σ²) → a softmax over the words.
 
-    L = E_q ln p(x|z') − KL(Ber(σ(l)) ‖ Ber(½)). σ, the noise on a code, is learned: a linear layer
-    of the bits' probabilities says ln σ².
+    L = E_q ln p(x|z') − KL(Ber(σ(l)) ‖ Ber(½)). The noise σ is learned: a linear layer computes
+    ln σ² from the probabilities of the bits.
     """
 
     def __init__(self, shape: Shape, _documents: WordCounts, _seed: int) -> None:
@@ -43,14 +43,14 @@ class Nash(TextModel):
     ) -> Mapping[str, Tensor]:
         """Return −ln p(x|z') and the KL term, each a mean over the batch."""
         _, logits_NB = self.encoder(batch.x, generator)
-        z_NB = noisy(bernoulli_draw(logits_NB, generator), logits_NB, self.log_variance, generator)
+        z_NB = add_noise(draw_bits(logits_NB, generator), logits_NB, self.log_variance, generator)
         return {
             "reconstruction_loss": words_loss(self.decoder, z_NB, batch),
-            "kl_loss": warmed_up(progress) * kl_loss(logits_NB),
+            "kl_loss": warmup_weight(progress) * kl_loss(logits_NB),
         }
 
 
-def noisy(
+def add_noise(
     z_NB: Tensor, logits_NB: Tensor, log_variance: nn.Linear, generator: torch.Generator
 ) -> Tensor:
     """Return z' ~ N(z, σ²) with ln σ² = W σ(l) + b, ``(N, B)``."""
@@ -59,5 +59,5 @@ def noisy(
 
 
 def learn(task: Task) -> Encode:
-    """Return the codes that NASH learns."""
+    """Train NASH on the documents of a task."""
     return fit_text_encoder(task.texts, task.n_bits, task.seed, Nash).encode

@@ -1,8 +1,8 @@
-"""PairRec: a document is rebuilt from its own code and from that of a document near it.
+"""PairRec: a document is reconstructed from its own code and from that of a near document.
 
 Source: Hansen et al., "Unsupervised Semantic Hashing with Pairwise Reconstruction" (2020). There,
-the near documents come from codes of self-taught hashing; here they are the nearest by cosine of
-latent semantic analysis.
+near documents are found by codes of self-taught hashing; here by cosine of latent semantic
+vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.leaderboard.text_training import (
     Batch,
     TextModel,
     WordCounts,
-    bernoulli_draw,
+    draw_bits,
     fit_text_encoder,
 )
 from training.data import Rows
@@ -28,7 +28,7 @@ from training.objectives.ssb_vae import kl_loss, text_reconstruction_loss
 from training.text_features import principal_directions
 
 NEIGHBOURS = 20
-"""How many of its nearest documents one of them is drawn from."""
+"""The number of nearest documents from which one is drawn."""
 
 KL_WEIGHT = 0.01
 """β"""
@@ -38,8 +38,8 @@ class PairRec(TextModel):
     """L = −ln p(x|z(x) + ε) − ln p(x|z(x⁺) + ε) + β (KL(x) + KL(x⁺)), x⁺ drawn near x.
 
     p(w|z) = softmax over w of i_w E_w·z + c_w, with a learned importance i_w of each word. In the
-    paper i_w multiplies the encoder's input, too; here that is a matter of its first matrix. The
-    noise ε ~ N(0, σ²) goes from σ = 1 to 0 along the run.
+    paper i_w also multiplies the encoder's input; here the first matrix of the encoder can learn
+    that. The noise is ε ~ N(0, σ²), and σ falls from 1 to 0 during the run.
     """
 
     def __init__(self, shape: Shape, documents: WordCounts, seed: int) -> None:
@@ -53,13 +53,13 @@ class PairRec(TextModel):
     def losses(
         self, batch: Batch, generator: torch.Generator, progress: float
     ) -> Mapping[str, Tensor]:
-        """Return the loss of a document by its own code, by that of the other, and the KL terms."""
+        """Return the reconstruction losses by the own and by the near code, and the KL terms."""
         rank = torch.randint(self._near.shape[1], (len(batch.rows),), generator=generator)
         other = self._documents.batch(self._near[batch.rows, rank.numpy()])
         terms: dict[str, Tensor] = {}
         for name, x in (("own", batch.x), ("near", other.x)):
             _, logits_NB = self.encoder(x, generator)
-            z_NB = bernoulli_draw(logits_NB, generator)
+            z_NB = draw_bits(logits_NB, generator)
             noise_NB = (1 - progress) * torch.randn(z_NB.shape, generator=generator)
             terms[f"reconstruction_by_{name}"] = self._words_loss(z_NB + noise_NB, batch)
             terms[f"kl_of_{name}"] = KL_WEIGHT * kl_loss(logits_NB)
@@ -72,9 +72,9 @@ class PairRec(TextModel):
 
 
 def nearest(x: SparseRows, count: int, seed: int) -> Rows:
-    """Return the `count` documents nearest to each, itself left out, ``int64[N, count]``.
+    """Return the `count` documents nearest to each, without itself, ``int64[N, count]``.
 
-    `x` are TF-IDF rows; near is by the cosine of their places in latent semantic analysis.
+    `x` are TF-IDF rows; near means a high cosine of their latent semantic vectors.
     """
     import faiss  # noqa: PLC0415
 
@@ -84,12 +84,12 @@ def nearest(x: SparseRows, count: int, seed: int) -> Rows:
     index = faiss.IndexFlatIP(places.shape[1])
     index.add(places)
     count = min(count, len(places) - 1)
-    _, found = index.search(places, count + 1)
-    # A repeated text may come before the document itself.
-    others = [[row for row in rows if row != own][:count] for own, rows in enumerate(found)]
+    _, neighbours = index.search(places, count + 1)
+    # A duplicate may come before the document itself, so the first neighbour may be another.
+    others = [[row for row in rows if row != own][:count] for own, rows in enumerate(neighbours)]
     return np.array(others, dtype=np.int64)
 
 
 def learn(task: Task) -> Encode:
-    """Return the codes that PairRec learns."""
+    """Train PairRec on the documents of a task."""
     return fit_text_encoder(task.texts, task.n_bits, task.seed, PairRec).encode

@@ -1,4 +1,4 @@
-"""Spectral hashing: sines along the principal directions, those of the lowest frequencies.
+"""Spectral hashing: the signs of low-frequency sines along the principal directions.
 
 Source: Weiss, Torralba and Fergus, "Spectral Hashing" (2008), section 3.
 """
@@ -23,7 +23,8 @@ from training.pipeline import choose_features
 class Spectrum:
     """B eigenfunctions Φ_k(x) = sin(π/2 + k π (x − a) / (b − a)) of uniform data on [a, b].
 
-    `directions` and `modes` say which principal direction each is along, and its k.
+    `directions` holds the principal direction of each function, `modes` its k; `lowest` is a and
+    `widths` is b − a, by direction.
     """
 
     lowest: Floats
@@ -32,27 +33,27 @@ class Spectrum:
     modes: Rows
 
     def bits(self, places: Floats) -> Any:
-        """Return which eigenfunctions are above 0, ``bool[N, B]``, for places ``(N, D)``."""
+        """Return whether each eigenfunction is above 0, ``bool[N, B]``, at places ``(N, D)``."""
         share = (places - self.lowest)[:, self.directions] / self.widths[self.directions]
         return np.sin(np.pi / 2 + np.pi * self.modes * share) > 0
 
 
 def fit_spectrum(places: Floats, n_bits: int) -> Spectrum:
-    """Return the B eigenfunctions of the least eigenvalues for places ``(N, D)``, D ≤ B.
+    """Return the B eigenfunctions with the lowest eigenvalues for places ``(N, D)``, D ≤ B.
 
     λ_k = 1 − exp(−ε²/2 |k π / (b − a)|²) grows with k / (b − a), so ε does not matter. k = 0 is
-    constant and left out.
+    constant, and is left out.
     """
     lowest, highest = places.min(axis=0), places.max(axis=0)
     widths = np.maximum(highest - lowest, np.finfo(np.float32).tiny)
     frequencies = np.arange(1, n_bits + 1)[None, :] / widths[:, None]
-    chosen = np.argsort(frequencies, axis=None, kind="stable")[:n_bits]
-    directions, places_of_modes = np.unravel_index(chosen, frequencies.shape)
-    return Spectrum(lowest, widths, np.asarray(directions), np.asarray(places_of_modes + 1))
+    lowest_modes = np.argsort(frequencies, axis=None, kind="stable")[:n_bits]
+    directions, mode_indices = np.unravel_index(lowest_modes, frequencies.shape)
+    return Spectrum(lowest, widths, np.asarray(directions), np.asarray(mode_indices + 1))
 
 
 def learn(task: Task) -> Encode:
-    """Return the codes of spectral hashing along B principal directions."""
+    """Fit spectral hashing along B principal directions to the documents of a task."""
     features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
     weight, means = fit_pca(features.transform(task.data.inputs), task.n_bits, task.seed)  # type: ignore[arg-type]
 

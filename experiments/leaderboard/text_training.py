@@ -1,7 +1,7 @@
-"""What the published text hashing methods share: word counts, their batches, and the training.
+"""The training that the published text hashing methods share: word counts, batches and schedule.
 
-Each method is a network with an `encoder` and `losses`. All are given the same: TF-IDF rows of unit
-length over the most frequent terms without stop words, two hidden layers, and Adam.
+Each method is a network with an `encoder` and `losses`. All have two hidden layers, Adam, and the
+same input: TF-IDF rows of unit length over the most frequent terms without stop words.
 
 Shapes: N rows of a batch, V terms, H hidden units, B bits.
 """
@@ -30,18 +30,18 @@ from training.text_features import fit_text_features, keep_terms
 MAX_TERMS = 10_000
 HIDDEN = 500
 EPOCHS = 20
-LEAST_BATCHES = 2000
-"""In further passes over few documents. Bits of a Bernoulli autoencoder are slow to learn."""
+MIN_BATCHES = 2000
+"""The least number of batches of a run: small corpora get more epochs, as bits learn slowly."""
 BATCH_SIZE = 100
 LEARNING_RATE = 2e-3
 
 WARMUP = 0.5
-"""The share of a run over which the KL term gains its weight, so that no bit is frozen early."""
+"""The share of a run in which the weight of the KL term rises to 1, so that bits stay in use."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Documents of a batch: their rows, TF-IDF `x`, and `n_words_N` words with frequencies."""
+    """A batch: the rows of its documents, TF-IDF `x`, word frequencies and numbers of words."""
 
     rows: Rows
     x: SparseBatch
@@ -50,7 +50,7 @@ class Batch:
 
 
 class WordCounts:
-    """The texts that a method learns from: TF-IDF rows and the words to rebuild."""
+    """The training texts: TF-IDF rows as input and word counts as target."""
 
     def __init__(self, features: TextFeatures, texts: Sequence[str]) -> None:
         counts = features.count_terms(texts)
@@ -59,7 +59,7 @@ class WordCounts:
         self._n_words = np.asarray(counts.sum(axis=1), dtype=np.float32).ravel()
 
     def share_of_terms(self) -> Floats:
-        """Return the mean share that each term has of a text, ``float32[V]``."""
+        """Return each term's mean share of the words of a text, ``float32[V]``."""
         return share_of_terms(self._words)
 
     def batch(self, rows: Rows) -> Batch:
@@ -69,7 +69,7 @@ class WordCounts:
 
 
 class TextModel(nn.Module):
-    """A method's network. The training lets the decoder begin at how frequent the terms are."""
+    """A method's network. Training initialises the decoder with the frequencies of terms."""
 
     encoder: EncoderNetwork
     decoder: TextDecoder
@@ -78,24 +78,24 @@ class TextModel(nn.Module):
     def losses(
         self, batch: Batch, generator: torch.Generator, progress: float
     ) -> Mapping[str, Tensor]:
-        """Return the terms of the loss, whose sum is minimised."""
+        """Return the named terms of the loss; training minimises their sum."""
 
 
 def words_loss(decoder: TextDecoder, b_NB: Tensor, batch: Batch) -> Tensor:
     """Return the mean over rows of −Σ_i ln softmax(E b + c)_{w_i}, over all words w_i of a text.
 
-    This is −ln p(x|b) of VDSH and of all that followed it.
+    This is −ln p(x|b) of VDSH and its successors.
     """
     per_word_N: Tensor = decoder(b_NB, batch.words)
     return (batch.n_words_N * per_word_N).mean()
 
 
-def warmed_up(progress: float) -> float:
-    """Return the share of its weight that the KL term has when `progress` of a run is behind."""
+def warmup_weight(progress: float) -> float:
+    """Return the weight of the KL term after the share `progress` of a run."""
     return min(1.0, progress / WARMUP)
 
 
-def bernoulli_draw(logits_NB: Tensor, generator: torch.Generator) -> Tensor:
+def draw_bits(logits_NB: Tensor, generator: torch.Generator) -> Tensor:
     """Draw bits of 0 or 1 with probability σ(l), with the gradient of σ(l), ``(N, B)``.
 
     Source: Bengio, Léonard and Courville, "Estimating or Propagating Gradients Through Stochastic
@@ -106,17 +106,19 @@ def bernoulli_draw(logits_NB: Tensor, generator: torch.Generator) -> Tensor:
     return p_NB + (drawn_NB - p_NB).detach()
 
 
-def telling_features(texts: Sequence[str], max_terms: int = MAX_TERMS) -> TextFeatures:
-    """Return TF-IDF of the most frequent terms that are no English stop words."""
+def fit_features_without_stop_words(
+    texts: Sequence[str], max_terms: int = MAX_TERMS
+) -> TextFeatures:
+    """Fit TF-IDF over the most frequent terms that are not English stop words."""
     from sklearn.feature_extraction.text import (  # noqa: PLC0415 - takes a second
         ENGLISH_STOP_WORDS,
     )
 
     features = fit_text_features(texts, max_terms + len(ENGLISH_STOP_WORDS))
-    kept = [
+    columns = [
         column for column, term in enumerate(features.vocabulary) if term not in ENGLISH_STOP_WORDS
     ]
-    return keep_terms(features, np.array(kept[:max_terms], dtype=np.int64))
+    return keep_terms(features, np.array(columns[:max_terms], dtype=np.int64))
 
 
 def fit_text_encoder(
@@ -127,12 +129,12 @@ def fit_text_encoder(
     *,
     median_thresholds: bool = False,
 ) -> Encoder:
-    """Train what `build` makes of the sizes, the documents and the seed, and return its encoder.
+    """Train the network ``build(shape, documents, seed)`` on texts and return its encoder.
 
-    A bit is 1 where its logit is above 0 or, with `median_thresholds`, above the median over the
-    documents trained on.
+    A bit is 1 where its logit is above 0 or, with `median_thresholds`, above its median over the
+    training documents.
     """
-    features = telling_features(texts)
+    features = fit_features_without_stop_words(texts)
     documents = WordCounts(features, texts)
     torch.manual_seed(seed)
     shape = Shape(
@@ -151,7 +153,7 @@ def fit_text_encoder(
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:
         return model.losses(documents.batch(rows), generator, progress)
 
-    epochs = max(EPOCHS, -(-LEAST_BATCHES * BATCH_SIZE // len(texts)))
+    epochs = max(EPOCHS, -(-MIN_BATCHES * BATCH_SIZE // len(texts)))
     schedule = Schedule(epochs, BATCH_SIZE, LEARNING_RATE, seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
     encoder = to_encoder(model.encoder, features, {})

@@ -1,4 +1,4 @@
-"""The methods of ``hummingbit train``: SSB-VAE's, by its paper's settings or ours, and ict."""
+"""The methods of ``hummingbit train``, with the settings of SSB-VAE's paper or with ours."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from training.semi_supervised import train
 
 
 def learn(method: str, task: Task, *, paper: bool = False, **settings: float) -> Encode:
-    """Return the codes of a method of :data:`training.recipe.METHODS`, with other `settings`.
+    """Train a method of :data:`training.recipe.METHODS`, with `settings` instead of the defaults.
 
-    With `paper`, they are those of SSB-VAE's authors; for documents that they did not have, their
-    settings for Snippets.
+    With `paper`, the settings are those of SSB-VAE's authors; for data sets that they did not use,
+    their settings for Snippets.
     """
     recipe = Recipe(
         method=method,
@@ -29,12 +29,12 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
     if paper:
         recipe = recipe.as_in_the_paper(task.dataset if task.dataset in DATASETS else "snippets")
     with TemporaryDirectory() as folder:
-        trained = train(task.data, recipe, Path(folder, "encoder"), progress=False)
-    return trained.encoder.encode
+        result = train(task.data, recipe, Path(folder, "encoder"), progress=False)
+    return result.encoder.encode
 
 
-# The defaults are for queries of a few words. These were chosen on a ninth of 4,500 training
-# documents that was held out, of Snippets and of AG News.
+# The defaults suit queries of a few words. These settings were chosen on held-out documents, a
+# ninth of 4,500 training documents of Snippets and of AG News.
 b_vae = partial(learn, "b-vae", word_dropout=0.0, reconstruction_weight=5.0)
 ict = partial(learn, "ict")
 ssb_vae = partial(learn, "ssb-vae")

@@ -1,8 +1,8 @@
-"""VDSH: a Gaussian autoencoder of words whose means are cut at their medians.
+"""VDSH: a Gaussian autoencoder of words whose means become bits at their medians.
 
 Source: Chaidaroon and Fang, "Variational Deep Semantic Hashing for Text Documents" (2017), the
-unsupervised model. Ours are linear decay of the step size and the warm-up of the KL term along the
-run instead of by steps.
+unsupervised model. Different from the paper, the step size decays linearly, and the warm-up of the
+KL term depends on the share of the run and not on the number of steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from experiments.leaderboard.text_training import (
     TextModel,
     WordCounts,
     fit_text_encoder,
-    warmed_up,
+    warmup_weight,
     words_loss,
 )
 from training.models.autoencoders import EncoderNetwork, GaussianLatent, Shape, TextDecoder
@@ -41,10 +41,10 @@ class Vdsh(TextModel):
         s_NB, kl = self.latent(h_NH, mean_NB, generator)
         return {
             "reconstruction_loss": words_loss(self.decoder, s_NB, batch),
-            "kl_loss": warmed_up(progress) * kl,
+            "kl_loss": warmup_weight(progress) * kl,
         }
 
 
 def learn(task: Task) -> Encode:
-    """Return the codes that VDSH learns."""
+    """Train VDSH on the documents of a task."""
     return fit_text_encoder(task.texts, task.n_bits, task.seed, Vdsh, median_thresholds=True).encode

@@ -77,15 +77,18 @@ def test_a_program_is_read_statement_by_statement() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("l1 = line(p1(), p2()))", r"'l1 = line\(p1\(\), p2\(\)\)\)' is no statement, such as"),
-        ("line(p1(), p2())", "is no statement"),
-        ("", "program: draws nothing"),
-        ("l1* = line(p1(), p2())", "program: draws nothing; a statement must have a name without"),
-        ("a = arc(p1(), p2())", "makes a 'arc'; it must be a line or a circle"),
-        ("l1 = line(p1(), p2())\nl1 = line(p1(), p3())", "makes 'l1' a second time"),
-        ("l1 = line(p1(c1), p2())", "names 'c1', which no earlier line makes"),
-        ("l1 = line(p1(), p2(l1))", "names 'l1', which no earlier line makes"),
-        (f"{TRIANGLE}\nl4 = line(p4(l1, l2, l3), p5())", "puts 'p4' on 3 objects; 2 are the most"),
+        ("l1 = line(p1(), p2()))", r"'l1 = line\(p1\(\), p2\(\)\)\)' is not a statement such as"),
+        ("line(p1(), p2())", "is not a statement"),
+        ("", "program: nothing is drawn"),
+        ("l1* = line(p1(), p2())", "program: nothing is drawn; at least one name must have no"),
+        ("a = arc(p1(), p2())", "has the kind 'arc'; it must be line or circle"),
+        ("l1 = line(p1(), p2())\nl1 = line(p1(), p3())", "defines 'l1' a second time"),
+        ("l1 = line(p1(c1), p2())", "uses 'c1', which no earlier line defines"),
+        ("l1 = line(p1(), p2(l1))", "uses 'l1', which no earlier line defines"),
+        (
+            f"{TRIANGLE}\nl4 = line(p4(l1, l2, l3), p5())",
+            "puts 'p4' on 3 objects; it must be on at most 2",
+        ),
     ],
 )
 def test_what_is_no_program_is_refused(text: str, message: str) -> None:
@@ -189,13 +192,13 @@ def test_an_outline_does_not_cross_itself(monkeypatch: pytest.MonkeyPatch) -> No
     from experiments.generative_similarity import geoclidean_drawing  # noqa: PLC0415 - watched
 
     seen: list[list[Curve]] = []
-    fitted = geoclidean_drawing._fitted
+    fitted = geoclidean_drawing._scale_to_picture
 
     def watch(found: list[Curve], size: int) -> list[Curve]:
         seen.append(found)
         return fitted(found, size)
 
-    monkeypatch.setattr(geoclidean_drawing, "_fitted", watch)
+    monkeypatch.setattr(geoclidean_drawing, "_scale_to_picture", watch)
     rng = np.random.default_rng(0)
     for _ in range(20):
         draw_program(program(QUADRILATERAL), rng, 32)
@@ -205,7 +208,7 @@ def test_an_outline_does_not_cross_itself(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(NoDrawingError, match="program of l1: 20,000 attempts gave no drawing"):
+    with pytest.raises(NoDrawingError, match="program of l1: no drawing after 20,000 attempts"):
         draw_program(program("l1 = line(p1(), p1())"), np.random.default_rng(0), 16)
 
 
@@ -308,11 +311,14 @@ def test_every_method_tells_concepts_apart(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "holds no concepts by group"),
-        ('{"elements": {"concept_a": {"far": []}}}', "holds no concepts by group: KeyError"),
+        ("{", "not a JSON object of concepts by group"),
+        (
+            '{"elements": {"concept_a": {"far": []}}}',
+            "not a JSON object of concepts by group: KeyError",
+        ),
         (
             '{"elements": {"concept_a": {"concept": ["\'a = arc(p1(), p2())\',"]}}}',
-            "concept_a: program: .* makes a 'arc'; it must be a line or a circle",
+            "concept_a: program: .* has the kind 'arc'; it must be line or circle",
         ),
     ],
 )
@@ -323,7 +329,7 @@ def test_wrong_concepts_are_refused(content: str, message: str, tmp_path: Path) 
 
 
 def test_a_concept_without_its_pictures_is_refused(data_root: Path) -> None:
-    with pytest.raises(ReadError, match="concept_z has pictures: 0 to train, 0 to test, 0 cl"):
+    with pytest.raises(ReadError, match="pictures of concept_z: 0 training, 0 test, 0 cl"):
         read_published(data_root / "geoclidean" / "images64.npz", ["concept_z"])
 
 
@@ -334,5 +340,5 @@ def test_too_few_concepts_are_refused(data_root: Path, capsys: pytest.CaptureFix
     command = ["reproduce", "generative-similarity", "--part", "geoclidean"]
     work = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
     assert main([*command, *work]) == 2
-    assert "holds 5 concepts; there must be more than 8" in capsys.readouterr().err
+    assert "has 5 concepts; there must be more than 8" in capsys.readouterr().err
     assert not (data_root / "w").exists()

@@ -10,8 +10,8 @@ from experiments.generative_similarity.picture_encoders import (
     embed,
     minus_distance,
     minus_squared_distance,
+    random_views,
     train_encoder,
-    views,
 )
 from training.loop import Schedule
 
@@ -49,7 +49,7 @@ def test_an_unknown_method_is_refused() -> None:
 def test_views_are_turned_scaled_and_shifted_a_little() -> None:
     x = torch.zeros(200, 1, 32, 32)
     x[:, :, 8:24, 14:18] = 1
-    seen = views(x, 0.4, torch.Generator().manual_seed(0))
+    seen = random_views(x, 0.4, torch.Generator().manual_seed(0))
     assert seen.shape == x.shape
     ink = seen.sum(dim=(1, 2, 3)) / x[0].sum()
     assert 1.125**-2 - 0.03 < ink.min() < 0.85
@@ -57,7 +57,7 @@ def test_views_are_turned_scaled_and_shifted_a_little() -> None:
     places = torch.arange(32.0) - 15.5
     across = (seen[:, 0].sum(dim=1) * places).sum(dim=1) / seen.sum(dim=(1, 2, 3))
     assert 1 < across.abs().max() < 0.05 * 32 * 1.3
-    turned = views(x, 0.0, torch.Generator().manual_seed(0))
+    turned = random_views(x, 0.0, torch.Generator().manual_seed(0))
     assert (turned[:, 0, :, :8] < 1e-6).all()
 
 

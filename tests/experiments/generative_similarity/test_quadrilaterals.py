@@ -28,8 +28,8 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     draw,
     features,
     odd_variants,
-    placed,
-    rotated,
+    place_shape,
+    rotate,
 )
 from hummingbit.cli import main
 
@@ -69,7 +69,7 @@ def test_pictures_are_those_published(published: Path) -> None:
         for name, corners in SHAPES.items():
             file = archive.read(f"train_all_shapes/{name}/geom_{name}_reference_6_2.png")
             expected = imread(io.BytesIO(file))[:, :, 0] > 0.5
-            turned = placed(corners, np.array([1.125]), np.radians([-15.0]))
+            turned = place_shape(corners, np.array([1.125]), np.radians([-15.0]))
             found = draw(turned, 224)[0] > 127
             assert (found & expected).sum() / (found | expected).sum() > 0.99, name
 
@@ -94,7 +94,7 @@ def test_features_stay_when_a_shape_is_moved(
     name: str, variant: int, scale: float, angle: float, shift: float
 ) -> None:
     shape = [SHAPES[name], *odd_variants(SHAPES[name])][variant]
-    moved = rotated(shape, angle) * scale + shift
+    moved = rotate(shape, angle) * scale + shift
     np.testing.assert_array_equal(features(moved), features(shape))
 
 
@@ -113,7 +113,7 @@ def test_a_variant_moves_one_corner_by_one_distance(name: str) -> None:
 @pytest.mark.parametrize("size", [32, 61])
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_is_drawn_has_the_area_of_the_shape(name: str, size: int) -> None:
-    shape = placed(SHAPES[name], np.array([0.5, 0.8]), np.array([0.3, -2.0]))
+    shape = place_shape(SHAPES[name], np.array([0.5, 0.8]), np.array([0.3, -2.0]))
     pixel = (PICTURE_WIDTH / size) ** 2
     for corners, picture in zip(shape, draw(shape, size), strict=True):
         assert picture.sum() / 255 * pixel == pytest.approx(area(corners), rel=0.02)
@@ -123,7 +123,7 @@ def test_what_is_drawn_has_the_area_of_the_shape(name: str, size: int) -> None:
 @given(st.sampled_from(list(SHAPES)), st.floats(-3, 3))
 def test_a_quarter_turn_of_a_shape_turns_its_picture(name: str, angle: float) -> None:
     # Off the grid's lines, where a corner would be rounded to either side.
-    turned = placed(SHAPES[name], np.full(2, 1.0123), np.array([angle, angle + np.pi / 2]))
+    turned = place_shape(SHAPES[name], np.full(2, 1.0123), np.array([angle, angle + np.pi / 2]))
     first, second = draw(turned, 24).astype(np.int64)
     assert np.abs(np.rot90(first, -1) - second).max() <= 2 * 255 // 9
 
@@ -131,8 +131,8 @@ def test_a_quarter_turn_of_a_shape_turns_its_picture(name: str, angle: float) ->
 @pytest.mark.parametrize(
     ("corners", "message"),
     [
-        (np.zeros((3, 2)), r"corners are \[3, 2\]; they must be \[4, 2\]"),
-        (np.array([[0.0, 0], [0, 0], [1, 1], [0, 1]]), "two that follow each other coincide"),
+        (np.zeros((3, 2)), r"corners have shape \[3, 2\]; it must be \[4, 2\]"),
+        (np.array([[0.0, 0], [0, 0], [1, 1], [0, 1]]), "two successive ones coincide"),
     ],
 )
 def test_what_is_no_quadrilateral_has_no_features(corners: Corners, message: str) -> None:
@@ -213,7 +213,10 @@ def test_shapes_alone_can_be_trained_on(data_root: Path) -> None:
     ("line", "message"),
     [
         ("himbas,square,3,1.5", r"csv:24: error_rate is 1.5; it must be from 0 to 1"),
-        ("himbas,square,3,many", r"csv:24: must have a group, a shape and an error_rate, a number"),
+        (
+            "himbas,square,3,many",
+            r"csv:24: a row must have a group, a shape and a numeric error_rate",
+        ),
         ("himbas,square,3,0.5", r"group himbas has no rate for hinge, isoTrapezoid, kite, losange"),
     ],
 )

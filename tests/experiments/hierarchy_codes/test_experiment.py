@@ -32,7 +32,7 @@ def test_every_method_is_measured_by_grades(
         # A third of the 200 documents have the label of a query, so two thirds are the most.
         assert 0.5 < one["p100_expected"] < 0.7
         assert 0.75 < one["ndcg100_expected"] <= 1
-    assert "against ssb-vae on tie-averaged nDCG@100" in first.out
+    assert "difference from ssb-vae in tie-averaged nDCG@100" in first.out
     assert first.err.count("training ") == len(METHODS)
     assert main(list(map(str, command))) == 0
     again = capsys.readouterr()

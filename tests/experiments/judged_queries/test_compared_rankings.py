@@ -20,7 +20,9 @@ QUERIES = random_texts(4, seed=2)
 
 
 def test_bm25_is_the_formula() -> None:
-    found = compared_rankings.bm25(QUERIES, compared_rankings.words_of(DOCUMENTS, "words"))
+    found = compared_rankings.bm25_scores(
+        QUERIES, compared_rankings.build_index(DOCUMENTS, "words")
+    )
     counts = [Counter(text.split()) for text in DOCUMENTS]
     average = sum(one.total() for one in counts) / len(counts)
     for query, scores in zip(QUERIES, found, strict=True):
@@ -40,7 +42,7 @@ def test_scores_of_codes_are_distances_and_weighted_bits() -> None:
     bits = unpack_codes(encoder.encode(DOCUMENTS))
     asked = unpack_codes(encoder.encode_queries(QUERIES))
     distances = (asked[:, None] != bits[None]).sum(axis=2)
-    coded = compared_rankings.of_encoder(encoder, QUERIES, DOCUMENTS)
+    coded = compared_rankings.encode_corpus(encoder, QUERIES, DOCUMENTS)
     assert np.array_equal(coded.hamming(), -distances)
     weights = encoder.query_weights(QUERIES).astype(np.float64)
     for query, document in [(0, 0), (1, 7), (3, 29)]:
@@ -50,8 +52,8 @@ def test_scores_of_codes_are_distances_and_weighted_bits() -> None:
 
 
 def test_a_hybrid_is_the_ranking_of_a_collection(tmp_path: Path) -> None:
-    coded = compared_rankings.of_encoder(text_encoder(16), QUERIES, DOCUMENTS)
-    found = coded.hybrid(QUERIES, compared_rankings.words_of(DOCUMENTS, "english"), 0.7)
+    coded = compared_rankings.encode_corpus(text_encoder(16), QUERIES, DOCUMENTS)
+    found = coded.hybrid(QUERIES, compared_rankings.build_index(DOCUMENTS, "english"), 0.7)
     with closing(text_collection(tmp_path, 16)) as collection:
         collection.upsert([Document(f"{at}", text) for at, text in enumerate(DOCUMENTS)])
         queries, hybrid = [Query(text=text) for text in QUERIES], Hybrid(codes=0.7)
@@ -62,7 +64,7 @@ def test_a_hybrid_is_the_ranking_of_a_collection(tmp_path: Path) -> None:
 
 
 def test_itq_codes_of_latent_semantics_find_a_document_by_its_own_text() -> None:
-    coded = compared_rankings.itq_of_lsa(DOCUMENTS, DOCUMENTS, 8, seed=0)
+    coded = compared_rankings.encode_by_lsa_itq(DOCUMENTS, DOCUMENTS, 8, seed=0)
     by_distance, real = coded.hamming(), coded.asymmetric()
     assert by_distance.shape == real.shape == (30, 30)
     assert (by_distance.diagonal() == 0).all()

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.retrieval import evaluate_codes
 from experiments.leaderboard import cells, text_training
-from experiments.leaderboard.cells import Cell, compute, draw, kept_record
+from experiments.leaderboard.cells import Cell, compute, draw, saved_record
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
@@ -76,7 +76,7 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
 
 @pytest.mark.parametrize("method", [name for name in METHODS if "sentence" not in name])
 def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_training, "LEAST_BATCHES", 0)
+    monkeypatch.setattr(text_training, "MIN_BATCHES", 0)
     documents, queries = corpus()
     encode = METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5))
     codes = encode(queries.inputs)
@@ -89,15 +89,15 @@ def test_a_cell_is_kept_until_its_code_or_its_documents_change(
     data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, work = cell(), tmp_path / "work"
-    assert kept_record(one, work, data_root) is None
+    assert saved_record(one, work, data_root) is None
     record = compute(one, work, data_root)
-    assert kept_record(one, work, data_root) == record
-    assert kept_record(cell(seed=1), work, data_root) is None
+    assert saved_record(one, work, data_root) == record
+    assert saved_record(cell(seed=1), work, data_root) is None
     other = tmp_path / "other"
     write_snippets(other, topic_documents(199), topic_documents(40, seed=1, prefix="test"))
-    assert kept_record(one, work, other) is None
+    assert saved_record(one, work, other) is None
     monkeypatch.setattr(cells, "version_of", lambda *_modules: "other code")
-    assert kept_record(one, work, data_root) is None
+    assert saved_record(one, work, data_root) is None
 
 
 def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(

@@ -16,9 +16,9 @@ from experiments.leaderboard.pairrec import KL_WEIGHT, PairRec, nearest
 from experiments.leaderboard.text_training import (
     TextModel,
     WordCounts,
-    bernoulli_draw,
-    telling_features,
-    warmed_up,
+    draw_bits,
+    fit_features_without_stop_words,
+    warmup_weight,
     words_loss,
 )
 from experiments.leaderboard.vdsh import Vdsh
@@ -89,18 +89,18 @@ def test_words_are_counted_with_their_repeats() -> None:
 
 
 def test_the_kl_term_gains_its_weight_over_half_of_a_run() -> None:
-    assert [warmed_up(x) for x in (0.0, 0.25, 0.5, 0.75)] == [0.0, 0.5, 1.0, 1.0]
+    assert [warmup_weight(x) for x in (0.0, 0.25, 0.5, 0.75)] == [0.0, 0.5, 1.0, 1.0]
 
 
 def test_drawn_bits_pass_on_the_gradient_of_their_probability() -> None:
     logits = torch.tensor([[0.5, -2.0, 0.0, 30.0, -30.0]], requires_grad=True)
-    bits = bernoulli_draw(logits, seeded())
+    bits = draw_bits(logits, seeded())
     assert set(bits.flatten().tolist()) <= {0.0, 1.0}
     assert bits[0, 3:].tolist() == [1.0, 0.0]
     (slope,) = torch.autograd.grad(bits.sum(), logits)
     expected = [sigmoid(x) * (1 - sigmoid(x)) for x in (0.5, -2.0, 0.0)]
     assert slope[0, :3].tolist() == pytest.approx(expected)
-    many = bernoulli_draw(torch.full((20_000, 1), -1.0), seeded())
+    many = draw_bits(torch.full((20_000, 1), -1.0), seeded())
     assert float(many.mean()) == pytest.approx(sigmoid(-1.0), abs=0.01)
 
 
@@ -232,5 +232,7 @@ def test_near_documents_are_those_of_the_largest_cosine_and_never_the_same_one()
 
 
 def test_stop_words_are_no_terms_and_frequent_terms_come_first() -> None:
-    features = telling_features(["the boat of the sea", "the boat and a wave", "wave boat"], 2)
+    features = fit_features_without_stop_words(
+        ["the boat of the sea", "the boat and a wave", "wave boat"], 2
+    )
     assert sorted(features.vocabulary) == ["boat", "wave"]
