@@ -1,1 +1,1 @@
-"""The clients of a service: calls, responses, and the methods that wait or are awaited."""
+"""The clients of a service, synchronous and asynchronous, with their calls and responses."""

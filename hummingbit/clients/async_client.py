@@ -1,4 +1,4 @@
-"""A service from Python, without waiting for it.
+"""The asynchronous client of a service.
 
 Made from :mod:`hummingbit.clients.client` by ``make clients``; edit that instead.
 """
@@ -32,7 +32,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         timeout: float = transport.TIMEOUT_SECONDS,
         retries: int = transport.RETRIES,
     ) -> None:
-        self._http = httpx.AsyncClient(**transport.settings_of(url, key), timeout=timeout)
+        self._http = httpx.AsyncClient(**transport.http_settings(url, key), timeout=timeout)
         self._retries = retries
 
     async def __aenter__(self) -> Self:
@@ -153,8 +153,8 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> int:
         """See :meth:`hummingbit.Client.count`."""
-        found = await self._call(document_calls.count(name, filter))
-        return found["count"]
+        response = await self._call(document_calls.count(name, filter))
+        return response["count"]
 
     async def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """See :meth:`hummingbit.Client.get`."""
@@ -204,7 +204,7 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
         encoder_fingerprint: str | None = None,
     ) -> responses.SearchResponse:
         """See :meth:`hummingbit.Client.search`."""
-        return await self._call(calls.search(name, calls.wanted(locals())))
+        return await self._call(calls.search(name, calls.search_fields(locals())))
 
     async def search_batch(
         self,
@@ -217,8 +217,8 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
     ) -> list[responses.SearchResponse]:
         """See :meth:`hummingbit.Client.search_batch`."""
         call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        found = await self._call(call)
-        return found["results"]
+        response = await self._call(call)
+        return response["results"]
 
     async def encoders(self) -> responses.Encoders:
         """See :meth:`hummingbit.Client.encoders`."""
@@ -253,18 +253,17 @@ class AsyncClient(AsyncOperations, AsyncLabelOperations):
 
     async def _call(self, call: Call[Answer]) -> Answer:
         for attempt in range(self._retries + 1):
-            found: httpx.Response | httpx.HTTPError
+            outcome: httpx.Response | httpx.HTTPError
+            arguments = transport.request_arguments(call, asynchronous=True)
             try:
-                found = await self._http.request(
-                    call.method, call.path, **transport.sent(call, waiting=False)
-                )
+                outcome = await self._http.request(call.method, call.path, **arguments)
             except httpx.HTTPError as error:
-                found = error
+                outcome = error
             else:
-                if transport.is_done(call, found, attempt):
-                    return cast("Answer", transport.read(found))
-            wait = transport.seconds_to_wait(call, found, attempt)
+                if transport.is_done(call, outcome, attempt):
+                    return cast("Answer", transport.response_body(outcome))
+            wait = transport.seconds_to_wait(call, outcome, attempt)
             if wait is None or attempt == self._retries:
                 break
             await asyncio.sleep(wait)
-        raise transport.error_of(str(self._http.base_url), found)
+        raise transport.service_error(str(self._http.base_url), outcome)

@@ -1,4 +1,4 @@
-"""The calls about collections, documents, searches and encoders: method, path and body of each."""
+"""Calls for collections, documents, searches and encoders: the method, path and body of each."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from urllib.parse import quote
 
 from hummingbit.clients import responses
 from hummingbit.clients.responses import CodeFormat
-from hummingbit.clients.transport import Call, collection_path, given, plain
+from hummingbit.clients.transport import Call, collection_path, json_value, without_none
 
 
-def wanted(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a search among the arguments of a method."""
+def search_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a search from the arguments of a client's method."""
     return {key: value for key, value in arguments.items() if key not in {"self", "name"}}
 
 
 def ready() -> Call[responses.Ready]:
-    """Ask whether everything can be opened."""
+    """Check that every collection and encoder can be opened."""
     return Call("GET", "/readyz")
 
 
@@ -32,7 +32,7 @@ def collection(name: str) -> Call[responses.CollectionDetail]:
 
 
 def stats(name: str) -> Call[responses.CollectionStats]:
-    """Ask for a collection's statistics."""
+    """Get a collection's statistics."""
     return Call("GET", f"{collection_path(name)}/stats")
 
 
@@ -43,9 +43,9 @@ def create_collection(
     engine: str | None,
     indexed_fields: Sequence[str] | None,
 ) -> Call[responses.CollectionSummary]:
-    """Create a collection; one just like it may be there."""
+    """Create a collection; one with the same settings may exist already."""
     fields = None if indexed_fields is None else [*indexed_fields]
-    body = given(encoder=encoder, n_bits=n_bits, engine=engine, indexed_fields=fields)
+    body = without_none(encoder=encoder, n_bits=n_bits, engine=engine, indexed_fields=fields)
     return Call("PUT", collection_path(name), body)
 
 
@@ -66,9 +66,11 @@ def upsert(
     *,
     create_only: bool,
 ) -> Call[responses.Upserted]:
-    """Insert documents and replace those whose id is there, or only create."""
-    listed = [{field: plain(value) for field, value in document.items()} for document in documents]
-    body = given(documents=listed, encoder_fingerprint=encoder_fingerprint)
+    """Insert documents; replace those with the same ids, unless `create_only`."""
+    records = [
+        {field: json_value(value) for field, value in document.items()} for document in documents
+    ]
+    body = without_none(documents=records, encoder_fingerprint=encoder_fingerprint)
     headers = {"If-None-Match": "*"} if create_only else {}
     path = f"{collection_path(name)}/documents"
     return Call("PUT", path, body, repeatable=not create_only, headers=headers)
@@ -84,9 +86,9 @@ def delete(name: str, document_id: str) -> Call[None]:
     return Call("DELETE", f"{collection_path(name)}/documents/{quote(document_id, safe='')}")
 
 
-def search(name: str, wanted: Mapping[str, Any]) -> Call[responses.SearchResponse]:
-    """Search; `wanted` is the body, entries that are None left out."""
-    return Call("POST", f"{collection_path(name)}/search", given(**wanted))
+def search(name: str, fields: Mapping[str, Any]) -> Call[responses.SearchResponse]:
+    """Search; the body is `fields` without those that are None."""
+    return Call("POST", f"{collection_path(name)}/search", without_none(**fields))
 
 
 def search_batch(
@@ -96,9 +98,9 @@ def search_batch(
     filter_: Mapping[str, Any] | None,
     encoder_fingerprint: str | None,
 ) -> Call[dict[str, list[responses.SearchResponse]]]:
-    """Search many times as of one generation."""
-    body = given(
-        searches=[given(**one) for one in searches],
+    """Search many times in one generation."""
+    body = without_none(
+        searches=[without_none(**search_) for search_ in searches],
         ranking=ranking,
         filter=filter_,
         encoder_fingerprint=encoder_fingerprint,
@@ -130,23 +132,23 @@ def encode(
     if (texts is None) == (vectors is None):
         raise ValueError("exactly one of texts and vectors must be given")
     inputs = [{"text": text} for text in texts or ()]
-    inputs += [{"vector": plain(vector)} for vector in vectors or ()]
+    inputs += [{"vector": json_value(vector)} for vector in vectors or ()]
     body = {"inputs": inputs, "format": form}
     return Call("POST", f"/v1/encoders/{quote(name, safe='')}/encode", body)
 
 
 def evaluate(name: str, body: Mapping[str, Any]) -> Call[responses.EvaluationStatus]:
-    """Begin an evaluation in the background."""
+    """Start an evaluation in the background."""
     headers = {"Prefer": "respond-async"}
     path = f"{collection_path(name)}/evaluate"
     return Call("POST", path, dict(body), repeatable=False, headers=headers)
 
 
 def evaluation(evaluation_id: str) -> Call[responses.EvaluationStatus]:
-    """Ask how an evaluation is getting on."""
+    """Get the status of an evaluation."""
     return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}")
 
 
 def trec_run(evaluation_id: str) -> Call[str]:
-    """Ask for an evaluation's run in TREC's format."""
+    """Get an evaluation's run in TREC's format."""
     return Call("GET", f"/v1/evaluations/{quote(evaluation_id, safe='')}?format=trec")

@@ -1,4 +1,4 @@
-"""A service from Python."""
+"""The client of a service."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Answer = TypeVar("Answer")
 
 
 class Client(Operations, LabelOperations):
-    """A service at `url`, by default ``HUMMINGBIT_URL`` or this machine's port 8000.
+    """A client of the service at `url`, by default ``HUMMINGBIT_URL`` or this machine's port 8000.
 
-    `key` is by default ``HUMMINGBIT_KEY``. Calls that a service is too busy for, and those without
-    an answer that change no more if they are repeated, are tried again up to `retries` times, when
-    the service says. It holds connections: close it, or use it in a ``with``. Threads can share it.
+    `key` is by default ``HUMMINGBIT_KEY``. A call is retried up to `retries` times if the service
+    is too busy, or if there is no response and repeating the call does no harm. `timeout` is in
+    seconds. The client holds connections: close it, or use it in a ``with`` statement. Threads can
+    share it.
 
-    Every method raises :class:`hummingbit.ServiceError` if the service refuses, fails or cannot be
-    reached.
+    Every method raises :class:`hummingbit.ServiceError` if the service refuses the request, fails
+    or cannot be reached.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Client(Operations, LabelOperations):
         timeout: float = transport.TIMEOUT_SECONDS,
         retries: int = transport.RETRIES,
     ) -> None:
-        self._http = httpx.Client(**transport.settings_of(url, key), timeout=timeout)
+        self._http = httpx.Client(**transport.http_settings(url, key), timeout=timeout)
         self._retries = retries
 
     def __enter__(self) -> Self:
@@ -51,7 +52,7 @@ class Client(Operations, LabelOperations):
         self._http.close()
 
     def ready(self) -> responses.Ready:
-        """Name what is served; an error says what cannot be opened."""
+        """Return the names of what is served; an error says what cannot be opened."""
         return self._call(calls.ready())
 
     def collections(self) -> responses.Collections:
@@ -63,7 +64,7 @@ class Client(Operations, LabelOperations):
         return self._call(calls.collection(name))
 
     def stats(self, name: str) -> responses.CollectionStats:
-        """Tell what a collection is searched by and why, and how good its codes are."""
+        """Return a collection's search engine, the reason for it, and statistics of its codes."""
         return self._call(calls.stats(name))
 
     def create_collection(
@@ -75,15 +76,15 @@ class Client(Operations, LabelOperations):
         engine: str | None = None,
         indexed_fields: Sequence[str] | None = None,
     ) -> responses.CollectionSummary:
-        """Create a collection with an encoder, or for codes of `n_bits` that documents bring.
+        """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
-        Filters on the `indexed_fields` of payloads read no payloads.
+        Filters on `indexed_fields`, which are fields of payloads, do not read the payloads.
         """
         call = calls.create_collection(name, encoder, n_bits, engine, indexed_fields)
         return self._call(call)
 
     def update_collection(self, name: str, *, ranking: Ranking) -> responses.CollectionSummary:
-        """Choose what orders the hits of searches that name no ranking."""
+        """Set the ranking of searches that name none."""
         return self._call(calls.update_collection(name, ranking))
 
     def delete_collection(self, name: str) -> None:
@@ -98,11 +99,11 @@ class Client(Operations, LabelOperations):
         create_only: bool = False,
         encoder_fingerprint: str | None = None,
     ) -> responses.Upserted:
-        """Insert documents and replace those whose id is there: all of them or none.
+        """Insert documents, and replace those with the same ids: all of them or none.
 
-        With `create_only` none is replaced: if one is there, that is an error of status 412.
-        Where documents bring codes, `encoder_fingerprint` says which encoder made them; a
-        collection of another refuses them.
+        With `create_only` nothing is replaced: an existing id is an error with the status 412. If
+        documents bring codes, `encoder_fingerprint` says which encoder made them; a collection with
+        another encoder refuses them.
         """
         call = calls.upsert(name, documents, encoder_fingerprint, create_only=create_only)
         return self._call(call)
@@ -116,11 +117,12 @@ class Client(Operations, LabelOperations):
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
     ) -> responses.BulkAnswer:
-        """Upsert documents, each of which is taken or refused by itself; the answer says which.
+        """Upsert documents, each accepted or refused on its own; the response lists the refused.
 
-        With `create_only`, those whose ids are there are refused; with `skip_unchanged`, those that
-        are there just as they are given are passed over. With `encoder_fingerprint`, which says
-        what made their codes, documents may have a code beside their text or vector.
+        With `create_only`, documents with existing ids are refused. With `skip_unchanged`,
+        documents that are stored already with the same content are skipped. With
+        `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
+        have a code as well as a text or vector.
         """
         call = document_calls.bulk(
             name,
@@ -141,9 +143,9 @@ class Client(Operations, LabelOperations):
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
     ) -> operation_responses.Job:
-        """Do as :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
+        """Start :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
 
-        A call that comes again with the same `idempotency_key` gets the job of the first.
+        Repeating a call with the same `idempotency_key` returns the first call's job.
         """
         call = document_calls.bulk_job(
             name,
@@ -163,7 +165,7 @@ class Client(Operations, LabelOperations):
         cursor: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.DocumentPage:
-        """Get a page of documents in the order of insertion; its `next_cursor` gets the next."""
+        """Get a page of documents in the order of insertion; `next_cursor` gets the next page."""
         return self._call(document_calls.scroll(name, limit, cursor, filter))
 
     def count(
@@ -171,16 +173,16 @@ class Client(Operations, LabelOperations):
         name: str,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> int:
-        """Count all documents, or those for which a filter holds."""
-        found = self._call(document_calls.count(name, filter))
-        return found["count"]
+        """Count all documents, or those that match a filter."""
+        response = self._call(document_calls.count(name, filter))
+        return response["count"]
 
     def get(self, name: str, document_id: str) -> responses.StoredDocument:
         """Get a document as it is stored."""
         return self._call(calls.get(name, document_id))
 
     def get_many(self, name: str, ids: Sequence[str]) -> responses.FoundDocuments:
-        """Get documents, up to a thousand, and the ids of those that are not there."""
+        """Get up to a thousand documents, and the ids of those that do not exist."""
         return self._call(document_calls.get_many(name, ids))
 
     def delete(self, name: str, document_id: str) -> None:
@@ -194,7 +196,7 @@ class Client(Operations, LabelOperations):
         ids: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.Deleted:
-        """Delete documents by exactly one of ids, some of which may be missing, and a filter."""
+        """Delete documents by ids or by a filter, not both; missing ids are ignored."""
         return self._call(document_calls.delete_many(name, ids, filter))
 
     def search(
@@ -222,8 +224,11 @@ class Client(Operations, LabelOperations):
         explain: bool | None = None,
         encoder_fingerprint: str | None = None,
     ) -> responses.SearchResponse:
-        """Find the documents nearest to exactly one of a text, a vector, a code and a document."""
-        return self._call(calls.search(name, calls.wanted(locals())))
+        """Find the nearest documents to a text, a vector, a code or a stored document's `id`.
+
+        Pass exactly one of these four.
+        """
+        return self._call(calls.search(name, calls.search_fields(locals())))
 
     def search_batch(
         self,
@@ -234,17 +239,17 @@ class Client(Operations, LabelOperations):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         encoder_fingerprint: str | None = None,
     ) -> list[responses.SearchResponse]:
-        """Answer searches, given as the keyword arguments of each, as of one generation."""
+        """Run searches, each a mapping of :meth:`search`'s arguments, in one generation."""
         call = calls.search_batch(name, searches, ranking, filter, encoder_fingerprint)
-        found = self._call(call)
-        return found["results"]
+        response = self._call(call)
+        return response["results"]
 
     def encoders(self) -> responses.Encoders:
         """List the encoders."""
         return self._call(calls.encoders())
 
     def encoder(self, name: str) -> responses.EncoderDetail:
-        """Describe an encoder, what it was trained on and how well it did."""
+        """Describe an encoder: what it was trained on, and what training measured."""
         return self._call(calls.encoder(name))
 
     def encode(
@@ -255,15 +260,15 @@ class Client(Operations, LabelOperations):
         vectors: Sequence[Sequence[float]] | None = None,
         format: CodeFormat = "hex",  # noqa: A002 - as in the interface
     ) -> responses.EncodedInputs:
-        """Return the codes that an encoder gives texts or vectors as documents."""
+        """Return the codes of texts or vectors, encoded as documents."""
         return self._call(calls.encode(encoder, texts, vectors, format))
 
     def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
-        """Begin an evaluation in the background; `body` is what the interface takes."""
+        """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""
         return self._call(calls.evaluate(name, body))
 
     def evaluation(self, evaluation_id: str) -> responses.EvaluationStatus:
-        """Ask how an evaluation is getting on, and for its report once it is done."""
+        """Get the status of an evaluation, and its report once it is done."""
         return self._call(calls.evaluation(evaluation_id))
 
     def trec_run(self, evaluation_id: str) -> str:
@@ -272,16 +277,17 @@ class Client(Operations, LabelOperations):
 
     def _call(self, call: Call[Answer]) -> Answer:
         for attempt in range(self._retries + 1):
-            found: httpx.Response | httpx.HTTPError
+            outcome: httpx.Response | httpx.HTTPError
+            arguments = transport.request_arguments(call)
             try:
-                found = self._http.request(call.method, call.path, **transport.sent(call))
+                outcome = self._http.request(call.method, call.path, **arguments)
             except httpx.HTTPError as error:
-                found = error
+                outcome = error
             else:
-                if transport.is_done(call, found, attempt):
-                    return cast("Answer", transport.read(found))
-            wait = transport.seconds_to_wait(call, found, attempt)
+                if transport.is_done(call, outcome, attempt):
+                    return cast("Answer", transport.response_body(outcome))
+            wait = transport.seconds_to_wait(call, outcome, attempt)
             if wait is None or attempt == self._retries:
                 break
             time.sleep(wait)
-        raise transport.error_of(str(self._http.base_url), found)
+        raise transport.service_error(str(self._http.base_url), outcome)

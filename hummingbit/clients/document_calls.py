@@ -1,4 +1,4 @@
-"""The calls about many documents at a time; see :mod:`hummingbit.clients.calls`."""
+"""Calls for many documents at a time; see :mod:`hummingbit.clients.calls`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 
 from hummingbit.clients import responses
 from hummingbit.clients.operations import operation_responses
-from hummingbit.clients.transport import Call, collection_path, given, plain, query_string
+from hummingbit.clients.transport import (
+    Call,
+    collection_path,
+    json_value,
+    query_string,
+    without_none,
+)
 
 NDJSON = "application/x-ndjson"
 
@@ -17,27 +23,27 @@ NDJSON = "application/x-ndjson"
 def scroll(
     name: str, limit: int | None, cursor: str | None, filter_: Mapping[str, Any] | None
 ) -> Call[responses.DocumentPage]:
-    """Ask for a page of documents."""
-    body = given(limit=limit, cursor=cursor, filter=filter_)
+    """Get a page of documents."""
+    body = without_none(limit=limit, cursor=cursor, filter=filter_)
     return Call("POST", f"{collection_path(name)}/documents:scroll", body)
 
 
 def get_many(name: str, ids: Sequence[str]) -> Call[responses.FoundDocuments]:
     """Get documents by their ids."""
-    return Call("POST", f"{collection_path(name)}/documents:get", {"ids": _listed(ids)})
+    return Call("POST", f"{collection_path(name)}/documents:get", {"ids": _as_list(ids)})
 
 
 def count(name: str, filter_: Mapping[str, Any] | None) -> Call[dict[str, int]]:
     """Count documents."""
-    return Call("POST", f"{collection_path(name)}/documents:count", given(filter=filter_))
+    return Call("POST", f"{collection_path(name)}/documents:count", without_none(filter=filter_))
 
 
 def delete_many(
     name: str, ids: Sequence[str] | None, filter_: Mapping[str, Any] | None
 ) -> Call[responses.Deleted]:
-    """Delete documents; a second time there are none left to delete, so the count may be off."""
-    listed = None if ids is None else _listed(ids)
-    body = given(ids=listed, filter=filter_)
+    """Delete documents. A retry finds fewer to delete, so its count can be too low."""
+    id_list = None if ids is None else _as_list(ids)
+    body = without_none(ids=id_list, filter=filter_)
     return Call("POST", f"{collection_path(name)}/documents:delete", body)
 
 
@@ -52,11 +58,11 @@ def bulk(
     """Upsert documents as JSON lines."""
     path = _bulk_path(name, encoder_fingerprint, skip_unchanged=skip_unchanged)
     headers = _bulk_headers(create_only=create_only)
-    # To create a second time is to be told that it is there already.
+    # A repeated creation would be refused, because the documents exist already.
     return Call(
         "POST",
         path,
-        content=lines_of(documents),
+        content=json_lines(documents),
         headers=headers,
         repeatable=not create_only,
     )
@@ -71,27 +77,29 @@ def bulk_job(
     create_only: bool,
     skip_unchanged: bool,
 ) -> Call[operation_responses.Job]:
-    """Do as :func:`bulk` in the background; the key sees to it that it is done once."""
+    """Start :func:`bulk` in the background; the key keeps a retry from starting a second job."""
     headers = {
         **_bulk_headers(create_only=create_only),
         "Prefer": "respond-async",
         "Idempotency-Key": idempotency_key or secrets.token_hex(16),
     }
     path = _bulk_path(name, encoder_fingerprint, skip_unchanged=skip_unchanged)
-    return Call("POST", path, content=lines_of(documents), headers=headers)
+    return Call("POST", path, content=json_lines(documents), headers=headers)
 
 
-def lines_of(documents: Iterable[Mapping[str, Any]]) -> bytes:
-    """Write documents as JSON lines."""
+def json_lines(documents: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return documents as JSON lines, in UTF-8."""
     lines = (
-        json.dumps({field: plain(value) for field, value in document.items()}, ensure_ascii=False)
+        json.dumps(
+            {field: json_value(value) for field, value in document.items()}, ensure_ascii=False
+        )
         for document in documents
     )
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
-def _listed(ids: Sequence[str]) -> Sequence[str]:
-    """Return a list; a string stays one, so that the service refuses it: it is not several ids."""
+def _as_list(ids: Sequence[str]) -> Sequence[str]:
+    """Return `ids` as a list; a string stays a string, which the service refuses."""
     return ids if isinstance(ids, str) else list(ids)
 
 

@@ -1,4 +1,4 @@
-"""A snapshot on its way into a file."""
+"""Writes a downloaded snapshot to a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hummingbit.clients.transport import ServiceError
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """The snapshot of the service at `url` that becomes the file at `path`."""
+    """A snapshot of the service at `url`, to be written to `path`."""
 
     url: str
     snapshot: operation_responses.Snapshot
@@ -26,32 +26,33 @@ class SnapshotFile:
 
     @property
     def address(self) -> str:
-        """Where the service has it."""
+        """The path of the file at the service."""
         return f"{snapshot_path(self.snapshot['id'])}/file"
 
     @contextmanager
     def writing(self, response: httpx.Response) -> Iterator[Callable[[bytes], None]]:
-        """Lend what takes the chunks of `response`; the file appears once all of them are right.
+        """Yield a function that writes chunks of `response`; the file appears once it is complete.
 
         Raises:
-            ServiceError: if what came is not what the service says it has.
-            OSError: if it cannot be written.
+            ServiceError: if the checksum is not that of the snapshot.
+            OSError: if the file cannot be written.
         """
         digest = hashlib.sha256()
         partial = self.path.with_name(f"{self.path.name}.partial")
         try:
             with partial.open("wb") as file:
 
-                def take(chunk: bytes) -> None:
+                def write_chunk(chunk: bytes) -> None:
                     digest.update(chunk)
                     file.write(chunk)
 
-                yield take
+                yield write_chunk
                 file.flush()
                 os.fsync(file.fileno())
             if digest.hexdigest() != self.snapshot["sha256"]:
-                message = f"{self.url}: what came is not snapshot {self.snapshot['id']}"
-                raise ServiceError(message, response.status_code)
+                message = f"the file of snapshot {self.snapshot['id']} has another SHA-256"
+                hint = "download it again"
+                raise ServiceError(f"{self.url}: {message}; {hint}", response.status_code)
             partial.replace(self.path)
         finally:
             partial.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The responses of a service as types: plain dictionaries, just as they came.
+"""The responses of a service as types. They are plain dictionaries, as received.
 
-``docs/service.md`` and ``/openapi.json`` say what each field means.
+``docs/service.md`` and ``/openapi.json`` explain the fields.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
 
 
 class EncoderName(TypedDict):
-    """An encoder by name and by content."""
+    """The name of an encoder, and the fingerprint of its content."""
 
     name: str
     fingerprint: str
 
 
 class Unavailable(TypedDict):
-    """Something that is there but cannot be opened."""
+    """A collection or an encoder that exists but cannot be opened."""
 
     name: str
     reason: str
 
 
 class CollectionSummary(TypedDict):
-    """A collection; `encoder` is None where documents bring their own codes."""
+    """A collection; `encoder` is None if documents bring their own codes."""
 
     name: str
     n_bits: int
@@ -39,7 +39,7 @@ class CollectionSummary(TypedDict):
 
 
 class CollectionDetail(CollectionSummary):
-    """A collection and what its codes look like."""
+    """A collection, and statistics of its codes."""
 
     distinct_codes: int
     largest_share: float | None
@@ -49,7 +49,7 @@ class CollectionDetail(CollectionSummary):
 
 
 class CollectionStats(CollectionDetail):
-    """What a collection is searched by and why, and how diverse its codes are."""
+    """The search engine of a collection, the reason for it, and how diverse its codes are."""
 
     engine_reason: str
     entropy: float | None
@@ -92,14 +92,14 @@ class DocumentPage(TypedDict):
 
 
 class FoundDocuments(TypedDict):
-    """Those of the documents that are there, in the order asked for, and the ids of the others."""
+    """The documents that exist, in the order of the request, and the ids that do not."""
 
     documents: list[StoredDocument]
     missing: list[str]
 
 
 class Deleted(TypedDict):
-    """How many documents there were to delete; they are gone from disk."""
+    """How many documents were deleted; the deletion is on disk."""
 
     deleted: int
     generation: int
@@ -117,7 +117,7 @@ class LineError(TypedDict):
 
 
 class BulkAnswer(TypedDict):
-    """What has become of the lines of a bulk request; what was written is on disk."""
+    """The result of a bulk request; what was written is on disk."""
 
     received: int
     written: int
@@ -129,7 +129,7 @@ class BulkAnswer(TypedDict):
 
 
 class Highlight(TypedDict):
-    """A passage of a text; `marks` are the characters of it that are terms of the query."""
+    """A passage of a text; `marks` are the ranges of characters that are terms of the query."""
 
     passage: str
     start: int
@@ -137,7 +137,7 @@ class Highlight(TypedDict):
 
 
 class Hit(TypedDict):
-    """A document found; `payload` is there where it was asked for."""
+    """A document found; it has the optional fields that the search requested."""
 
     id: str
     distance: int
@@ -151,7 +151,7 @@ class Hit(TypedDict):
 
 
 class SearchResponse(TypedDict):
-    """Hits by the score of the ranking and, where that is the same, by order of insertion."""
+    """Hits in the order of the ranking's scores; equal scores are in the order of insertion."""
 
     hits: list[Hit]
     n_bits: int
@@ -162,9 +162,9 @@ class SearchResponse(TypedDict):
     ties_cut: bool
     took_ms: float
     recognized_terms: NotRequired[int | None]
-    """How many terms of the query's text the encoder knows."""
+    """The number of terms of the query's text that the encoder knows."""
     corrected: NotRequired[list[tuple[str, str]]]
-    """Unknown words of the text, and the known ones searched for in their place."""
+    """Unknown words of the text, and the known words that replaced them."""
     reranked: NotRequired[bool]
     rescored_by: NotRequired[str]
     next_cursor: NotRequired[str | None]
@@ -184,7 +184,7 @@ class EncoderSummary(TypedDict):
 
 
 class EncoderDetail(EncoderSummary):
-    """An encoder, all that it says of its making, and what training measured of it."""
+    """An encoder, the metadata of its training, and what training measured."""
 
     code_size: int
     terms: int | None
@@ -220,7 +220,7 @@ class EvaluationStatus(TypedDict):
 
 
 class Ready(TypedDict):
-    """What a service that is ready serves."""
+    """What a ready service serves."""
 
     status: str
     collections: list[str]

@@ -1,4 +1,4 @@
-"""How calls are sent, tried again and read; nothing here waits or sends."""
+"""How calls are sent, retried and read. Both clients use this; nothing here waits or sends."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LONGEST_WAIT = 30.0
 
 
 class ServiceError(RuntimeError):
-    """A service refused, failed or cannot be reached; the message says which and why.
+    """A service refused a request, failed or cannot be reached; the message says which and why.
 
-    `status` and `code` are those of its answer, None where there was none; `errors` point to what
-    was wrong in the request.
+    `status` and `code` are those of the response, None if there was none. `errors` point to the
+    invalid fields of the request. `request_id` names the request in the service's log.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class ServiceError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
-    """A request whose answer is an `Answer`; `repeatable` if a second one changes no more.
+    """A request whose response is an `Answer`; `repeatable` if a second one has no further effect.
 
-    `body` is sent as JSON, `content` as it is, and `file` as what it holds.
+    `body` is sent as JSON, `content` as it is; of `file`, the content is sent.
     """
 
     method: str
@@ -65,11 +65,11 @@ class Call(Generic[Answer]):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def settings_of(url: str | None, key: str | None) -> dict[str, Any]:
-    """Return what httpx is told; what is not given is read from the environment.
+def http_settings(url: str | None, key: str | None) -> dict[str, Any]:
+    """Return arguments of httpx's clients; None is replaced by the variable of the environment.
 
     Raises:
-        ServiceError: if the address is not one of http or https.
+        ServiceError: if the address does not begin with http:// or https://.
     """
     url = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     key = key or os.environ.get(KEY_VARIABLE)
@@ -82,40 +82,40 @@ def settings_of(url: str | None, key: str | None) -> dict[str, Any]:
 
 
 def seconds_to_wait(
-    call: Call[Any], found: httpx.Response | Exception, attempt: int
+    call: Call[Any], outcome: httpx.Response | Exception, attempt: int
 ) -> float | None:
-    """Return how long to wait before `call` is tried again, or None if it is not to be.
+    """Return how long to wait before `call` is retried, or None if it must not be retried.
 
-    A service that says ``Retry-After`` is believed; one that asks for more than
-    :data:`LONGEST_WAIT` is not waited for. Otherwise waits double, and no two clients' are alike.
-    429 comes before any work is done, so whatever was refused so can be sent again.
+    The header ``Retry-After`` decides, unless it asks for more than :data:`LONGEST_WAIT`; then
+    there is no retry. Without it, waits double, times a random factor. A service returns 429 before
+    it does any work, so every such call is retried.
     """
-    if isinstance(found, httpx.Response):
-        if found.status_code != 429 and not (found.status_code == 503 and call.repeatable):
+    if isinstance(outcome, httpx.Response):
+        if outcome.status_code != 429 and not (outcome.status_code == 503 and call.repeatable):
             return None
-        retry_after = _retry_after(found.headers.get("Retry-After"))
+        retry_after = _retry_after(outcome.headers.get("Retry-After"))
         if retry_after is not None:
             return retry_after if retry_after <= LONGEST_WAIT else None
     elif not call.repeatable:
         return None
-    share = random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads the clients
-    return min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt) * share
+    factor = random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads the clients' retries
+    return min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt) * factor
 
 
-def error_of(url: str, found: httpx.Response | Exception) -> ServiceError:
-    """Return the error of an answer that is no success, or of none at all."""
-    if isinstance(found, Exception):
-        return ServiceError(f"{url}: cannot be reached: {found or type(found).__name__}")
+def service_error(url: str, outcome: httpx.Response | Exception) -> ServiceError:
+    """Return the error for a response that is not a success, or for a failed connection."""
+    if isinstance(outcome, Exception):
+        return ServiceError(f"{url}: cannot be reached: {outcome or type(outcome).__name__}")
     try:
-        problem = found.json()
+        problem = outcome.json()
         detail = problem["detail"]
     except (ValueError, KeyError, TypeError):
         return ServiceError(
-            f"{url}: answers {found.status_code} {found.reason_phrase}", found.status_code
+            f"{url}: returned {outcome.status_code} {outcome.reason_phrase}", outcome.status_code
         )
     return ServiceError(
         f"{url}: {detail}",
-        found.status_code,
+        outcome.status_code,
         problem.get("code"),
         problem.get("errors", ()),
         problem.get("request_id"),
@@ -123,30 +123,29 @@ def error_of(url: str, found: httpx.Response | Exception) -> ServiceError:
 
 
 def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
-    """Tell whether `response` is a success.
+    """Return whether `response` is a success.
 
-    A deletion that is repeated may find nothing more to delete: the first attempt was done.
+    A repeated deletion that finds nothing counts as one: an earlier attempt was done.
     """
-    gone = call.method == "DELETE" and attempt > 0 and response.status_code == 404
-    return response.is_success or gone
+    is_gone = call.method == "DELETE" and attempt > 0 and response.status_code == 404
+    return response.is_success or is_gone
 
 
-def sent(call: Call[Any], *, waiting: bool = True) -> dict[str, Any]:
-    """Return what httpx sends of a call, beside its method and path; it may be one that waits.
+def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[str, Any]:
+    """Return the arguments of httpx's ``request`` for a call, besides its method and path.
 
-    Raises:
-        OSError: later, if a file cannot be read.
+    Reading `call.file` can raise OSError while it is sent.
     """
     if call.file is not None:
-        chunks = chunks_of(call.file) if waiting else async_chunks_of(call.file)
+        chunks = async_chunks_of(call.file) if asynchronous else chunks_of(call.file)
         return {"content": chunks, "headers": call.headers}
     if call.content is not None:
         return {"content": call.content, "headers": call.headers}
     return {"json": call.body, "headers": call.headers}
 
 
-def read(response: httpx.Response) -> Any:
-    """Return what an answer holds: JSON, text, or nothing."""
+def response_body(response: httpx.Response) -> Any:
+    """Return the body of a response: parsed JSON, text, or None."""
     if not response.is_success or not response.content:
         return None
     if response.headers.get("content-type", "").startswith("application/json"):
@@ -155,28 +154,28 @@ def read(response: httpx.Response) -> Any:
 
 
 def collection_path(name: str) -> str:
-    """Return where a collection, or what an alias means, is."""
+    """Return the path of a collection or alias."""
     return f"/v1/collections/{quote(name, safe='')}"
 
 
 def query_string(**fields: Any) -> str:
-    """Return the end of an address: a question mark and the fields that are not None, if any."""
-    query = given(**fields)
+    """Return the query string of the fields that are not None, or nothing if all are."""
+    query = without_none(**fields)
     return f"?{urlencode(query, doseq=True)}" if query else ""
 
 
-def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields of a body, those that are None left out."""
-    return {name: plain(value) for name, value in fields.items() if value is not None}
+def without_none(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None, ready to be written as JSON."""
+    return {name: json_value(value) for name, value in fields.items() if value is not None}
 
 
-def plain(value: Any) -> Any:
-    """Return an array as the list that JSON has for it."""
+def json_value(value: Any) -> Any:
+    """Return an array as a list, and any other value unchanged."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Return the seconds that the header says, as a number or as a date; RFC 9110, 10.2.3."""
+    """Return the seconds of the header, which is a number or a date (RFC 9110, 10.2.3)."""
     if header is None:
         return None
     if header.isascii() and header.isdigit():

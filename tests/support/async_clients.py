@@ -13,9 +13,9 @@ from pathlib import Path
 
 CLIENTS = Path(__file__).parents[2] / "hummingbit" / "clients"
 SOURCES = {
-    "client": "A service from Python, without waiting for it.",
-    "operations.operations": "Aliases, snapshots and jobs, to be awaited.",
-    "labels.label_operations": "Labels and judgements, to be awaited.",
+    "client": "The asynchronous client of a service.",
+    "operations.operations": "The asynchronous methods for aliases, snapshots and jobs.",
+    "labels.label_operations": "The asynchronous methods for labels, judgements and retraining.",
 }
 """The modules below :data:`CLIENTS`, each with the first line of the one written from it."""
 NOTE = "Made from :mod:`hummingbit.clients.{source}` by ``make clients``; edit that instead."
@@ -35,7 +35,10 @@ REPLACED = (
     (r"\bself\.(change_aliases|snapshot|job|close)\(", r"await self.\1("),
     (r"self\._http\.close\(", "await self._http.aclose("),
     (r"self\._http\.request\(", "await self._http.request("),
-    (r"transport\.sent\(call\)", "transport.sent(call, waiting=False)"),
+    (
+        r"transport\.request_arguments\(call\)",
+        "transport.request_arguments(call, asynchronous=True)",
+    ),
     (r"\btime\.sleep\(", "await asyncio.sleep("),
     (r"\bimport time\n", "import asyncio\nimport time\n"),
     (r"with self\._http\.stream\(", "async with self._http.stream("),

@@ -1,1 +1,1 @@
-"""What the clients do with labels and judgements: calls, responses and methods."""
+"""The clients' calls, responses and methods for labels and judgements."""

@@ -1,4 +1,4 @@
-"""Labels and judgements, to be awaited.
+"""The asynchronous methods for labels, judgements and retraining.
 
 Made from :mod:`hummingbit.clients.labels.label_operations` by ``make clients``; edit that instead.
 """
@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 
 class AsyncLabelOperations(ABC):
-    """These methods of :class:`hummingbit.AsyncClient`."""
+    """The methods of :class:`hummingbit.AsyncClient` for labels, judgements and retraining."""
 
     @abstractmethod
     async def _call(self, call: Call[Answer]) -> Answer: ...

@@ -1,4 +1,4 @@
-"""What a client can do with labels and judgements: set, list, suggest, retrain."""
+"""The methods of a client for labels, judgements and retraining."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 
 class LabelOperations(ABC):
-    """These methods of :class:`hummingbit.Client`."""
+    """The methods of :class:`hummingbit.Client` for labels, judgements and retraining."""
 
     @abstractmethod
     def _call(self, call: Call[Answer]) -> Answer: ...
@@ -26,7 +26,7 @@ class LabelOperations(ABC):
     def set_labels(
         self, name: str, labels: Sequence[Mapping[str, Any]]
     ) -> label_responses.AnnotationsWritten:
-        """Set labels, such as ``{"id": "a", "label": "one"}``; a label of None is taken back."""
+        """Set labels, such as ``{"id": "a", "label": "one"}``; a label of None removes it."""
         return self._call(label_calls.set_labels(name, labels))
 
     def suggest_labels(
@@ -36,7 +36,7 @@ class LabelOperations(ABC):
         return self._call(label_calls.suggest_labels(name, n=n, **query))
 
     def label_stats(self, name: str, label_field: str | None = None) -> label_responses.LabelStats:
-        """Count labels, and say how far people agree and what a next label is expected to gain."""
+        """Return counts of labels, people's agreement, and the expected gain of a further label."""
         return self._call(label_calls.label_stats(name, label_field))
 
     def judgements(self, name: str, **query: Any) -> label_responses.JudgementPage:
@@ -46,29 +46,29 @@ class LabelOperations(ABC):
     def set_judgements(
         self, name: str, judgements: Sequence[Mapping[str, Any]]
     ) -> label_responses.AnnotationsWritten:
-        """Set judgements, such as ``{"query": "q", "id": "a", "grade": 1}``; None takes back."""
+        """Set judgements, such as ``{"query": "q", "id": "a", "grade": 1}``; None removes one."""
         return self._call(label_calls.set_judgements(name, judgements))
 
     def judgement_pool(
         self, name: str, query: str, **options: Any
     ) -> label_responses.JudgementPool:
-        """Pool answers to judge, the most informative first: `n`, `depth`, `method`, `who`."""
+        """Get answers to judge, the most informative first: `n`, `depth`, `method`, `who`."""
         return self._call(label_calls.judgement_pool(name, query, **options))
 
     def import_labels(
         self, name: str, content: bytes, form: str = "jsonl", who: str | None = None
     ) -> label_responses.Imported:
-        """Write labels and judgements of JSON lines, or judgements of qrels."""
+        """Import labels and judgements from JSON lines, or judgements from qrels."""
         return self._call(label_calls.import_labels(name, content, form, who))
 
     def retrain(self, name: str, **options: Any) -> operation_responses.Job:
-        """Begin to make a better encoder of the labels; see `POST …/retrain` for the options."""
+        """Start training a new encoder on the labels; see `POST …/retrain` for the options."""
         return self._call(label_calls.retrain(name, options))
 
     def confirm(self, job: str) -> operation_responses.Job:
-        """Let the encoder that a retraining made take over, as a job."""
+        """Go live with the encoder of a retraining, as a job."""
         return self._call(label_calls.confirm(job))
 
     def take_back(self, job: str) -> operation_responses.Alias:
-        """Let the alias that a retraining moved mean the old collection again."""
+        """Move the alias of a retraining back to the old collection."""
         return self._call(label_calls.take_back(job))

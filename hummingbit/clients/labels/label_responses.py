@@ -1,4 +1,4 @@
-"""What a service answers about labels and judgements; see :mod:`hummingbit.clients.responses`."""
+"""Responses about labels and judgements; see :mod:`hummingbit.clients.responses`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, TypedDict
 
 
 class AnnotationsWritten(TypedDict):
-    """How many records changed; they are on disk."""
+    """How many records changed; the changes are on disk."""
 
     changed: int
     generation: int
 
 
 class Imported(TypedDict):
-    """What was read, what changed, and how many records were of documents that are not there."""
+    """How many records were read, changed, or named documents that do not exist (`unknown`)."""
 
     labels: int
     judgements: int
@@ -23,7 +23,7 @@ class Imported(TypedDict):
 
 
 class LabelRecord(TypedDict):
-    """What a person said of a document."""
+    """The labels that a person gave a document."""
 
     id: str
     labels: list[str]
@@ -33,14 +33,14 @@ class LabelRecord(TypedDict):
 
 
 class LabelPage(TypedDict):
-    """Labels by (id, who)."""
+    """Labels in the order of (id, who)."""
 
     labels: list[LabelRecord]
     next_cursor: str | None
 
 
 class JudgementRecord(TypedDict):
-    """What a person said of an answer to a query."""
+    """The grade that a person gave a document as an answer to a query."""
 
     query: str
     id: str
@@ -50,7 +50,7 @@ class JudgementRecord(TypedDict):
 
 
 class JudgementPage(TypedDict):
-    """Judgements by (query, id, who)."""
+    """Judgements in the order of (query, id, who)."""
 
     judgements: list[JudgementRecord]
     next_cursor: str | None
@@ -84,7 +84,7 @@ class SuggestedLabels(TypedDict):
 
 
 class LabelStats(TypedDict):
-    """Counts, agreement, and what a next label is expected to gain."""
+    """Counts, agreement, and the expected gain of a further label."""
 
     documents: int
     labelled: int

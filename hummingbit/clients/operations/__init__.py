@@ -1,1 +1,1 @@
-"""What the clients do with aliases, snapshots and jobs: calls, responses and methods."""
+"""The clients' calls, responses and methods for aliases, snapshots and jobs."""

@@ -1,4 +1,4 @@
-"""Aliases, snapshots and jobs, to be awaited.
+"""The asynchronous methods for aliases, snapshots and jobs.
 
 Made from :mod:`hummingbit.clients.operations.operations` by ``make clients``; edit that instead.
 """
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 
 class AsyncOperations(ABC):
-    """These methods of :class:`hummingbit.AsyncClient`."""
+    """The methods of :class:`hummingbit.AsyncClient` for aliases, snapshots and jobs."""
 
     _http: httpx.AsyncClient
 
@@ -33,8 +33,8 @@ class AsyncOperations(ABC):
 
     async def aliases(self) -> dict[str, str]:
         """See :meth:`hummingbit.Client.aliases`."""
-        found = await self._call(operation_calls.aliases())
-        return {one["alias"]: one["collection"] for one in found["aliases"]}
+        response = await self._call(operation_calls.aliases())
+        return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
 
     async def set_alias(self, alias: str, collection: str) -> None:
         """See :meth:`hummingbit.Client.set_alias`."""
@@ -90,8 +90,8 @@ class AsyncOperations(ABC):
 
     async def snapshots(self, collection: str | None = None) -> list[operation_responses.Snapshot]:
         """See :meth:`hummingbit.Client.snapshots`."""
-        found = await self._call(operation_calls.snapshots(collection))
-        return found["snapshots"]
+        response = await self._call(operation_calls.snapshots(collection))
+        return response["snapshots"]
 
     async def snapshot(self, snapshot_id: str) -> operation_responses.Snapshot:
         """See :meth:`hummingbit.Client.snapshot`."""
@@ -112,23 +112,23 @@ class AsyncOperations(ABC):
         snapshot = await self.snapshot(snapshot_id)
         file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
         try:
-            # Two blocks: the other client awaits only the first.
+            # Two blocks, because the asynchronous client awaits only the first.
             async with self._http.stream("GET", file.address) as response:
-                with file.writing(response) as take:
+                with file.writing(response) as write_chunk:
                     if not response.is_success:
                         await response.aread()
-                        raise transport.error_of(file.url, response)
+                        raise transport.service_error(file.url, response)
                     async for chunk in response.aiter_bytes():
-                        take(chunk)
+                        write_chunk(chunk)
         except httpx.HTTPError as error:
-            raise transport.error_of(file.url, error) from error
+            raise transport.service_error(file.url, error) from error
         return snapshot
 
     async def upload_snapshot(self, path: Path | str) -> operation_responses.Snapshot:
         """See :meth:`hummingbit.Client.upload_snapshot`."""
         call = await asyncio.to_thread(operation_calls.upload_snapshot, Path(path), {})
-        found: operation_responses.Snapshot = await self._call(call)
-        return found
+        snapshot: operation_responses.Snapshot = await self._call(call)
+        return snapshot
 
     async def upload_snapshot_job(self, path: Path | str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.upload_snapshot_job`."""
@@ -150,8 +150,8 @@ class AsyncOperations(ABC):
         self, *, limit: int | None = None, state: JobState | None = None
     ) -> list[operation_responses.Job]:
         """See :meth:`hummingbit.Client.jobs`."""
-        found = await self._call(operation_calls.jobs(limit, state))
-        return found["jobs"]
+        response = await self._call(operation_calls.jobs(limit, state))
+        return response["jobs"]
 
     async def job(self, job_id: str) -> operation_responses.Job:
         """See :meth:`hummingbit.Client.job`."""
@@ -168,7 +168,7 @@ class AsyncOperations(ABC):
         id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         wait = operation_calls.FIRST_POLL
-        while not operation_calls.finished(url, found := await self.job(id_)):
+        while not operation_calls.is_finished(url, latest := await self.job(id_)):
             wait = operation_calls.next_poll(wait, end - time.monotonic(), url, id_)
             await asyncio.sleep(wait)
-        return found
+        return latest

@@ -1,4 +1,4 @@
-"""The calls about aliases, snapshots and jobs; see :mod:`hummingbit.clients.calls`."""
+"""Calls for aliases, snapshots and jobs; see :mod:`hummingbit.clients.calls`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from urllib.parse import quote
 
 from hummingbit.clients.file_chunks import sha256_of
 from hummingbit.clients.operations import operation_responses
-from hummingbit.clients.transport import Call, ServiceError, collection_path, given, query_string
+from hummingbit.clients.transport import (
+    Call,
+    ServiceError,
+    collection_path,
+    query_string,
+    without_none,
+)
 
 IN_BACKGROUND = {"Prefer": "respond-async"}
 FIRST_POLL = 0.05
@@ -22,7 +28,7 @@ def aliases() -> Call[operation_responses.Aliases]:
 
 
 def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[operation_responses.Aliases]:
-    """Take all actions or none; to remove a second time is an error."""
+    """Apply all actions or none. Removing an alias a second time is an error."""
     repeatable = all("remove" not in action for action in actions)
     body = {"actions": [dict(action) for action in actions]}
     return Call("POST", "/v1/aliases", body, repeatable=repeatable)
@@ -31,13 +37,13 @@ def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[operation_respo
 def reindex(
     name: str, encoder: str, into: str, alias: str | None, engine: str | None
 ) -> Call[operation_responses.Job]:
-    """Encode a collection again into another one."""
-    body = given(encoder=encoder, into=into, alias=alias, engine=engine)
+    """Re-encode a collection into another one."""
+    body = without_none(encoder=encoder, into=into, alias=alias, engine=engine)
     return Call("POST", f"{collection_path(name)}/reindex", body, repeatable=False)
 
 
 def verify(name: str) -> Call[operation_responses.Verification]:
-    """Check a collection, and wait for it."""
+    """Check a collection, and wait for the result."""
     return Call("POST", f"{collection_path(name)}/verify")
 
 
@@ -47,7 +53,7 @@ def verify_job(name: str) -> Call[operation_responses.Job]:
 
 
 def compact(name: str) -> Call[operation_responses.Compaction]:
-    """Compact a collection, and wait for it."""
+    """Compact a collection, and wait for the result."""
     return Call("POST", f"{collection_path(name)}/compact")
 
 
@@ -57,7 +63,7 @@ def compact_job(name: str) -> Call[operation_responses.Job]:
 
 
 def index_fields(name: str, fields: Sequence[str]) -> Call[operation_responses.IndexedFields]:
-    """Index fields of a collection's payloads, and wait for it."""
+    """Index fields of a collection's payloads, and wait for the result."""
     return Call("POST", f"{collection_path(name)}/index-fields", {"indexed_fields": [*fields]})
 
 
@@ -78,21 +84,21 @@ def snapshot(snapshot_id: str) -> Call[operation_responses.Snapshot]:
 
 
 def create_snapshot(name: str) -> Call[operation_responses.Snapshot]:
-    """Make a snapshot, and wait for it."""
+    """Create a snapshot, and wait for it."""
     return Call("POST", f"{collection_path(name)}/snapshots", repeatable=False)
 
 
 def snapshot_job(name: str) -> Call[operation_responses.Job]:
-    """Make a snapshot in the background."""
+    """Create a snapshot in the background."""
     path = f"{collection_path(name)}/snapshots"
     return Call("POST", path, headers=IN_BACKGROUND, repeatable=False)
 
 
 def upload_snapshot(path: Path, headers: Mapping[str, str]) -> Call[Any]:
-    """Upload a snapshot's file; a second time, it is there already.
+    """Upload the file of a snapshot; repeating this has no further effect.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
     """
     size = path.stat().st_size
     all_headers = {"Content-Type": "application/x-tar", "Content-Length": str(size), **headers}
@@ -106,7 +112,7 @@ def delete_snapshot(snapshot_id: str) -> Call[None]:
 
 
 def restore_snapshot(snapshot_id: str, collection: str) -> Call[operation_responses.Job]:
-    """Make a collection of a snapshot."""
+    """Restore a snapshot to a collection."""
     path = f"{snapshot_path(snapshot_id)}/restore"
     return Call("POST", path, {"collection": collection}, repeatable=False)
 
@@ -124,27 +130,27 @@ def job(job_id: str) -> Call[operation_responses.Job]:
 
 
 def cancel_job(job_id: str) -> Call[operation_responses.Job]:
-    """Stop a job; a second time it may be finished already."""
+    """Cancel a job. Not repeatable, because the job may have finished by then."""
     return Call("POST", f"{job_path(job_id)}/cancel", repeatable=False)
 
 
-def finished(url: str, found: operation_responses.Job) -> bool:
-    """Tell whether a job is done.
+def is_finished(url: str, job: operation_responses.Job) -> bool:
+    """Return whether a job is done.
 
     Raises:
         ServiceError: if it failed or was cancelled.
     """
-    error = found["error"]
+    error = job["error"]
     if error is not None:
-        message = f"{url}: job {found['id']} failed: {error['detail']}"
+        message = f"{url}: job {job['id']} failed: {error['detail']}"
         raise ServiceError(message, None, error["code"], error["errors"])
-    if found["state"] == "cancelled":
-        raise ServiceError(f"{url}: job {found['id']} was cancelled", None, "cancelled")
-    return found["state"] == "done"
+    if job["state"] == "cancelled":
+        raise ServiceError(f"{url}: job {job['id']} was cancelled", None, "cancelled")
+    return job["state"] == "done"
 
 
 def next_poll(seconds: float, left: float, url: str, job_id: str) -> float:
-    """Return how long to wait before a job is asked for again.
+    """Return how many seconds to wait before the next look at a job.
 
     Raises:
         ServiceError: if no time is left.
@@ -155,10 +161,10 @@ def next_poll(seconds: float, left: float, url: str, job_id: str) -> float:
 
 
 def snapshot_path(snapshot_id: str) -> str:
-    """Return where a snapshot is."""
+    """Return the path of a snapshot."""
     return f"/v1/snapshots/{quote(snapshot_id, safe='')}"
 
 
 def job_path(job_id: str) -> str:
-    """Return where a job is."""
+    """Return the path of a job."""
     return f"/v1/jobs/{quote(job_id, safe='')}"

@@ -1,4 +1,4 @@
-"""The responses about aliases, snapshots and jobs; see :mod:`hummingbit.clients.responses`."""
+"""Responses about aliases, snapshots and jobs; see :mod:`hummingbit.clients.responses`."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Snapshots(TypedDict):
 
 
 class Verification(TypedDict):
-    """How many documents were checked and what is wrong, a sentence each."""
+    """How many documents were checked, and the problems, one sentence each."""
 
     documents: int
     problems: list[str]
 
 
 class Compaction(TypedDict):
-    """The room that a collection took before and takes now."""
+    """The size of a collection on disk before and after compaction."""
 
     bytes_before: int
     bytes_after: int
@@ -71,9 +71,9 @@ JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 class JobProgress(TypedDict):
-    """How far a job is; `total` and `percent` are None while that is not known.
+    """The progress of a job; `total` and `percent` are None while they are unknown.
 
-    `step` is what it is at, None where it does not run.
+    `step` names the current step; it is None unless the job is running.
     """
 
     step: str | None

@@ -1,4 +1,4 @@
-"""What a client can do besides documents and searches: aliases, snapshots, jobs."""
+"""The methods of a client for aliases, snapshots and jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class Operations(ABC):
-    """These methods of :class:`hummingbit.Client`."""
+    """The methods of :class:`hummingbit.Client` for aliases, snapshots and jobs."""
 
     _http: httpx.Client
 
@@ -28,20 +28,20 @@ class Operations(ABC):
     def _call(self, call: Call[Answer]) -> Answer: ...
 
     def aliases(self) -> dict[str, str]:
-        """Return which collection each alias means."""
-        found = self._call(operation_calls.aliases())
-        return {one["alias"]: one["collection"] for one in found["aliases"]}
+        """Return the collection of each alias."""
+        response = self._call(operation_calls.aliases())
+        return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
 
     def set_alias(self, alias: str, collection: str) -> None:
-        """Let an alias mean a collection, whatever it meant before."""
+        """Point an alias at a collection, whether or not it exists already."""
         self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
 
     def remove_alias(self, alias: str) -> None:
-        """Forget an alias."""
+        """Remove an alias; its collection stays."""
         self.change_aliases([{"remove": {"alias": alias}}])
 
     def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> operation_responses.Aliases:
-        """Take all actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step, or none."""
+        """Apply actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step: all or none."""
         return self._call(operation_calls.change_aliases(actions))
 
     def reindex(
@@ -53,9 +53,9 @@ class Operations(ABC):
         *,
         engine: str | None = None,
     ) -> operation_responses.Job:
-        """Begin to encode a collection again into another, which the alias then means.
+        """Start re-encoding a collection into another; the alias then moves to that.
 
-        The other is searched by `engine`, or else by what the first was made with.
+        The search engine of the other collection is `engine`, or else that of the first.
         """
         return self._call(operation_calls.reindex(name, encoder, into, alias, engine))
 
@@ -64,78 +64,78 @@ class Operations(ABC):
         return self._call(operation_calls.verify(name))
 
     def verify_job(self, name: str) -> operation_responses.Job:
-        """Begin to check a collection; the job's result is what :meth:`verify` returns."""
+        """Start checking a collection; the job's result is what :meth:`verify` returns."""
         return self._call(operation_calls.verify_job(name))
 
     def compact(self, name: str) -> operation_responses.Compaction:
-        """Give back the room of what was deleted; see :meth:`compact_job` for large ones."""
+        """Free the space of deleted documents; see :meth:`compact_job` for large ones."""
         return self._call(operation_calls.compact(name))
 
     def compact_job(self, name: str) -> operation_responses.Job:
-        """Begin to compact a collection; the job's result is what :meth:`compact` returns."""
+        """Start compacting a collection; the job's result is what :meth:`compact` returns."""
         return self._call(operation_calls.compact_job(name))
 
     def index_fields(self, name: str, fields: Sequence[str]) -> operation_responses.IndexedFields:
-        """Index just these fields of the payloads; :meth:`index_fields_job` suits large ones."""
+        """Index these fields of payloads and no others; see :meth:`index_fields_job`."""
         return self._call(operation_calls.index_fields(name, fields))
 
     def index_fields_job(self, name: str, fields: Sequence[str]) -> operation_responses.Job:
-        """Begin to index fields; the job's result is what :meth:`index_fields` returns."""
+        """Start indexing fields; the job's result is what :meth:`index_fields` returns."""
         return self._call(operation_calls.index_fields_job(name, fields))
 
     def snapshots(self, collection: str | None = None) -> list[operation_responses.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""
-        found = self._call(operation_calls.snapshots(collection))
-        return found["snapshots"]
+        response = self._call(operation_calls.snapshots(collection))
+        return response["snapshots"]
 
     def snapshot(self, snapshot_id: str) -> operation_responses.Snapshot:
-        """Tell what a snapshot holds."""
+        """Describe a snapshot."""
         return self._call(operation_calls.snapshot(snapshot_id))
 
     def create_snapshot(self, name: str) -> operation_responses.Snapshot:
-        """Make a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
+        """Create a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
         return self._call(operation_calls.create_snapshot(name))
 
     def snapshot_job(self, name: str) -> operation_responses.Job:
-        """Begin to make a snapshot; the job's result is what :meth:`create_snapshot` returns."""
+        """Start creating a snapshot; the job's result is what :meth:`create_snapshot` returns."""
         return self._call(operation_calls.snapshot_job(name))
 
     def download_snapshot(self, snapshot_id: str, path: Path | str) -> operation_responses.Snapshot:
-        """Write a snapshot to a file, which is there once it is whole and has its sha256.
+        """Write a snapshot to a file, which appears once it is complete and its SHA-256 is right.
 
         Raises:
-            OSError: if it cannot be written.
+            OSError: if the file cannot be written.
         """
         snapshot = self.snapshot(snapshot_id)
         file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
         try:
-            # Two blocks: the other client awaits only the first.
+            # Two blocks, because the asynchronous client awaits only the first.
             with self._http.stream("GET", file.address) as response:  # noqa: SIM117
-                with file.writing(response) as take:
+                with file.writing(response) as write_chunk:
                     if not response.is_success:
                         response.read()
-                        raise transport.error_of(file.url, response)
+                        raise transport.service_error(file.url, response)
                     for chunk in response.iter_bytes():
-                        take(chunk)
+                        write_chunk(chunk)
         except httpx.HTTPError as error:
-            raise transport.error_of(file.url, error) from error
+            raise transport.service_error(file.url, error) from error
         return snapshot
 
     def upload_snapshot(self, path: Path | str) -> operation_responses.Snapshot:
-        """Give a service the file of a snapshot; see :meth:`upload_snapshot_job` for large ones.
+        """Upload the file of a snapshot; see :meth:`upload_snapshot_job` for large ones.
 
         Raises:
-            OSError: if it cannot be read.
+            OSError: if the file cannot be read.
         """
         call = operation_calls.upload_snapshot(Path(path), {})
-        found: operation_responses.Snapshot = self._call(call)
-        return found
+        snapshot: operation_responses.Snapshot = self._call(call)
+        return snapshot
 
     def upload_snapshot_job(self, path: Path | str) -> operation_responses.Job:
-        """Do so, and let it be checked in the background; the result is the snapshot.
+        """Upload the file of a snapshot and start checking it; the job's result is the snapshot.
 
         Raises:
-            OSError: if it cannot be read.
+            OSError: if the file cannot be read.
         """
         call = operation_calls.upload_snapshot(Path(path), operation_calls.IN_BACKGROUND)
         job: operation_responses.Job = self._call(call)
@@ -146,22 +146,22 @@ class Operations(ABC):
         self._call(operation_calls.delete_snapshot(snapshot_id))
 
     def restore_snapshot(self, snapshot_id: str, collection: str) -> operation_responses.Job:
-        """Begin to make a collection of a snapshot."""
+        """Start restoring a snapshot to a collection."""
         return self._call(operation_calls.restore_snapshot(snapshot_id, collection))
 
     def jobs(
         self, *, limit: int | None = None, state: JobState | None = None
     ) -> list[operation_responses.Job]:
-        """List the last jobs, the newest first."""
-        found = self._call(operation_calls.jobs(limit, state))
-        return found["jobs"]
+        """List the latest jobs, the newest first."""
+        response = self._call(operation_calls.jobs(limit, state))
+        return response["jobs"]
 
     def job(self, job_id: str) -> operation_responses.Job:
-        """Tell how far a job is."""
+        """Get the state and progress of a job."""
         return self._call(operation_calls.job(job_id))
 
     def cancel_job(self, job_id: str) -> operation_responses.Job:
-        """Stop a job that waits or runs."""
+        """Cancel a queued or running job."""
         return self._call(operation_calls.cancel_job(job_id))
 
     def wait_for(
@@ -170,12 +170,12 @@ class Operations(ABC):
         """Wait until a job is done and return it.
 
         Raises:
-            ServiceError: also if it failed, was cancelled, or is not done after `timeout` seconds.
+            ServiceError: if it failed, was cancelled, or is not done after `timeout` seconds.
         """
         id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         wait = operation_calls.FIRST_POLL
-        while not operation_calls.finished(url, found := self.job(id_)):
+        while not operation_calls.is_finished(url, latest := self.job(id_)):
             wait = operation_calls.next_poll(wait, end - time.monotonic(), url, id_)
             time.sleep(wait)
-        return found
+        return latest

@@ -75,13 +75,13 @@ def send(
 
 
 def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    from hummingbit.clients.document_calls import lines_of  # noqa: PLC0415 - only a service needs it
+    from hummingbit.clients.document_calls import json_lines  # noqa: PLC0415 - only a service needs it
 
     for batch in batches(records, BATCH):
         part: list[dict[str, Any]] = []
         size = 0
         for record in batch:
-            length = len(lines_of([record]))
+            length = len(json_lines([record]))
             if part and size + length > BATCH_BYTES:
                 yield part
                 part, size = [], 0
