@@ -240,7 +240,7 @@ class Collection(IndexedCollection):
         Raises:
             StoreError: if the store cannot be read, or is damaged.
         """
-        if self.store.replaced():
+        if self.store.is_replaced():
             return False
         self._publication.follow()
         self.ranking = self.store.default_ranking() or HAMMING

@@ -1,1 +1,1 @@
-"""What people say of a collection's documents: labels, and judgements of answers to queries."""
+"""What people say about documents: labels, and judgements of their relevance to queries."""

@@ -1,7 +1,7 @@
-"""A label of a document and a judgement of an answer, with who gave it, when, and its grade.
+"""Labels of documents and judgements of their relevance, with author, time and grade.
 
-One person has at most one label record of a document and one judgement of a (query, document) pair.
-A later one replaces it. Several people may say different things of the same document.
+A person has at most one label record for a document and one judgement for a (query, document) pair;
+a later record replaces it. People may disagree about a document.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NOT_STORABLE = re.compile("[\ud800-\udfff\0]")
 class DocumentLabel:
     """The labels that a person gave a document.
 
-    `grade` says how well they fit, 1 by default; 0 says that they do not fit. A document that
-    belongs to none of the classes has no `labels`.
+    `grade` says how well they fit, 1 by default; 0 means that they do not fit. Empty `labels` mean
+    that the document belongs to none of the classes.
     """
 
     id: str
@@ -44,28 +44,29 @@ class DocumentLabel:
     def __post_init__(self) -> None:
         _check_text("id", self.id, 512)
         if len(self.labels) > MAX_LABELS:
-            raise InputError("labels", f"are {len(self.labels):,}; at most {MAX_LABELS} are taken")
+            message = f"has {len(self.labels):,} labels; it must have at most {MAX_LABELS}"
+            raise InputError("labels", message)
         for label in self.labels:
             _check_text("labels", label, MAX_LABEL_LENGTH)
         if len(set(self.labels)) != len(self.labels):
-            raise InputError("labels", "hold the same label twice")
+            raise InputError("labels", "has the same label twice")
         _check_grade(self.grade, 0)
         _check_who_and_when(self.who, self.when)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What there is one record for."""
+        """The key of the record, which is unique."""
         return (self.id, self.who)
 
     @property
     def value(self) -> tuple[object, ...]:
-        """What the person said."""
+        """The content of the record, without its key and time."""
         return (self.labels, self.grade)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How well a document answers a query, in a person's eyes; a grade above 0 is relevant."""
+    """A person's judgement of a document for a query; a grade above 0 means relevant."""
 
     query: str
     id: str
@@ -82,26 +83,26 @@ class Judgement:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What there is one record for."""
+        """The key of the record, which is unique."""
         return (self.query, self.id, self.who)
 
     @property
     def value(self) -> tuple[object, ...]:
-        """What the person said."""
+        """The content of the record, without its key and time."""
         return (self.grade,)
 
 
 def parse_label(record: object) -> DocumentLabel:
-    """Make a :class:`DocumentLabel` of decoded JSON; ``label`` stands for a list of one.
+    """Make a :class:`DocumentLabel` from decoded JSON; ``label`` is short for a list of one.
 
     Raises:
-        InputError: naming the field, its value and what would be right.
+        InputError: if a field is invalid; it names the field, its value and what would be right.
     """
     fields = _fields(record, ("id", "label", "labels", "grade", "who", "when"))
-    one, several = fields.get("label"), fields.get("labels")
-    if (one is None) == (several is None):
+    label, labels = fields.get("label"), fields.get("labels")
+    if (label is None) == (labels is None):
         raise InputError("label", "exactly one of label and labels must be given")
-    labels = [one] if several is None else several
+    labels = [label] if labels is None else labels
     if not isinstance(labels, list):
         raise InputError("labels", f"is {_show(labels)}; it must be a list of strings")
     return DocumentLabel(
@@ -114,10 +115,10 @@ def parse_label(record: object) -> DocumentLabel:
 
 
 def parse_judgement(record: object) -> Judgement:
-    """Make a :class:`Judgement` of decoded JSON.
+    """Make a :class:`Judgement` from decoded JSON.
 
     Raises:
-        InputError: naming the field, its value and what would be right.
+        InputError: if a field is invalid; it names the field, its value and what would be right.
     """
     fields = _fields(record, ("query", "id", "grade", "who", "when"))
     return Judgement(
@@ -130,7 +131,7 @@ def parse_judgement(record: object) -> Judgement:
 
 
 def label_to_json(label: DocumentLabel) -> dict[str, Any]:
-    """Return what :func:`parse_label` takes."""
+    """Return the JSON object that :func:`parse_label` reads."""
     return {
         "id": label.id,
         "labels": list(label.labels),
@@ -141,7 +142,7 @@ def label_to_json(label: DocumentLabel) -> dict[str, Any]:
 
 
 def judgement_to_json(judgement: Judgement) -> dict[str, Any]:
-    """Return what :func:`parse_judgement` takes."""
+    """Return the JSON object that :func:`parse_judgement` reads."""
     return {
         "query": judgement.query,
         "id": judgement.id,
@@ -152,24 +153,26 @@ def judgement_to_json(judgement: Judgement) -> dict[str, Any]:
 
 
 def agreed_labels(records: Iterable[DocumentLabel]) -> dict[str, tuple[str, ...]]:
-    """Return, by document, the labels that most of the people who labelled it gave it.
+    """Return the labels of each document by majority of the people who labelled it.
 
-    Of several answers given equally often, the latest counts. Records of grade 0 are left out.
+    In a tie, the latest record wins. Records of grade 0 do not count.
     """
-    given: dict[str, list[DocumentLabel]] = {}
+    by_document: dict[str, list[DocumentLabel]] = {}
     for record in records:
         if record.grade > 0:
-            given.setdefault(record.id, []).append(record)
+            by_document.setdefault(record.id, []).append(record)
     agreed = {}
-    for id_, answers in given.items():
-        votes = Counter(frozenset(one.labels) for one in answers)
-        best = max(answers, key=lambda one: (votes[frozenset(one.labels)], one.when, one.who))
-        agreed[id_] = best.labels
+    for id_, document_records in by_document.items():
+        votes = Counter(frozenset(one.labels) for one in document_records)
+        winner = max(
+            document_records, key=lambda one: (votes[frozenset(one.labels)], one.when, one.who)
+        )
+        agreed[id_] = winner.labels
     return agreed
 
 
 def is_storable(text: str) -> bool:
-    """Tell whether SQLite takes a text as it is: it holds no lone surrogate and no NUL."""
+    """Tell whether SQLite can store a text unchanged: without lone surrogates and NUL."""
     return _NOT_STORABLE.search(text) is None
 
 
@@ -187,7 +190,8 @@ def _check_text(field: str, value: object, longest: int) -> None:
         rule = f"it must be a string of 1 to {longest:,} characters"
         raise InputError(field, f"is {_show(value)}; {rule}")
     if not is_storable(value):
-        raise InputError(field, f"is {_show(value)}, which holds a lone surrogate or a NUL")
+        rule = "it must not contain a lone surrogate or a NUL"
+        raise InputError(field, f"is {_show(value)}; {rule}")
 
 
 def _check_grade(grade: object, least: int) -> None:
@@ -203,7 +207,7 @@ def _check_who_and_when(who: object, when: object) -> None:
     except ValueError:
         moment = None
     if when != "" and (moment is None or moment.tzinfo is None):
-        rule = "it must be a time with its zone, such as 2026-01-31T12:00:00+00:00"
+        rule = "it must be a time with a time zone, such as 2026-01-31T12:00:00+00:00"
         raise InputError("when", f"is {_show(when)}; {rule}")
 
 

@@ -16,7 +16,7 @@ from index.milvus.exact_search import MAX_ANSWER, Band, Neighbour
 from index.milvus.filters import Condition, expression, quoted
 from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_code, to_payload
 from index.schema import Description
-from index.sqlite.changes import storable
+from index.sqlite.changes import storable_ids
 
 IDS_AT_ONCE = 1000
 DOCUMENTS_AT_ONCE = 4000
@@ -53,7 +53,7 @@ class MilvusStore:
     def of_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return fields of the documents with these ids; ids that are not there are left out."""
         found: dict[str, dict[str, Any]] = {}
-        for some in _in_chunks(storable(ids), IDS_AT_ONCE):
+        for some in _in_chunks(storable_ids(ids), IDS_AT_ONCE):
             for entity in self._query(_id_in(some), fields):
                 found[entity["id"]] = entity
         return found

@@ -1,1 +1,1 @@
-"""A collection and its encoder in one file, written, checked and restored."""
+"""Snapshots: a collection and its encoder in one file."""

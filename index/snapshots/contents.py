@@ -1,4 +1,4 @@
-"""What a snapshot says that it holds, and how that is written."""
+"""The description of a snapshot's contents, and its JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a snapshot holds."""
+    """The contents of a snapshot."""
 
     collection: str
     n_bits: int
@@ -38,15 +38,15 @@ class Contents:
 
 
 def parse_contents(record: Any) -> Contents:
-    """Make :class:`Contents` of decoded JSON.
+    """Make :class:`Contents` from decoded JSON.
 
     Raises:
-        ValueError: saying what is wrong with it.
+        ValueError: if the record is invalid; the message says why.
     """
     version = record.get("format_version") if isinstance(record, dict) else None
     if version != FORMAT_VERSION:
-        message = f"it has format version {version!a}; version {FORMAT_VERSION} can be read"
-        raise ValueError(message)
+        message = f"format version {version!a}; this hummingbit reads version {FORMAT_VERSION}"
+        raise ValueError(f"it has {message}")
     names = {field.name for field in fields(Contents)}
     if set(record) != names:
         message = f"it must have the fields {', '.join(sorted(names))}"
@@ -56,14 +56,14 @@ def parse_contents(record: Any) -> Contents:
 
 
 def to_json(record: dict[str, Any]) -> bytes:
-    """Write a record as it stands in a file."""
+    """Return the JSON of a record, as files hold it."""
     return (json.dumps(record, indent=2) + "\n").encode()
 
 
 def _check_values(record: dict[str, Any]) -> None:
-    made = (record["encoder"], record["encoder_fingerprint"])
-    strings = [record[name] for name in _STRINGS] + [one for one in made if one is not None]
-    if not all(type(one) is str for one in strings) or made.count(None) == 1:
+    encoder = (record["encoder"], record["encoder_fingerprint"])
+    strings = [record[name] for name in _STRINGS] + [one for one in encoder if one is not None]
+    if not all(type(one) is str for one in strings) or encoder.count(None) == 1:
         raise ValueError(f"{', '.join(_STRINGS)}, encoder and its fingerprint must be strings")
     if not all(type(record[name]) is int and record[name] >= 0 for name in _NUMBERS):
         raise ValueError(f"{', '.join(_NUMBERS)} must be whole numbers")

@@ -1,4 +1,4 @@
-"""A collection out of a snapshot, with nothing in it taken on trust."""
+"""Restores a collection from a snapshot, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from index.sqlite.field_indexes import make_field_tables
 from index.sqlite.store import Store
 from index.sqlite.verification import verify_store
 
-# SQLite holds values of any type in any column, so whatever reads them may stumble.
+# SQLite stores values of any type in any column, so reading a damaged store can raise any of these.
 _DAMAGE = (StoreError, sqlite3.Error, TypeError, ValueError, LookupError, AttributeError)
 
 
 def restore(tar: Path, path: Path, name: str, encoders: EncoderFolder) -> None:
-    """Write the store of a snapshot to `path`, as that of a collection `name`.
+    """Write the store of a snapshot to `path`, as the store of a collection `name`.
 
-    The encoder is the one of `encoders` with the same fingerprint; if there is none, that of the
-    snapshot is installed under the name it had.
+    The collection uses the encoder of `encoders` with the same fingerprint; if there is none, the
+    snapshot's encoder is installed under its own name.
 
     Raises:
-        InvalidSnapshot: if `tar` is no whole snapshot.
-        SnapshotError: if `tar` cannot be read, or its files not be written.
+        InvalidSnapshot: if `tar` is not a complete, intact snapshot.
+        SnapshotError: if `tar` cannot be read, or its files cannot be written.
         StoreFull, OSError: if the disk is full.
-        EncoderMismatch: if another encoder of that name is there already.
+        EncoderMismatch: if another encoder has the same name.
     """
     with TemporaryDirectory(dir=path.parent) as artifact:
-        contents, found = check_snapshot(tar, path, Path(artifact))
-        encoder = _encoder(Path(artifact), contents, encoders)
-    description = replace(found, name=name, encoder_name=encoder)
+        contents, description = check_snapshot(tar, path, Path(artifact))
+        encoder = _install_encoder(Path(artifact), contents, encoders)
+    description = replace(description, name=name, encoder_name=encoder)
     with closing(Store(path, writable=True)) as store, store.writing() as changes:
         changes.describe(description)
 
@@ -50,36 +50,36 @@ def restore(tar: Path, path: Path, name: str, encoders: EncoderFolder) -> None:
 def check_snapshot(tar: Path, store: Path, artifact: Path) -> tuple[Contents, Description]:
     """Unpack a snapshot to `store` and the folder `artifact`, and check all of it.
 
-    Members are known by fixed names and written under names of our own; the store must have its
-    sha256, exactly the tables of a store, and pass
-    :func:`index.sqlite.verification.verify_store`; the encoder must be an intact artifact and have
-    its fingerprint.
+    Members have fixed names and are written under names of our own. The store must match its
+    SHA-256, have exactly the tables of a store, and pass
+    :func:`index.sqlite.verification.verify_store`. The encoder must be an intact artifact with the
+    fingerprint in the snapshot.
 
     Raises:
-        InvalidSnapshot: if `tar` is no whole snapshot.
-        SnapshotError: if `tar` cannot be read, or its files not be written.
+        InvalidSnapshot: if `tar` is not a complete, intact snapshot.
+        SnapshotError: if `tar` cannot be read, or its files cannot be written.
         StoreFull, OSError: if the disk is full.
     """
     contents = unpack(tar, store, artifact)
     try:
-        found = _check_store(store, contents)
+        description = _check_store(store, contents)
     except StoreFull:
         raise
     except _DAMAGE as error:
         if isinstance(error, sqlite3.Error):
-            failed = store_error(store, error)
-            if isinstance(failed, StoreFull):
-                raise failed from error
-        reason = _without(store, error)
+            translated = store_error(store, error)
+            if isinstance(translated, StoreFull):
+                raise translated from error
+        reason = _hide_path(store, error)
         raise InvalidSnapshot(f"the snapshot's store is damaged: {reason}") from error
     _check_encoder(artifact, contents)
-    return contents, found
+    return contents, description
 
 
-def _without(place: Path, error: Exception) -> str:
-    """Say what is wrong without telling where it was unpacked."""
+def _hide_path(unpacked: Path, error: Exception) -> str:
+    """Return the message of an error without the path that a file was unpacked to."""
     reason = str(error)
-    for path in (place.resolve(), place.absolute(), place):
+    for path in (unpacked.resolve(), unpacked.absolute(), unpacked):
         reason = reason.replace(f"{path}: ", "").replace(f"{path}/", "")
     return reason
 
@@ -87,38 +87,41 @@ def _without(place: Path, error: Exception) -> str:
 def _check_store(path: Path, contents: Contents) -> Description:
     _check_tables(path)
     with closing(Store(path, writable=True)) as store:
-        found = store.description
+        description = store.description
         expected = replace(
-            found,
+            description,
             name=contents.collection,
             n_bits=contents.n_bits,
             encoder_name=contents.encoder,
             encoder_fingerprint=contents.encoder_fingerprint,
         )
-        if found != expected:
-            raise InvalidSnapshot(f"the snapshot says that it holds {expected}; it holds {found}")
+        if description != expected:
+            message = f"its description {expected} does not match its store, {description}"
+            raise InvalidSnapshot(f"the snapshot is inconsistent: {message}")
         with store.read_transaction() as connection:
-            verified = verify_store(connection, found.n_bits // 8, None)
-        held = (store.generation(), verified.documents)
+            verification = verify_store(connection, description.n_bits // 8, None)
+        generation, documents = store.generation(), verification.documents
         fields = list(store.indexed_fields())
-    if verified.problems:
-        raise InvalidSnapshot(f"the snapshot's store is damaged: {verified.problems[0]}")
-    if held != (contents.generation, contents.documents):
-        raise InvalidSnapshot(f"the snapshot holds {held[1]} documents, generation {held[0]}")
-    _check_settings(found, fields)
-    return found
+    if verification.problems:
+        raise InvalidSnapshot(f"the snapshot's store is damaged: {verification.problems[0]}")
+    if (generation, documents) != (contents.generation, contents.documents):
+        expected_counts = f"{contents.documents} documents at generation {contents.generation}"
+        message = f"it holds {documents} documents at generation {generation}"
+        raise InvalidSnapshot(f"the snapshot is inconsistent: {message}, not {expected_counts}")
+    _check_settings(description, fields)
+    return description
 
 
 def _check_encoder(artifact: Path, contents: Contents) -> None:
     if contents.encoder_fingerprint is None:
         return
     try:
-        found = load_encoder(artifact).fingerprint
+        fingerprint = load_encoder(artifact).fingerprint
     except ArtifactError as error:
-        reason = _without(artifact, error)
+        reason = _hide_path(artifact, error)
         raise InvalidSnapshot(f"the snapshot's encoder: {reason}") from error
-    if found != contents.encoder_fingerprint:
-        message = f"has the fingerprint {found}, not {contents.encoder_fingerprint}"
+    if fingerprint != contents.encoder_fingerprint:
+        message = f"has the fingerprint {fingerprint}, not {contents.encoder_fingerprint}"
         raise InvalidSnapshot(f"the snapshot's encoder {message}")
 
 
@@ -131,40 +134,38 @@ def _check_settings(description: Description, fields: list[str]) -> None:
 
 
 def _check_tables(path: Path) -> None:
-    """Refuse a file with tables, views or triggers that a store has not."""
+    """Raise InvalidSnapshot if a file has other tables, views or triggers than a store."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
-        found = _tables(connection)
+        actual = _tables(connection)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCHEMA)
-        known = [_tables(connection)]
+        possible = [_tables(connection)]
         for make in (make_tables, make_field_tables):
             before = _tables(connection)
             make(connection)
             added = _tables(connection) - before
-            # A store has each group of tables once something is in it.
-            known += [tables | added for tables in known]
-    if found not in known:
-        raise InvalidSnapshot("the snapshot's store has other tables than a store of this version")
+            # A store may or may not have each group of optional tables.
+            possible += [tables | added for tables in possible]
+    if actual not in possible:
+        message = "does not have the tables of a store of this version"
+        raise InvalidSnapshot(f"the snapshot's store {message}")
 
 
 def _tables(connection: sqlite3.Connection) -> set[tuple[str | None, ...]]:
     return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
 
 
-def _encoder(artifact: Path, contents: Contents, encoders: EncoderFolder) -> str | None:
-    """Return the name of the collection's encoder, which is there once this returns.
-
-    That of the snapshot, in the folder `artifact`, was checked.
-    """
+def _install_encoder(artifact: Path, contents: Contents, encoders: EncoderFolder) -> str | None:
+    """Install the checked `artifact` unless its encoder is installed; return the encoder's name."""
     name, fingerprint = contents.encoder, contents.encoder_fingerprint
     if name is None or fingerprint is None:
         return None
-    there = encoders.with_fingerprint(fingerprint)
-    if there:
-        return name if name in there else there[0]
+    installed = encoders.with_fingerprint(fingerprint)
+    if installed:
+        return name if name in installed else installed[0]
     if name in encoders.names():
-        message = f"there is another encoder {name!a} than the snapshot's, {fingerprint}"
+        message = f"there is another encoder {name!a}; the snapshot's has fingerprint {fingerprint}"
         raise EncoderMismatch(message)
     try:
         encoders.install(artifact, name)

@@ -1,12 +1,12 @@
-"""Snapshots: a collection and its encoder, as of one moment, in one file.
+"""Snapshots: one generation of a collection, and its encoder, in one file.
 
 ::
 
-    snapshots/RANDOM/snapshot.tar    store.sqlite, encoder/*, and last snapshot.json
-    snapshots/RANDOM/snapshot.json   the same, with the size and the sha256 of the tar file
+    snapshots/RANDOM/snapshot.tar    store.sqlite, encoder/*, and at the end snapshot.json
+    snapshots/RANDOM/snapshot.json   the same record, with the size and SHA-256 of the tar file
 
-The tar file is all that another machine needs. It is not compressed, so what it holds is no larger
-than it is. Nothing of a file from elsewhere is trusted before it was checked: see
+Another machine needs only the tar file. It is not compressed, so its contents are not larger than
+the file. A file from elsewhere is not trusted before it was checked; see
 :func:`index.snapshots.restoring.check_snapshot`.
 """
 
@@ -50,7 +50,7 @@ from index.sqlite.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot of the data folder; `bytes` and `sha256` are those of its tar file."""
+    """A snapshot of the data folder; `bytes` and `sha256` describe its tar file."""
 
     id: str
     contents: Contents
@@ -63,37 +63,37 @@ class Snapshots:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._listing = threading.Lock()
+        self._lock = threading.Lock()
 
     def all(self, collection: str | None = None) -> list[Snapshot]:
         """Return the snapshots, of one collection or of all, oldest first.
 
-        Those that cannot be read are left out, see :meth:`unavailable`.
+        Snapshots that cannot be read are left out; see :meth:`unavailable`.
         """
-        found = [one for one in self._listed().values() if isinstance(one, Snapshot)]
-        chosen = [one for one in found if collection in (None, one.contents.collection)]
-        return sorted(chosen, key=lambda one: (one.contents.created, one.id))
+        readable = [one for one in self._read_all().values() if isinstance(one, Snapshot)]
+        matching = [one for one in readable if collection in (None, one.contents.collection)]
+        return sorted(matching, key=lambda one: (one.contents.created, one.id))
 
     def unavailable(self) -> dict[str, str]:
-        """Return why snapshots cannot be read, by their id."""
-        found = self._listed().items()
-        return {id_: str(one) for id_, one in found if isinstance(one, SnapshotError)}
+        """Return why snapshots cannot be read, by id."""
+        results = self._read_all().items()
+        return {id_: str(one) for id_, one in results if isinstance(one, SnapshotError)}
 
     def get(self, id_: str) -> Snapshot:
         """Return a snapshot.
 
         Raises:
-            UnknownSnapshot: if there is none of that id.
+            UnknownSnapshot: if no snapshot has that id.
             SnapshotError: if it cannot be read.
         """
-        with self._listing:
+        with self._lock:
             return self._read(self._folder(id_))
 
     def file(self, id_: str) -> Path:
-        """Return where a snapshot's tar file lies.
+        """Return the path of a snapshot's tar file.
 
         Raises:
-            UnknownSnapshot: if there is none of that id.
+            UnknownSnapshot: if no snapshot has that id.
         """
         return self._folder(id_) / TAR
 
@@ -103,45 +103,45 @@ class Snapshots:
         encoder: Path | None,
         before_appearing: Callable[[str], object] | None = None,
     ) -> Snapshot:
-        """Make a snapshot of what `copy_store` writes to a path, and of the artifact `encoder`.
+        """Make a snapshot of the store that `copy_store` writes to a path, and of an `encoder`.
 
-        `before_appearing` is told its id once all is written, just before the snapshot is listed.
+        `before_appearing` is called with the id just before the complete snapshot is listed.
 
         Raises:
             SnapshotError: if it cannot be written.
-            StoreError: as `copy_store` does.
+            StoreError: if `copy_store` raises it.
         """
         try:
             partial = begin_folder(self.path)
             try:
-                snapshot = _make(partial, copy_store, encoder)
+                snapshot = _write_snapshot(partial, copy_store, encoder)
                 if before_appearing is not None:
                     before_appearing(snapshot.id)
                 finish_folder(partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
-            raise SnapshotError(f"a snapshot cannot be written: {error.strerror}") from error
+            raise SnapshotError(f"the snapshot cannot be written: {error.strerror}") from error
         return snapshot
 
     def add(self, tar: Path, *, link: bool = False) -> Snapshot:
-        """Take in a snapshot's file from elsewhere, once all of it was checked.
+        """Check a snapshot file from elsewhere and add it to the data folder.
 
-        It is copied, or linked where that can be done and `link` says so; then nothing may change
-        `tar` afterwards. If there is a snapshot with just this file, that one is returned.
+        The file is copied, or with `link` linked if the file system allows it; then nothing may
+        change `tar` afterwards. If a snapshot has the same file, that snapshot is returned.
 
         Raises:
-            InvalidSnapshot: if it is no whole snapshot.
-            SnapshotError: if it cannot be read, or the snapshot not be written.
+            InvalidSnapshot: if it is not a complete, intact snapshot.
+            SnapshotError: if it cannot be read, or the snapshot cannot be written.
         """
         try:
             partial = begin_folder(self.path)
             try:
-                _place(tar, partial / TAR, link=link)
+                _copy_or_link(tar, partial / TAR, link=link)
                 digest = _sha256(partial / TAR)
-                there = self.with_sha256(digest)
-                if there is not None:
-                    return there
+                existing = self.with_sha256(digest)
+                if existing is not None:
+                    return existing
                 with TemporaryDirectory(dir=partial) as scratch:
                     (artifact := Path(scratch) / "artifact").mkdir()
                     contents, _ = check_snapshot(partial / TAR, Path(scratch) / STORE, artifact)
@@ -150,24 +150,24 @@ class Snapshots:
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
-            raise SnapshotError(f"a snapshot cannot be written: {error.strerror}") from error
+            raise SnapshotError(f"the snapshot cannot be written: {error.strerror}") from error
         return snapshot
 
     def with_sha256(self, sha256: str) -> Snapshot | None:
-        """Return the oldest snapshot whose file has the sha256, if there is one."""
+        """Return the oldest snapshot whose file has the SHA-256, or None."""
         return next((one for one in self.all() if one.sha256 == sha256), None)
 
     def delete(self, id_: str) -> None:
         """Delete a snapshot.
 
         Raises:
-            UnknownSnapshot: if there is none of that id.
+            UnknownSnapshot: if no snapshot has that id.
         """
-        with self._listing:
+        with self._lock:
             remove_folder(self._folder(id_))
 
     def delete_partial(self) -> None:
-        """Delete what a crash left behind."""
+        """Delete the remains of a crash."""
         remove_partial_folders(self.path)
 
     def _folder(self, id_: str) -> Path:
@@ -176,29 +176,32 @@ class Snapshots:
                 return folder
         raise UnknownSnapshot(f"there is no snapshot {id_[:40]!a}")
 
-    def _listed(self) -> dict[str, Snapshot | SnapshotError]:
-        found: dict[str, Snapshot | SnapshotError] = {}
-        with self._listing:
+    def _read_all(self) -> dict[str, Snapshot | SnapshotError]:
+        results: dict[str, Snapshot | SnapshotError] = {}
+        with self._lock:
             for folder in finished_folders(self.path):
                 try:
-                    found[folder.name] = self._read(folder)
+                    results[folder.name] = self._read(folder)
                 except SnapshotError as error:
-                    found[folder.name] = error
-        return found
+                    results[folder.name] = error
+        return results
 
     def _read(self, folder: Path) -> Snapshot:
         try:
             record = json.loads((folder / RECORD).read_bytes())
             contents = parse_contents(record.pop("contents"))
-            read = Snapshot(contents=contents, **record)
-            if (read.id, type(read.bytes), type(read.sha256)) != (folder.name, int, str):
-                raise ValueError("id, bytes or sha256 is not what was written")
-            return read
+            snapshot = Snapshot(contents=contents, **record)
+            types = (type(snapshot.bytes), type(snapshot.sha256))
+            if (snapshot.id, *types) != (folder.name, int, str):
+                raise ValueError("its id, bytes or sha256 is damaged")
+            return snapshot
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"snapshot {folder.name} cannot be read: {error}") from error
 
 
-def _make(partial: Path, copy_store: Callable[[Path], None], encoder: Path | None) -> Snapshot:
+def _write_snapshot(
+    partial: Path, copy_store: Callable[[Path], None], encoder: Path | None
+) -> Snapshot:
     tar = partial / TAR
     with TemporaryDirectory(dir=partial) as scratch:
         store = Path(scratch) / STORE
@@ -208,15 +211,15 @@ def _make(partial: Path, copy_store: Callable[[Path], None], encoder: Path | Non
 
 
 def _record(partial: Path, contents: Contents, digest: str) -> Snapshot:
-    """Write what is known of a snapshot beside its file."""
+    """Write the record of a snapshot beside its tar file."""
     snapshot = Snapshot(partial.stem, contents, (partial / TAR).stat().st_size, digest)
     write_file(partial / RECORD, to_json(asdict(snapshot)))
     return snapshot
 
 
-def _place(tar: Path, path: Path, *, link: bool) -> None:
+def _copy_or_link(tar: Path, path: Path, *, link: bool) -> None:
     if link:
-        with suppress(OSError):  # another file system, or one without links
+        with suppress(OSError):  # another file system, or one without hard links
             os.link(tar, path)
     if not path.exists():
         shutil.copyfile(tar, path)
@@ -232,7 +235,7 @@ def _sha256(path: Path) -> str:
 def _write_tar(tar: Path, store: Path, encoder: Path | None) -> Contents:
     contents = _describe(store, _sha256(store))
     with tar.open("wb") as file:
-        # GNU's headers hold sizes beyond 8 GiB themselves; PAX would need more headers for those.
+        # GNU headers can hold sizes above 8 GiB; PAX would need additional headers.
         with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
             _add(archive, STORE, store)
             for path in sorted(encoder.iterdir()) if encoder is not None else []:

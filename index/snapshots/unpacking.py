@@ -1,9 +1,8 @@
-"""The files of a snapshot out of its tar file, with nothing in it taken on trust.
+"""Unpacks the files of a snapshot from its tar file, none of which is trusted.
 
-A snapshot holds plain files under short names and nothing else, so every header of it stands for
-itself. All of them are read before a file is: links, devices and unknown names are refused, a name
-that comes twice too, and headers that extend others, which tarfile would read into memory, however
-long they say they are.
+A snapshot holds only plain files with short names, so no header depends on another. All headers are
+checked before any file is read. Links, devices, unknown and repeated names are refused, and so are
+extended headers, which tarfile would read into memory whatever their size.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _CHUNK = 1 << 20
 def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
     """Write a snapshot's store to `store` and the files of its encoder into the folder `encoder`.
 
-    The store has its sha256; whether it is whole, and whether the encoder has its fingerprint, the
-    caller checks.
+    The SHA-256 of the store is checked. The caller checks whether the store is intact and the
+    encoder has the right fingerprint.
 
     Raises:
-        InvalidSnapshot: if `tar` is no snapshot or has changed since it was made.
-        SnapshotError: if `tar` cannot be read or its files not be written.
+        InvalidSnapshot: if `tar` is not a snapshot or is damaged.
+        SnapshotError: if `tar` cannot be read or its files cannot be written.
         OSError: if the disk is full.
     """
     digest, record = None, None
@@ -57,34 +56,35 @@ def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
         raise SnapshotError(f"the snapshot cannot be read: {error.strerror or error}") from error
     if record is None or digest is None:
         missing = STORE if digest is None else RECORD
-        raise InvalidSnapshot(f"this is no whole snapshot: it holds no {missing}")
+        raise InvalidSnapshot(f"the snapshot is incomplete: it holds no {missing}")
     try:
         contents = parse_contents(json.loads(record))
     except (ValueError, RecursionError) as error:
         raise InvalidSnapshot(f"{RECORD} cannot be read: {error}") from error
     if contents.store_sha256 != digest:
-        raise InvalidSnapshot(f"{STORE} has changed since the snapshot was made")
+        raise InvalidSnapshot(f"the snapshot is damaged: {STORE} does not match its SHA-256")
     return contents
 
 
 def _check_headers(tar: Path) -> None:
     names: set[str] = set()
-    room = tar.stat().st_size
+    tar_size = tar.stat().st_size
     with tar.open("rb") as file:
         while any(block := file.read(tarfile.BLOCKSIZE)):
             header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
             name = header.name
             if name not in {RECORD, STORE} and not _ENCODER_FILE.fullmatch(name):
-                raise InvalidSnapshot(f"a snapshot holds no {name[:80]!a}")
+                raise InvalidSnapshot(f"{name[:80]!a} does not belong in a snapshot")
             if header.type not in {tarfile.REGTYPE, tarfile.AREGTYPE} or header.size < 0:
                 raise InvalidSnapshot(f"{name[:80]!a} is not a plain file")
-            if header.size > room:
-                message = f"unexpected end of data; {name!a} is said to be longer than the file"
+            if header.size > tar_size:
+                message = f"unexpected end of data; the size of {name!a} exceeds that of the file"
                 raise InvalidSnapshot(f"the snapshot cannot be read: {message}")
             if name in names:
-                raise InvalidSnapshot(f"{name!a} comes twice")
+                raise InvalidSnapshot(f"the snapshot holds {name!a} twice")
             if len(names) == MAX_FILES:
-                raise InvalidSnapshot(f"a snapshot holds no more than {MAX_FILES} files")
+                message = f"it must hold no more than {MAX_FILES}"
+                raise InvalidSnapshot(f"the snapshot holds too many files; {message}")
             names.add(name)
             blocks = -(-header.size // tarfile.BLOCKSIZE)
             file.seek(blocks * tarfile.BLOCKSIZE, os.SEEK_CUR)
@@ -98,7 +98,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _copy(content: IO[bytes], path: Path) -> str:
-    """Write `content` to `path`, where there is nothing, and return its sha256."""
+    """Write `content` to the new file `path` and return its SHA-256."""
     digest = hashlib.sha256()
     with path.open("xb") as file:
         while chunk := content.read(_CHUNK):

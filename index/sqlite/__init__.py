@@ -1,1 +1,1 @@
-"""The store of a collection on this machine: SQLite, and what is kept in it."""
+"""The store of a collection on this machine, an SQLite file."""

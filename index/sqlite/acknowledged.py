@@ -1,14 +1,13 @@
-"""The last generation that a store acknowledged, kept in a small file beside it.
+"""The last generation that a store acknowledged, in a small file beside it.
 
-SQLite reads its write-ahead log up to the first frame that is not whole and takes that for the end.
-So a damaged byte in the log after a crash, or a log that was deleted, undoes every later write
-without an error. The number in this file says how far the store had come.
+SQLite reads its write-ahead log up to the first incomplete frame and takes that for the end. So a
+damaged byte in the log after a crash, or a deleted log, undoes every later write without an error.
+The number in this file shows such a loss.
 
-The number is written after the commit, so it is never ahead of what is on the disk. It is not
-synced with each write, which would double the time that a small write waits for the disk. It
-survives the death of the process, and that of the machine once the system has written it back,
-usually within half a minute. Until then it may be too low; a loss then goes unnoticed, but no loss
-is reported that did not happen.
+The number is written after the commit, so it is never ahead of the disk. It is not synced with each
+write, which would double the time that a small write waits for the disk. It survives the end of the
+process, and a power failure once the system has written it back, usually within half a minute.
+Until then it may be too low: a loss goes unnoticed, but no loss is reported that did not happen.
 """
 
 from __future__ import annotations
@@ -28,47 +27,47 @@ _log = logging.getLogger("hummingbit.index")
 
 
 def path_of(store: Path) -> Path:
-    """Return where the number of the store at a path lies."""
+    """Return the path of the file that holds the number of a store."""
     return store.with_name(store.name + SUFFIX)
 
 
 def read_acknowledged(store: Path) -> int | None:
-    """Return the generation, or None where no number was ever written.
+    """Return the generation, or None if no number was ever written.
 
     Raises:
-        ValueError: if the file is not what was written.
+        ValueError: if the file is damaged.
         OSError: if it cannot be read.
     """
     try:
         raw = path_of(store).read_bytes()
     except FileNotFoundError:
         return None
-    found = _RECORD.fullmatch(raw)
-    if found is None or raw != _record(int(found[1])):
-        raise ValueError(f"{path_of(store).name} is not what was written")
-    return int(found[1])
+    match = _RECORD.fullmatch(raw)
+    if match is None or raw != _record(int(match[1])):
+        raise ValueError(f"{path_of(store).name} is damaged")
+    return int(match[1])
 
 
 class Acknowledged:
-    """The number of one store, open to be written."""
+    """The number of one store, open for writing."""
 
     def __init__(self, store: Path, generation: int) -> None:
-        """Open the number of the store at a path, which holds `generation`.
+        """Open the number of the store at a path, and set it to the store's `generation`.
 
         Raises:
             OSError: if it cannot be written.
         """
         self.generation = generation
         path = path_of(store)
-        known = path.exists()
-        binary = getattr(os, "O_BINARY", 0)  # Windows would write other line ends
+        exists = path.exists()
+        binary = getattr(os, "O_BINARY", 0)  # Windows would otherwise change line ends
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | binary, 0o644)
         try:
-            if not known or os.read(self._descriptor, 64) != _record(generation):
+            if not exists or os.read(self._descriptor, 64) != _record(generation):
                 self._write(generation)
                 os.ftruncate(self._descriptor, len(_record(generation)))
                 os.fsync(self._descriptor)
-            if not known:
+            if not exists:
                 sync_folder(path.parent)
         except BaseException:
             os.close(self._descriptor)
@@ -80,8 +79,8 @@ class Acknowledged:
         try:
             self._write(generation)
         except OSError as error:
-            # The write itself is on the disk, so it stays acknowledged.
-            _log.warning("the last acknowledged generation cannot be written: %s", error)
+            # The commit itself is on the disk, so the write stays acknowledged.
+            _log.warning("writing the last acknowledged generation failed: %s", error)
 
     def _write(self, generation: int) -> None:
         os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -92,7 +91,7 @@ class Acknowledged:
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            _log.warning("the last acknowledged generation cannot be synced: %s", error)
+            _log.warning("syncing the last acknowledged generation failed: %s", error)
         finally:
             os.close(self._descriptor)
 

@@ -1,7 +1,7 @@
 """Labels and judgements in a store, in two tables beside those of the documents.
 
-A store has the tables once something was written to them; one without, such as every store of
-version 0.1.0, holds no labels. Each record has a checksum over all of it.
+The first record creates the tables. A store without them, such as every store of version 0.1.0, has
+no labels. Each record has a checksum.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ ANNOTATIONS_SCHEMA = (
 ) WITHOUT ROWID""",
     "CREATE INDEX judgements_of_documents ON judgements (id)",
 )
-# So many records are read between two checkpoints.
+# The number of records that are read between two checkpoints.
 RECORDS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Record]):
-    """One of the two tables: its key columns, the others, and what a row of it means."""
+    """One of the two tables: its key columns, the other columns, and the conversion of rows."""
 
     name: str
     key: tuple[str, ...]
     rest: tuple[str, ...]
     to_row: Callable[[Record], tuple[Any, ...]]
-    of_row: Callable[[tuple[Any, ...]], Record]
+    from_row: Callable[[tuple[Any, ...]], Record]
 
     @property
     def columns(self) -> str:
-        """The columns but the checksum, as SQL lists them."""
+        """The columns without the checksum, as a list in SQL."""
         return ", ".join(f'"{one}"' for one in (*self.key, *self.rest))
 
     @property
-    def has_key(self) -> str:
-        """The condition, as SQL has it, that the key columns hold the values that follow."""
+    def key_condition(self) -> str:
+        """The SQL condition that the key columns equal the parameters."""
         return " AND ".join(f"{column} = ?" for column in self.key)
 
 
@@ -90,7 +90,7 @@ def has_annotations(connection: sqlite3.Connection) -> bool:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables, in the transaction of `connection`, if they are not there."""
+    """Create the tables if they are missing, in the transaction of `connection`."""
     if not has_annotations(connection):
         for statement in ANNOTATIONS_SCHEMA:
             connection.execute(statement)
@@ -103,12 +103,12 @@ def read_records(
     limit: int = -1,
     **equal: str | None,
 ) -> list[Record]:
-    """Return the first `limit` records above the key `after`, in the order of their keys.
+    """Return the first `limit` records after the key `after`, in the order of their keys.
 
-    `equal` names columns and the values that they must have; None stands for any.
+    `equal` gives the values that columns must have; None allows any.
 
     Raises:
-        StoreError: if a record is not what was written.
+        StoreError: if a record is damaged.
     """
     if not has_annotations(connection):
         return []
@@ -125,16 +125,16 @@ def read_records(
         SELECT {table.columns}, checksum FROM {table.name}
         WHERE {" AND ".join(conditions)} ORDER BY {", ".join(table.key)} LIMIT :limit
     """  # noqa: S608 - made of fixed parts
-    found = connection.execute(query, {**values, "limit": limit})
+    cursor = connection.execute(query, {**values, "limit": limit})
     records: list[Record] = []
-    while some := found.fetchmany(RECORDS_AT_ONCE):
+    while some := cursor.fetchmany(RECORDS_AT_ONCE):
         checkpoint()
-        records += [_whole(table, row) for row in some]
+        records += [_parse_record(table, row) for row in some]
     return records
 
 
 def read_marks(connection: sqlite3.Connection, table: Table[Any]) -> dict[tuple[str, ...], bytes]:
-    """Return the checksum of every record, by its key: two that are alike have the same."""
+    """Return the checksum of every record, by its key; equal records have equal checksums."""
     if not has_annotations(connection):
         return {}
     query = f"SELECT {', '.join(table.key)}, checksum FROM {table.name}"  # noqa: S608 - fixed parts
@@ -144,20 +144,20 @@ def read_marks(connection: sqlite3.Connection, table: Table[Any]) -> dict[tuple[
 def find_records(
     connection: sqlite3.Connection, table: Table[Record], keys: Iterable[tuple[str, ...]]
 ) -> list[Record]:
-    """Return the records with these keys that are there.
+    """Return the records with these keys; unknown keys are ignored.
 
     Raises:
-        StoreError: if one is not what was written.
+        StoreError: if a record is damaged.
     """
     if not has_annotations(connection):
         return []
-    query = f"SELECT {table.columns}, checksum FROM {table.name} WHERE {table.has_key}"  # noqa: S608
+    query = f"SELECT {table.columns}, checksum FROM {table.name} WHERE {table.key_condition}"  # noqa: S608
     rows = (connection.execute(query, key).fetchone() for key in keys)
-    return [_whole(table, row) for row in rows if row is not None]
+    return [_parse_record(table, row) for row in rows if row is not None]
 
 
 def count_records(connection: sqlite3.Connection, table: Table[Any]) -> int:
-    """Return how many records there are."""
+    """Return the number of records."""
     if not has_annotations(connection):
         return 0
     query = f"SELECT count(*) FROM {table.name}"  # noqa: S608 - one of two names
@@ -167,15 +167,15 @@ def count_records(connection: sqlite3.Connection, table: Table[Any]) -> int:
 def write_records(
     connection: sqlite3.Connection, table: Table[Record], records: Iterable[Record]
 ) -> int:
-    """Write records, in place of those with the same keys; return how many say something else."""
+    """Write records, which replace those with the same keys; return how many values changed."""
     make_tables(connection)
-    find = f"SELECT {table.columns}, checksum FROM {table.name} WHERE {table.has_key}"  # noqa: S608
+    find = f"SELECT {table.columns}, checksum FROM {table.name} WHERE {table.key_condition}"  # noqa: S608
     marks = ", ".join("?" * (len(table.key) + len(table.rest) + 1))
     write = f"INSERT OR REPLACE INTO {table.name} VALUES ({marks})"  # noqa: S608
     written = 0
     for record in records:
-        there = connection.execute(find, record.key).fetchone()
-        if there is not None and _whole(table, there).value == record.value:
+        stored = connection.execute(find, record.key).fetchone()
+        if stored is not None and _parse_record(table, stored).value == record.value:
             continue
         row: tuple[Any, ...] = table.to_row(record)
         connection.execute(write, (*row, _checksum(row)))
@@ -186,17 +186,17 @@ def write_records(
 def delete_records(
     connection: sqlite3.Connection, table: Table[Any], keys: Iterable[Sequence[str]]
 ) -> int:
-    """Delete the records with these keys, where they are there; return how many that were."""
+    """Delete the records with these keys; return how many existed."""
     if not has_annotations(connection):
         return 0
-    query = f"DELETE FROM {table.name} WHERE {table.has_key}"  # noqa: S608 - made of fixed parts
+    query = f"DELETE FROM {table.name} WHERE {table.key_condition}"  # noqa: S608 - made of fixed parts
     return sum(connection.execute(query, tuple(key)).rowcount for key in keys)
 
 
 def delete_of_documents(connection: sqlite3.Connection, ids: Sequence[str] | None) -> None:
-    """Delete what is said of the documents with these ids; None: of documents that are not there.
+    """Delete the records of the documents with these ids; None means of all missing documents.
 
-    Called once the documents are deleted, in the same transaction.
+    Called after the documents are deleted, in the same transaction.
     """
     if not has_annotations(connection):
         return
@@ -210,7 +210,7 @@ def delete_of_documents(connection: sqlite3.Connection, ids: Sequence[str] | Non
 
 
 def damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
-    """Say which records are not what was written, a sentence each."""
+    """Yield a sentence for each damaged record."""
     if not has_annotations(connection):
         return
     tables: tuple[Table[Any], ...] = (LABELS, JUDGEMENTS)
@@ -221,20 +221,20 @@ def damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
             if at % RECORDS_AT_ONCE == 0:
                 checkpoint()
             try:
-                _whole(table, row)
+                _parse_record(table, row)
             except StoreError as error:
                 yield str(error)
 
 
-def _whole(table: Table[Record], row: tuple[Any, ...]) -> Record:
+def _parse_record(table: Table[Record], row: tuple[Any, ...]) -> Record:
     *values, mark = row
     try:
         if mark != _checksum(values):
-            raise ValueError("its checksum is another")
-        return table.of_row(tuple(values))
+            raise ValueError("it does not match its checksum")
+        return table.from_row(tuple(values))
     except (InputError, ValueError, TypeError, AttributeError) as error:
-        shown = ", ".join(ascii(one)[:60] for one in values[: len(table.key)])
-        message = f"the record of {table.name} ({shown}) is not what was written: {error}"
+        key = ", ".join(ascii(one)[:60] for one in values[: len(table.key)])
+        message = f"the record of {table.name} ({key}) is damaged: {error}"
         raise StoreError(message) from None
 
 

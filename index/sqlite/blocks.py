@@ -1,11 +1,11 @@
 """Codes in blocks of thousands, so that a million of them load as one array.
 
 A block holds rows, ``<i8`` in ascending order, their packed codes, and a CRC-32 of both. A write
-adds blocks at the end. Small ones are merged as a binary counter carries: a block joins the one
-before it unless that is the larger, so a collection written one document at a time has few blocks
-and each code is rewritten at most log2(:data:`BLOCK_ROWS`) times. To delete a row is to list it in
-``removed``; folding takes such rows out of their blocks. Writes do a little of it once a share of
-:data:`REMOVED_SHARE` has been removed, in proportion to what they remove themselves.
+adds blocks at the end. Small blocks are merged as a binary counter carries: a block joins the
+previous one unless that is larger. So a collection that is written one document at a time has few
+blocks, and each code is rewritten at most log2(:data:`BLOCK_ROWS`) times. A deleted row is listed
+in ``removed``; folding takes such rows out of their blocks. Once the share :data:`REMOVED_SHARE`
+has been removed, each write folds some blocks, in proportion to what it removes itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REMOVED_SHARE = 1 / 4
 
 
 class BlockError(StoreError):
-    """A block is not what was written."""
+    """A block is damaged."""
 
 
 class Block(NamedTuple):
@@ -37,14 +37,14 @@ class Block(NamedTuple):
     rows: Rows
 
 
-def joined(blocks: Sequence[Block]) -> Block:
-    """Return one block of several, the rows of each above those of the one before."""
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Return one block of several whose rows follow one another."""
     codes = np.concatenate([block.codes for block in blocks])
     return Block(codes, np.concatenate([block.rows for block in blocks]))
 
 
 def append_block(connection: sqlite3.Connection, block: Block) -> None:
-    """Add codes whose rows lie above all others."""
+    """Add codes whose rows follow all others."""
     query = "SELECT first_row, length(rows) FROM codes ORDER BY first_row DESC LIMIT 1"
     while len(block.rows) and (tail := connection.execute(query).fetchone()) is not None:
         first, size = tail[0], tail[1] // ROW_BYTES
@@ -53,77 +53,78 @@ def append_block(connection: sqlite3.Connection, block: Block) -> None:
         last = int(block.rows[0]) - 1
         before = _read_or_make_block(connection, first, last, block.codes.shape[1])
         connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
-        block = joined([before, block])
+        block = join_blocks([before, block])
     for start in range(0, len(block.rows), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)
         _insert_block(connection, Block(block.codes[part], block.rows[part]))
 
 
 def read_blocks(connection: sqlite3.Connection, code_size: int, documents: int) -> Block:
-    """Return every code whose row was not removed, as one array; there must be `documents`.
+    """Return every code whose row was not removed, as one array.
 
     Raises:
-        BlockError: if a block is not what was written, the rows do not ascend, or there are more
-            or fewer.
+        BlockError: if a block is damaged, the rows do not ascend, or there are not as many codes as
+            `documents`.
     """
     (size,) = connection.execute("SELECT coalesce(sum(length(rows)), 0) FROM codes").fetchone()
     rows = np.empty(size // ROW_BYTES, dtype=np.int64)
     codes = np.empty((len(rows), code_size), dtype=np.uint8)
     start = 0
     for stored in connection.execute("SELECT * FROM codes ORDER BY first_row"):
-        block = _checked(stored, code_size)
+        block = _parse_block(stored, code_size)
         end = start + len(block.rows)
         rows[start:end], codes[start:end] = block.rows, block.codes
         start = end
     if (rows[1:] <= rows[:-1]).any():
         raise BlockError("the rows of the blocks of codes do not ascend")
-    held = _without(Block(codes, rows), read_removed(connection))
-    if len(held.rows) != documents:
-        raise BlockError(f"the blocks hold {len(held.rows)} codes; there are {documents} documents")
-    return held
+    live = _remove_rows(Block(codes, rows), read_removed(connection))
+    if len(live.rows) != documents:
+        raise BlockError(f"the blocks hold {len(live.rows)} codes; there are {documents} documents")
+    return live
 
 
 def read_removed(connection: sqlite3.Connection, up_to: int = 2**63 - 1) -> Rows:
-    """Return the rows that were removed and are still in a block, ascending."""
+    """Return the removed rows that are still in a block, ascending."""
     query = "SELECT row FROM removed WHERE row <= ? ORDER BY row"
-    found = connection.execute(query, (up_to,))
-    return np.fromiter((row for (row,) in found), dtype=np.int64)
+    cursor = connection.execute(query, (up_to,))
+    return np.fromiter((row for (row,) in cursor), dtype=np.int64)
 
 
 def fold_some(
     connection: sqlite3.Connection, code_size: int, *, documents: int, removed: int, deleted: int
 ) -> int:
-    """Take some removed rows out of their blocks, where there are many; return how many.
+    """Fold some blocks if many rows were removed; return how many rows were taken out.
 
-    There are `documents`, and rows that are `removed`; the write that does this `deleted` some.
+    The arguments are the numbers of documents, of removed rows still in blocks, and of rows that
+    this write deleted.
     """
     if removed <= max(BLOCK_ROWS, REMOVED_SHARE * (documents + removed)):
         return 0
-    # More than a quarter of a block is removed on the average, so that this keeps up.
+    # On average more than a quarter of a block is removed, so this keeps up with deletions.
     blocks = 1 + deleted * 8 // BLOCK_ROWS
     return sum(_fold_first(connection, code_size) for _ in range(blocks))
 
 
 def rewrite_blocks(connection: sqlite3.Connection, block: Block) -> None:
-    """Put `block`, which holds everything, in the place of all blocks."""
+    """Replace all blocks by `block`, which holds every code."""
     connection.execute("DELETE FROM codes")
     connection.execute("DELETE FROM removed")
     append_block(connection, block)
 
 
 def damaged_blocks(connection: sqlite3.Connection, code_size: int) -> list[str]:
-    """Check every block; return what is wrong, a sentence each."""
+    """Check every block; return a sentence for each damaged one."""
     problems: list[str] = []
     for stored in connection.execute("SELECT * FROM codes ORDER BY first_row"):
         try:
-            _checked(stored, code_size)
+            _parse_block(stored, code_size)
         except BlockError as error:
             problems.append(str(error))
     return problems
 
 
 def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
-    """Take the removed rows out of the first block that holds any; return how many there were."""
+    """Fold the first block with removed rows; return how many rows were taken out."""
     (lowest,) = connection.execute("SELECT min(row) FROM removed").fetchone()
     if lowest is None:
         return 0
@@ -134,7 +135,7 @@ def _fold_first(connection: sqlite3.Connection, code_size: int) -> int:
         last = max(lowest, _last_row(connection, first))
         block = _read_or_make_block(connection, first, last, code_size)
         connection.execute("DELETE FROM codes WHERE first_row = ?", (first,))
-        remaining = _without(block, read_removed(connection, last))
+        remaining = _remove_rows(block, read_removed(connection, last))
         if len(remaining.rows):
             _insert_block(connection, remaining)
     return connection.execute("DELETE FROM removed WHERE row <= ?", (last,)).rowcount
@@ -149,24 +150,24 @@ def _insert_block(connection: sqlite3.Connection, block: Block) -> None:
 def _read_or_make_block(
     connection: sqlite3.Connection, first: int, last: int, code_size: int
 ) -> Block:
-    """Read a block, or, where it is damaged, make it anew of the documents up to row `last`."""
+    """Read a block; if it is damaged, rebuild it from the documents up to row `last`."""
     query = "SELECT * FROM codes WHERE first_row = ?"
     try:
-        return _checked(connection.execute(query, (first,)).fetchone(), code_size)
+        return _parse_block(connection.execute(query, (first,)).fetchone(), code_size)
     except BlockError:
         query = "SELECT row, code FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
-        found = connection.execute(query, (first, last)).fetchall()
-    codes = np.frombuffer(b"".join(code for _, code in found), dtype=np.uint8)
-    return Block(codes.reshape(-1, code_size), np.array([row for row, _ in found], dtype=np.int64))
+        rows = connection.execute(query, (first, last)).fetchall()
+    codes = np.frombuffer(b"".join(code for _, code in rows), dtype=np.uint8)
+    return Block(codes.reshape(-1, code_size), np.array([row for row, _ in rows], dtype=np.int64))
 
 
 def _last_row(connection: sqlite3.Connection, first: int) -> int:
-    """Return the last row that the block which begins with row `first` can hold."""
+    """Return the last row that a block starting at row `first` can hold."""
     query = "SELECT min(first_row) FROM codes WHERE first_row > ?"
     (following,) = connection.execute(query, (first,)).fetchone()
     if following is not None:
         return int(following) - 1
-    # Either table may be empty; SQLite's max of a list with a NULL in it is NULL.
+    # Either table may be empty, and SQLite's max() of arguments with a NULL is NULL.
     query = """
         SELECT max(coalesce((SELECT max(row) FROM documents), 0),
                    coalesce((SELECT max(row) FROM removed), 0), ?)
@@ -174,22 +175,22 @@ def _last_row(connection: sqlite3.Connection, first: int) -> int:
     return int(connection.execute(query, (first,)).fetchone()[0])
 
 
-def _checked(stored: tuple[Any, ...], code_size: int) -> Block:
+def _parse_block(stored: tuple[Any, ...], code_size: int) -> Block:
     first, rows, codes, crc = stored
     whole = isinstance(rows, bytes) and isinstance(codes, bytes) and len(rows) > 0
     if not whole or len(rows) // ROW_BYTES * code_size != len(codes):
-        raise BlockError(f"the block of codes from row {first} has another length")
+        raise BlockError(f"the block of codes from row {first} has the wrong length")
     if zlib.crc32(codes, zlib.crc32(rows)) != crc:
-        raise BlockError(f"the block of codes from row {first} does not have its checksum")
+        raise BlockError(f"the block of codes from row {first} does not match its checksum")
     packed = np.frombuffer(codes, dtype=np.uint8).reshape(-1, code_size)
     return Block(packed, np.frombuffer(rows, dtype="<i8"))
 
 
-def _without(block: Block, gone: Rows) -> Block:
-    if not len(gone) or not len(block.rows):
+def _remove_rows(block: Block, removed: Rows) -> Block:
+    if not len(removed) or not len(block.rows):
         return block
-    places = np.searchsorted(block.rows, gone)
+    places = np.searchsorted(block.rows, removed)
     places = places[places < len(block.rows)]
     remaining = np.ones(len(block.rows), dtype=np.bool_)
-    remaining[places[np.isin(block.rows[places], gone)]] = False
+    remaining[places[np.isin(block.rows[places], removed)]] = False
     return Block(block.codes[remaining], block.rows[remaining])

@@ -1,4 +1,4 @@
-"""What a transaction can do to a store."""
+"""The changes of one write transaction of a store."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ from index.sqlite.annotation_tables import (
     delete_records,
     write_records,
 )
-from index.sqlite.blocks import Block, append_block, fold_some, joined, rewrite_blocks
+from index.sqlite.blocks import Block, append_block, fold_some, join_blocks, rewrite_blocks
 from index.sqlite.connection_pool import in_chunks
 from index.sqlite.field_indexes import (
     RUNS_AT_ONCE,
     cover,
     cover_after,
     matching_rows,
-    pack_again,
+    repack,
     set_indexed_fields,
 )
 
-# One statement for several rows takes three quarters of the time of one for each.
+# One statement for several rows takes three quarters of the time of one statement each.
 ROWS_A_STATEMENT = 10
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Changes:
-    """One transaction, as :meth:`index.sqlite.store.Store.writing` begins it.
+    """One transaction that :meth:`index.sqlite.store.Store.writing` began.
 
-    `generation` is the store's before the transaction; `last_row` the last row that was given.
+    `generation` is that of the store before the transaction; `last_row` is the last assigned row.
     """
 
     def __init__(
         self, connection: sqlite3.Connection, code_size: int, commit: Callable[[int], None]
     ) -> None:
-        """Begin; `commit` makes it last, as the generation that it is told."""
+        """Begin; `commit` is called with the generation to commit as."""
         self.generation = number_in_meta(connection, "generation")
         self.last_row = last_row(connection)
         self._last_row_before = self.last_row
@@ -70,17 +70,17 @@ class Changes:
         self._prepared = False
 
     def delete(self, ids: Sequence[str]) -> list[int]:
-        """Delete the documents with these ids, where they are there, and return their rows."""
+        """Delete the documents with these ids and return their rows; unknown ids are ignored."""
         query = "SELECT row FROM documents WHERE id IN "
-        rows = sorted(row for (row,) in in_chunks(self._connection, query, storable(ids)))
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, storable_ids(ids)))
         self._delete_rows(rows)
         return rows
 
     def delete_where(self, filter_: Filter) -> list[int]:
-        """Delete the documents for which the filter holds, and return their rows."""
-        found: list[int] = matching_rows(self._connection, filter_).tolist()
+        """Delete the documents that match the filter, and return their rows."""
+        matching: list[int] = matching_rows(self._connection, filter_).tolist()
         query = "SELECT row FROM documents WHERE row IN "
-        rows = sorted(row for (row,) in in_chunks(self._connection, query, found))
+        rows = sorted(row for (row,) in in_chunks(self._connection, query, matching))
         self._delete_rows(rows)
         return rows
 
@@ -94,10 +94,10 @@ class Changes:
 
     def delete_annotations(self, ids: Sequence[str] | None) -> None:
         """See :func:`index.sqlite.annotation_tables.delete_of_documents`."""
-        delete_of_documents(self._connection, None if ids is None else storable(ids))
+        delete_of_documents(self._connection, None if ids is None else storable_ids(ids))
 
     def insert(self, documents: Sequence[Document], codes: Codes) -> Rows:
-        """Insert documents, none of whose ids is there, and return their rows in order."""
+        """Insert documents with new ids, and return their rows in order."""
         rows = self.last_row + 1 + np.arange(len(documents))
         self.last_row += len(documents)
         self._documents += len(documents)
@@ -111,8 +111,8 @@ class Changes:
             tuple(chain.from_iterable(records[start : start + ROWS_A_STATEMENT]))
             for start in range(0, whole, ROWS_A_STATEMENT)
         ]
-        self._connection.executemany(_insertion(ROWS_A_STATEMENT), groups)
-        self._connection.executemany(_insertion(1), records[whole:])
+        self._connection.executemany(_insert_statement(ROWS_A_STATEMENT), groups)
+        self._connection.executemany(_insert_statement(1), records[whole:])
         self._inserted.append(Block(codes, rows))
         return rows
 
@@ -121,12 +121,12 @@ class Changes:
         return read_texts(self._connection, self._last_row_before, self.last_row)
 
     def prepare(self) -> None:
-        """Write all that the commit needs; only the commit itself is left to do."""
+        """Write everything, so that only the commit itself is left."""
         if self._prepared:
             return
         self._prepared = True
         if self._inserted:
-            append_block(self._connection, joined(self._inserted))
+            append_block(self._connection, join_blocks(self._inserted))
             cover_after(self._connection, self.last_row - self._last_row_before)
         self._removed -= fold_some(
             self._connection,
@@ -140,47 +140,47 @@ class Changes:
         )
 
     def commit(self) -> None:
-        """Make the changes last, as the generation after this one."""
+        """Commit the changes as the next generation."""
         self.prepare()
         self._commit(self.generation + 1)
 
     def describe(self, description: Description) -> None:
-        """Make the store that of another collection, from now on; the generation stays."""
-        # Nothing that came with the store is taken on trust.
-        pack_again(self._connection)
+        """Replace the description of the collection; the generation is unchanged."""
+        # The indexes that came with the store are not trusted.
+        repack(self._connection)
         self._write_meta(**asdict(description), incarnation=new_incarnation())
         self._commit(self.generation)
 
     def set_default_ranking(self, ranking: str) -> None:
-        """Note what orders the hits of searches that name no ranking; the generation stays."""
+        """Set the default ranking; the generation is unchanged."""
         self._write_meta(default_ranking=ranking)
         self._commit(self.generation)
 
     def set_indexed_fields(self, fields: Sequence[str]) -> None:
-        """See :func:`index.sqlite.field_indexes.set_indexed_fields`; the generation stays."""
+        """See :func:`index.sqlite.field_indexes.set_indexed_fields`, in this generation."""
         set_indexed_fields(self._connection, fields)
         self._commit(self.generation)
 
     def cover_fields(self) -> bool:
-        """Pack a few runs of indexed fields, and tell whether any is left; the generation stays."""
-        left = cover(self._connection, RUNS_AT_ONCE)
+        """Pack a few runs of indexed fields and tell whether any are left, in this generation."""
+        unfinished = cover(self._connection, RUNS_AT_ONCE)
         self._commit(self.generation)
-        return left
+        return unfinished
 
     def bookmark(self, key: str, value: str | None) -> None:
-        """Note how far a job has come, with the changes of this transaction; None forgets it."""
+        """Store the progress of a job in this transaction, or delete it if `value` is None."""
         self._write_meta(**{BOOKMARK + key: value})
         if value is None:
             self._connection.execute("DELETE FROM meta WHERE key = ?", (BOOKMARK + key,))
 
     def commit_bookmark(self) -> None:
-        """Make a transaction last that holds bookmarks only; the generation stays."""
+        """Commit a transaction of bookmarks only; the generation is unchanged."""
         self._commit(self.generation)
 
     def rewrite_codes(self, block: Block) -> None:
-        """Put the codes of all documents in the place of all blocks; the generation stays."""
+        """Replace all blocks by the codes of all documents; the generation is unchanged."""
         rewrite_blocks(self._connection, block)
-        pack_again(self._connection)
+        repack(self._connection)
         self._write_meta(removed=0)
         self._commit(self.generation)
 
@@ -190,18 +190,18 @@ class Changes:
         self._connection.executemany(query, values)
 
     def _delete_rows(self, rows: Sequence[int]) -> None:
-        gone = [(row,) for row in rows]
-        self._documents -= len(gone)
-        self._removed += len(gone)
-        self._deleted += len(gone)
-        self._connection.executemany("DELETE FROM documents WHERE row = ?", gone)
-        self._connection.executemany("INSERT INTO removed VALUES (?)", gone)
+        parameters = [(row,) for row in rows]
+        self._documents -= len(rows)
+        self._removed += len(rows)
+        self._deleted += len(rows)
+        self._connection.executemany("DELETE FROM documents WHERE row = ?", parameters)
+        self._connection.executemany("INSERT INTO removed VALUES (?)", parameters)
 
 
 def read_texts(
     connection: sqlite3.Connection, after: int, up_to: int, limit: int = -1
 ) -> list[tuple[int, str]]:
-    """Return (row, text) of the first documents between the rows that have a text, by row."""
+    """Return (row, text) of the first `limit` documents with a text in (after, up_to], by row."""
     query = """
         SELECT row, text FROM documents
         WHERE row > ? AND row <= ? AND text IS NOT NULL ORDER BY row LIMIT ?
@@ -209,18 +209,18 @@ def read_texts(
     return connection.execute(query, (after, up_to, limit)).fetchall()
 
 
-def storable(ids: Sequence[str]) -> list[str]:
-    """Leave out ids with a lone surrogate: SQLite takes none, so no document can have one."""
+def storable_ids(ids: Sequence[str]) -> list[str]:
+    """Leave out ids with a lone surrogate, which SQLite cannot store, so no document has them."""
     return [id_ for id_ in ids if not LONE_SURROGATE.search(id_)]
 
 
 def document_checksum(document: Document, code: bytes) -> bytes:
-    """Return the checksum that a document has once it is stored with `code`."""
+    """Return the checksum of a document that is stored with `code`."""
     payload = payload_to_json(document.payload_with_labels)
     return checksum(document.id, code, payload, document.text, _vector_bytes(document))
 
 
-def _insertion(rows: int) -> str:
+def _insert_statement(rows: int) -> str:
     return f"INSERT INTO documents VALUES {','.join(['(?, ?, ?, ?, ?, ?, ?)'] * rows)}"  # noqa: S608 - fixed parts
 
 

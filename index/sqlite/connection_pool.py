@@ -1,4 +1,4 @@
-"""The connections of one SQLite file: a pool to read with, and what every search reads."""
+"""The connections of one SQLite file: a pool for reading, and the rows that searches read."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from index.sqlite.open_files import OpenFiles
 
 BUSY_SECONDS = 5.0
 ROOM_FOR_A_WRITE = 1 << 20
-# Characters of payloads and texts that one search may bring into memory.
+# The most characters of payloads and texts that one search may read into memory.
 MAX_READ = 128 << 20
-# SQLite takes a limited number of parameters in one statement.
+# SQLite limits the number of parameters of a statement.
 PARAMETERS = 500
 
 
 class Connections:
-    """Lends connections to threads, which come and go; none belongs to a thread.
+    """Lends connections to threads; no connection belongs to a thread.
 
-    `files` are those that were opened; once they are known, no other file at the same path is.
+    `files` are the open files; once they are set, no other file at the same path is opened.
     """
 
     def __init__(self, path: Path, *, writable: bool) -> None:
@@ -44,25 +44,27 @@ class Connections:
         self._frozen = not writable and self._is_frozen()
 
     def __len__(self) -> int:
-        """Return how many connections wait to be lent."""
+        """Return the number of idle connections."""
         return len(self._idle)
 
     def close(self) -> None:
-        """Close every connection; one that is lent, as soon as it is given back."""
+        """Close every connection; those in use are closed when they are returned."""
         self.is_open = False
         _close_all(self._idle)
 
     def release(self) -> None:
-        """Close the connections that wait to be lent."""
+        """Close the idle connections."""
         _close_all(self._idle)
 
     @contextmanager
-    def reading(self, *, one_moment: bool = False) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; with `one_moment`, all that this thread reads meanwhile is as of then.
+    def reading(self, *, transaction: bool = False) -> Iterator[sqlite3.Connection]:
+        """Lend a connection, with `transaction` in one read transaction of this thread.
+
+        All reads of this thread inside the block use the same connection.
 
         Raises:
             StoreClosed: if the file was closed.
-            StoreReplaced: if it was deleted or replaced, and a further connection is needed.
+            StoreReplaced: if it was deleted or replaced, and a new connection is needed.
             StoreError: if the file cannot be read.
         """
         held: sqlite3.Connection | None = getattr(self._held, "connection", None)
@@ -70,13 +72,13 @@ class Connections:
             with errors_of(self._path):
                 yield held
             return
-        with self._lent() as connection:
-            if not one_moment:
+        with self._borrow() as connection:
+            if not transaction:
                 yield connection
                 return
             connection.execute("BEGIN")
             try:
-                # What a transaction sees is fixed by the first thing it reads.
+                # The first read fixes what the transaction sees.
                 connection.execute("SELECT count(*) FROM meta").fetchone()
                 self._held.connection = connection
                 yield connection
@@ -85,16 +87,16 @@ class Connections:
                 connection.execute("ROLLBACK")
 
     def fetch(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return what one query finds, as :meth:`reading` would read it.
+        """Return the rows of one query on a connection of :meth:`reading`.
 
         Raises:
-            StoreError: as :meth:`reading` does.
+            StoreError: as :meth:`reading`.
         """
         idle = self._idle
         if self._frozen or not idle or getattr(self._held, "connection", None) is not None:
             with self.reading() as connection:
                 return connection.execute(query, values).fetchall()
-        # Nearly always a connection is idle, and no context manager is needed to borrow it.
+        # A connection is nearly always idle; borrowing it needs no context manager.
         connection = idle.pop()
         try:
             return connection.execute(query, values).fetchall()
@@ -106,7 +108,7 @@ class Connections:
                 _close_all(idle)
 
     def connect(self, mode: str) -> sqlite3.Connection:
-        """Open a further connection, ``ro`` or ``rw``, which the caller closes.
+        """Open a connection with the mode ``ro`` or ``rw``, which the caller closes.
 
         Raises:
             StoreError: if it cannot be opened.
@@ -123,7 +125,7 @@ class Connections:
             )
 
     @contextmanager
-    def _lent(self) -> Iterator[sqlite3.Connection]:
+    def _borrow(self) -> Iterator[sqlite3.Connection]:
         if not self.is_open:
             raise StoreClosed(f"{self._path}: is closed")
         if self._frozen and not self._is_frozen():
@@ -144,18 +146,18 @@ class Connections:
                 _close_all(idle)
 
     def _thaw(self) -> None:
-        """Let go of connections that take the file for one that nobody changes."""
+        """Close the connections that treat the file as immutable."""
         self._frozen, idle, self._idle = False, self._idle, deque()
         _close_all(idle)
 
     def _is_frozen(self) -> bool:
-        """Tell whether nothing can change the file: SQLite would write beside it to read it."""
+        """Tell whether the file is immutable here, so SQLite must not create files beside it."""
         log = self._path.with_name(f"{self._path.name}-wal")
         return not os.access(self._path.parent, os.W_OK) and not log.exists()
 
 
 class RowReader:
-    """Reads what a search shows of its hits."""
+    """Reads the documents of a search's hits."""
 
     def __init__(self, path: Path, connections: Connections) -> None:
         self.path = path
@@ -169,14 +171,14 @@ class RowReader:
         with_text: bool = False,
         with_code: bool = False,
     ) -> dict[int, StoredRow]:
-        """Return the id of each row, and what else is asked for; rows not there are left out.
+        """Return the id of each row, and the requested fields; missing rows are left out.
 
         Raises:
-            InputError: if it is more than fits into memory.
+            InputError: if the fields have more than :data:`MAX_READ` characters.
             StoreError: if the store cannot be read.
         """
         query = _ROWS_QUERIES[with_payload, with_text, with_code]
-        found: dict[int, StoredRow] = {}
+        stored: dict[int, StoredRow] = {}
         size = 0
         for start in range(0, len(rows), PARAMETERS):
             if start:
@@ -186,19 +188,19 @@ class RowReader:
             for row, id_, payload, text, code in self._connections.fetch(f"{query}({marks})", some):
                 size += len(payload or "") + len(text or "")
                 if size > MAX_READ:
-                    message = f"the hits hold more than {MAX_READ:,} characters; ask for fewer"
+                    message = f"the hits hold more than {MAX_READ:,} characters; request fewer"
                     raise InputError("limit", message)
-                found[row] = (id_, None if payload is None else json.loads(payload), text, code)
-        return found
+                stored[row] = (id_, None if payload is None else json.loads(payload), text, code)
+        return stored
 
 
-def _rows_query(*wanted: bool) -> str:
-    names = zip(("payload", "text", "code"), wanted, strict=True)
-    columns = ", ".join(name if is_wanted else "NULL" for name, is_wanted in names)
+def _rows_query(*selected: bool) -> str:
+    names = zip(("payload", "text", "code"), selected, strict=True)
+    columns = ", ".join(name if is_selected else "NULL" for name, is_selected in names)
     return f"SELECT row, id, {columns} FROM documents WHERE row IN "  # noqa: S608 - fixed parts
 
 
-_ROWS_QUERIES = {wanted: _rows_query(*wanted) for wanted in product((False, True), repeat=3)}
+_ROWS_QUERIES = {flags: _rows_query(*flags) for flags in product((False, True), repeat=3)}
 
 
 @contextmanager
@@ -210,10 +212,10 @@ def errors_of(path: Path) -> Iterator[None]:
         raise store_error(path, error) from error
 
 
-def store_error(path: Path, error: sqlite3.Error | OSError, what: str = "") -> StoreError:
-    """Return the StoreError of an error: a StoreFull where there is no room on the disk."""
+def store_error(path: Path, error: sqlite3.Error | OSError, prefix: str = "") -> StoreError:
+    """Return the StoreError of an error, a StoreFull if the disk is full."""
     kind = StoreFull if _is_full(path, error) else StoreError
-    return kind(f"{path}: {what}{getattr(error, 'strerror', None) or error}")
+    return kind(f"{path}: {prefix}{getattr(error, 'strerror', None) or error}")
 
 
 def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
@@ -222,7 +224,7 @@ def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     if code != sqlite3.SQLITE_IOERR:
         return code == sqlite3.SQLITE_FULL
-    # SQLite says no more than that of some files that it cannot extend.
+    # SQLite reports this general error for some files that it cannot extend.
     with suppress(OSError):
         return shutil.disk_usage(path.parent).free < ROOM_FOR_A_WRITE
     return False
@@ -231,13 +233,13 @@ def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
 def in_chunks(
     connection: sqlite3.Connection, query: str, values: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
-    """Run `query`, which ends in ``IN``, for all of `values` and return what is found."""
-    found: list[tuple[Any, ...]] = []
+    """Run `query`, which ends with ``IN``, for all `values` and return its rows."""
+    rows: list[tuple[Any, ...]] = []
     for start in range(0, len(values), PARAMETERS):
         checkpoint()
         chunk = values[start : start + PARAMETERS]
-        found += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
-    return found
+        rows += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
+    return rows
 
 
 def _close_all(connections: deque[sqlite3.Connection]) -> None:

@@ -1,8 +1,8 @@
 """One SQLite file and its connections.
 
 The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the
-process and of the machine. :mod:`index.sqlite.acknowledged` says how a log that was damaged
-afterwards is noticed, :mod:`index.sqlite.open_files` how files that were deleted meanwhile are.
+process and of the machine. :mod:`index.sqlite.acknowledged` detects a log that was damaged later,
+and :mod:`index.sqlite.open_files` detects deleted or replaced files.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from index.sqlite.connection_pool import BUSY_SECONDS, Connections, errors_of, s
 from index.sqlite.field_indexes import set_indexed_fields
 from index.sqlite.open_files import OpenFiles
 
-# What a large ingest leaves of the write-ahead log once it has been moved into the file, and how
-# many pages are moved at a time: a page that many commits write is then moved once.
+# The size to which the write-ahead log is cut after a large ingest, and the number of pages after
+# which it is checkpointed: a page that many commits write is then moved only once.
 LOG_BYTES_KEPT = 32 << 20
 LOG_PAGES = 4096
-# How long a write waits for readers to leave a log that is twice as long as what is kept of it.
+# How long a write waits for readers to leave a log that is twice as long as LOG_BYTES_KEPT.
 RESTART_MILLISECONDS = 200
-# Where nobody knows how many writes were lost, more than these cannot have been.
+# More generations than can have been lost, for a loss of unknown size.
 GENERATIONS_SKIPPED = 1 << 32
 
 
 class Database:
     """Any number of threads can read; one can write at a time.
 
-    Every read is a short transaction of its own, so readers in other processes see what the writer
-    committed last and do not keep its log from being emptied.
+    Every read is a short transaction of its own, so readers in other processes see the last commit
+    and do not keep the log from being checkpointed.
     """
 
     def __init__(self, path: Path, *, writable: bool, accept_loss: bool = False) -> None:
         """Open the file at `path`.
 
-        A store that holds fewer generations than it acknowledged can be read only, and `lost` says
-        so, unless the caller is to `accept_loss`: then the store goes on from what it holds, at a
-        generation above all that were acknowledged.
+        A store that holds fewer generations than it acknowledged is read-only, and `lost` says
+        why. With `accept_loss` it can be written again, from a generation above all that were
+        acknowledged.
 
         Raises:
             StoreError: if it is missing, is not a store, is damaged, or has a later format.
@@ -79,7 +79,7 @@ class Database:
         ranking: str | None = None,
         indexed_fields: Sequence[str] = (),
     ) -> None:
-        """Write an empty store to `path`, where there is none; `ranking` is its default one.
+        """Write an empty store to the new file `path`; `ranking` is its default ranking.
 
         Raises:
             StoreError: if it cannot be written.
@@ -100,24 +100,24 @@ class Database:
             raise store_error(path, error, "cannot be written: ") from error
 
     def close(self) -> None:
-        """Close every connection; one that a thread is reading with, as soon as it is done."""
+        """Close every connection; those in use are closed when they are returned."""
         self.connections.close()
-        # The last to close moves the write-ahead log into the file.
+        # The last connection to close moves the write-ahead log into the file.
         if self._writer is not None:
             self._writer.close()
         if self._acknowledged is not None:
             self._acknowledged.close()
             self._acknowledged = None
 
-    def reading(self, *, one_moment: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+    def reading(self, *, transaction: bool = False) -> AbstractContextManager[sqlite3.Connection]:
         """Lend a connection; see :meth:`index.sqlite.connection_pool.Connections.reading`."""
-        return self.connections.reading(one_moment=one_moment)
+        return self.connections.reading(transaction=transaction)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Begin a transaction; what was not committed by the end of the block is undone.
+        """Begin a transaction; at the end of the block, whatever is not committed is undone.
 
-        The caller sees to it that only one thread writes.
+        The caller ensures that only one thread writes.
 
         Raises:
             StoreError: if the file is open for reading only, cannot be written, or another process
@@ -125,7 +125,7 @@ class Database:
             StoreReplaced: if it was deleted or replaced since it was opened.
             WritesLost: if it holds fewer generations than it acknowledged.
         """
-        writer = self._checked_writer()
+        writer = self._check_writer()
         with errors_of(self.path):
             writer.execute("BEGIN IMMEDIATE")
             try:
@@ -135,13 +135,13 @@ class Database:
                     writer.execute("ROLLBACK")
 
     def commit(self, generation: int) -> None:
-        """Make the transaction of :meth:`writing` last; the store is at `generation` then.
+        """Commit the transaction of :meth:`writing` as `generation`.
 
         Raises:
             StoreError: if it cannot be written.
-            StoreReplaced: if it was deleted or replaced; then nothing must be acknowledged.
+            StoreReplaced: if the file was deleted or replaced; the write must not be acknowledged.
         """
-        writer, acknowledged = self._opened_writer()
+        writer, acknowledged = self._require_writer()
         writer.execute("COMMIT")
         self._files.check()
         self._files.note()
@@ -149,23 +149,23 @@ class Database:
         self._bound_log(writer)
 
     def generation(self) -> int:
-        """Return the number of commits that changed anything."""
+        """Return the number of commits that changed something."""
         with self.reading() as connection:
             return number_in_meta(connection, "generation")
 
     def warnings(self) -> list[str]:
-        """Say why nothing can be written to the store, a sentence each; mostly nothing."""
+        """Return why the store refuses writes, a sentence each; usually none."""
         if not self.writable:
-            self.lost = self._missing()
-        found = [] if self.lost is None else [self.lost]
+            self.lost = self._describe_loss()
+        reasons = [] if self.lost is None else [self.lost]
         try:
             self._files.check()
         except StoreReplaced as error:
-            found.append(error.reason)
-        return found
+            reasons.append(error.reason)
+        return reasons
 
-    def replaced(self) -> bool:
-        """Tell whether another store is at the path by now.
+    def is_replaced(self) -> bool:
+        """Tell whether another store has replaced this one at its path.
 
         Raises:
             StoreError: if the file is closed, or cannot be read.
@@ -178,12 +178,12 @@ class Database:
             return read_incarnation(connection) != self.incarnation
 
     def vacuum(self) -> None:
-        """Rewrite the file without what is unused, and empty the write-ahead log.
+        """Rewrite the file without unused pages, and empty the write-ahead log.
 
         Raises:
-            StoreError: as :meth:`writing` does.
+            StoreError: as :meth:`writing`.
         """
-        writer = self._checked_writer()
+        writer = self._check_writer()
         with errors_of(self.path):
             writer.execute("VACUUM")
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -199,19 +199,19 @@ class Database:
         return self.path.with_name(self.path.name + "-wal")
 
     def _open_to_read(self) -> None:
-        """Read what the store is, by a connection that leaves the files as they are."""
+        """Read the settings of the store with a read-only connection."""
         with self.reading() as connection:
             self.description = read_description(connection)
             self.incarnation = read_incarnation(connection)
-        self.lost = self._missing()
+        self.lost = self._describe_loss()
 
-    def _missing(self) -> str | None:
-        """Say which acknowledged writes the store does not hold, if it is any."""
+    def _describe_loss(self) -> str | None:
+        """Say how many acknowledged writes are missing; None if none are."""
         try:
-            # In this order: another process may be writing.
+            # This must be read before the generation, because another process may be writing.
             acknowledged = read_acknowledged(self.path)
         except (OSError, ValueError) as error:
-            return f"which write was acknowledged last cannot be told: {error}"
+            return f"the last acknowledged write is unknown: {error}"
         generation = self.generation()
         if acknowledged is None or acknowledged <= generation:
             return None
@@ -234,7 +234,7 @@ class Database:
             self._writer.execute("COMMIT")
             self.lost = None
             self.incarnation = read_incarnation(self._writer)
-        # The log is there from the first read on.
+        # The log exists from the first read on.
         generation = number_in_meta(self._writer, "generation")
         self._files = self.connections.files = OpenFiles(self.path)
         try:
@@ -249,11 +249,11 @@ class Database:
         return self.generation() + GENERATIONS_SKIPPED
 
     def _bound_log(self, writer: sqlite3.Connection) -> None:
-        """Have the log begin again from its start where it has grown long.
+        """Restart the log from its beginning if it has grown long.
 
-        SQLite does so by itself once nobody reads from the log. Under a steady load of searches
-        somebody always does; so readers are waited for, shortly. One that takes longer, a
-        verification, lets the log grow until it is done.
+        SQLite does so by itself when nobody reads from the log. Under a steady load of searches
+        somebody always does, so this waits for the readers for a short time. During a longer read,
+        such as a verification, the log keeps growing.
         """
         size = self._files.log_bytes
         if size < self._log_limit:
@@ -266,7 +266,7 @@ class Database:
             self._files.note()
         writer.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
 
-    def _opened_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
+    def _require_writer(self) -> tuple[sqlite3.Connection, Acknowledged]:
         if not self.writable:
             raise StoreError(f"{self.path}: is open for reading only")
         if not self.connections.is_open:
@@ -275,23 +275,23 @@ class Database:
             raise WritesLost(f"{self.path}: {self.lost}")
         return self._writer, self._acknowledged
 
-    def _checked_writer(self) -> sqlite3.Connection:
-        """Return the connection that writes, if it still writes to the store that was opened."""
-        writer, acknowledged = self._opened_writer()
+    def _check_writer(self) -> sqlite3.Connection:
+        """Return the writing connection after checking that its files were not replaced."""
+        writer, acknowledged = self._require_writer()
         self._files.check()
         if self._files.written_by_others():
             self._check_content(acknowledged.generation)
         return writer
 
     def _check_content(self, generation: int) -> None:
-        """Raise StoreReplaced if the database was written over by an earlier one.
+        """Raise StoreReplaced if the database was overwritten by an earlier one.
 
-        The writer's own connection would not see it: it has pages of the file in memory. Another
-        process may have moved the log into the file, which changes nothing.
+        The writer's own connection would not notice, because it caches pages of the file. Another
+        process may have moved the log into the file, which is harmless.
         """
         with closing(self.connections.connect("ro")) as connection, errors_of(self.path):
-            found = number_in_meta(connection, "generation")
-        if found != generation:
-            message = f"it is at generation {found}; {generation} was written"
+            actual = number_in_meta(connection, "generation")
+        if actual != generation:
+            message = f"it is at generation {actual}; {generation} was written"
             raise StoreReplaced(f"{self.path}: was replaced while it was open: {message}")
         self._files.note()

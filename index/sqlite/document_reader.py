@@ -1,4 +1,4 @@
-"""The documents of a store, read and held against their checksums."""
+"""Reads the documents of a store and checks them against their checksums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from index.filters import Filter
 from index.records import CodedPayloads, StoredDocument
 from index.schema import checksum, last_row
 from index.sqlite.annotation_tables import LABELS, read_records
-from index.sqlite.changes import storable
+from index.sqlite.changes import storable_ids
 from index.sqlite.connection_pool import PARAMETERS, RowReader, in_chunks
 from index.sqlite.database import Database
 from index.sqlite.field_indexes import is_covered, matching_in_runs
@@ -26,13 +26,13 @@ from index.sqlite.filter_sql import where
 
 # Reading so many payloads takes some tens of milliseconds.
 ROWS_OF_A_SLICE = 20_000
-# So many documents are read between two checkpoints.
+# The number of documents that are read between two checkpoints.
 ROWS_AT_ONCE = 500
 STORED = "row, id, code, text, vector, payload, checksum"
 
 
 class DocumentReader(RowReader):
-    """Reads the documents of a store. Any number of threads can at once."""
+    """Reads the documents of a store, in any number of threads."""
 
     def __init__(self, path: Path, database: Database) -> None:
         super().__init__(path, database.connections)
@@ -40,80 +40,80 @@ class DocumentReader(RowReader):
         self._database = database
 
     def read_payloads(self) -> CodedPayloads:
-        """Return the code, payload and labels of every document, all as of one moment, by row.
+        """Return the code, payload and labels of every document of one generation, by row.
 
         Raises:
-            StoreError: if a label is not what was written.
+            StoreError: if a label is damaged.
         """
         with self._database.reading() as connection:
             agreed = agreed_labels(read_records(connection, LABELS))
             query = "SELECT row, id FROM documents WHERE id IN "
             labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
-            found = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
+            cursor = connection.execute("SELECT row, code, payload FROM documents ORDER BY row")
             codes: list[bytes] = []
             payloads: list[dict[str, Any]] = []
             given: list[tuple[str, ...]] = []
-            while some := found.fetchmany(ROWS_AT_ONCE):
+            while some := cursor.fetchmany(ROWS_AT_ONCE):
                 checkpoint()
                 codes += [code for _, code, _ in some]
                 payloads += [json.loads(payload) for _, _, payload in some]
                 given += [labels.get(row, ()) for row, _, _ in some]
-        return CodedPayloads(self._packed(codes), payloads, given)
+        return CodedPayloads(self._pack_codes(codes), payloads, given)
 
     def read_contents(self) -> list[StoredDocument]:
-        """Return every document, all as of one moment, by row.
+        """Return every document of one generation, by row.
 
         Raises:
-            StoreError: if a document does not have its checksum.
+            StoreError: if a document does not match its checksum.
         """
         query = f"SELECT {STORED} FROM documents ORDER BY row"  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
-            return self._stored_all(connection.execute(query))
+            return self._parse_documents(connection.execute(query))
 
     def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
-        """Return the documents of `rows`, by row; rows that are not there are left out.
+        """Return the documents of `rows`, by row; missing rows are left out.
 
         Raises:
-            StoreError: if a document does not have its checksum.
+            StoreError: if a document does not match its checksum.
         """
         query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
             found = in_chunks(connection, query, rows)
-        return sorted(map(self._stored, found), key=lambda document: document.row)
+        return sorted(map(self._parse_document, found), key=lambda document: document.row)
 
     def rows_of(self, ids: Sequence[str]) -> list[int]:
-        """Return the rows of the documents with these ids, ascending; others are left out."""
+        """Return the rows of the documents with these ids, ascending; unknown ids are ignored."""
         query = "SELECT row FROM documents WHERE id IN "
         with self._database.reading() as connection:
-            return sorted(row for (row,) in in_chunks(connection, query, storable(ids)))
+            return sorted(row for (row,) in in_chunks(connection, query, storable_ids(ids)))
 
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
-        """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
-        return {id_: self._packed([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
+        """Return the code, ``uint8[C]``, of each document; unknown ids are left out."""
+        return {id_: self._pack_codes([code])[0] for id_, (code, _) in self.read_marks(ids).items()}
 
     def read_marks(self, ids: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """Return the code and the checksum of each document; ids not there are left out."""
+        """Return the code and the checksum of each document; unknown ids are left out."""
         if not ids:
             return {}
         query = "SELECT id, code, checksum FROM documents WHERE id IN "
         with self._database.reading() as connection:
-            found = in_chunks(connection, query, storable(ids))
+            found = in_chunks(connection, query, storable_ids(ids))
             return {id_: (code, mark) for id_, code, mark in found}
 
     def get(self, id_: str) -> StoredDocument | None:
         """Return the document with the id, or None.
 
         Raises:
-            StoreError: if it does not have its checksum.
+            StoreError: if it does not match its checksum.
         """
         query = f"SELECT {STORED} FROM documents WHERE id IN "  # noqa: S608 - a fixed list
         with self._database.reading() as connection:
-            found = in_chunks(connection, query, storable([id_]))
-        return self._stored(found[0]) if found else None
+            found = in_chunks(connection, query, storable_ids([id_]))
+        return self._parse_document(found[0]) if found else None
 
     def count_matching(self, filter_: Filter) -> int:
-        """Return for how many documents the filter holds, as of one moment."""
-        with self._database.reading(one_moment=True) as connection:
+        """Return the number of documents of one generation that match the filter."""
+        with self._database.reading(transaction=True) as connection:
             last, count = last_row(connection), 0
             condition, values = where(connection, filter_)
             query = (
@@ -128,11 +128,11 @@ class DocumentReader(RowReader):
     def scroll(
         self, limit: int, after: int, up_to: int | None, filter_: Filter | None
     ) -> tuple[list[StoredDocument], int]:
-        """Return the first documents above row `after`, and the last row that was ever given.
+        """Return the first documents after row `after`, and the last row that was ever assigned.
 
-        Rows above `up_to` are left out, and those for which the filter does not hold.
+        Rows after `up_to`, and those that do not match the filter, are left out.
         """
-        with self._database.reading(one_moment=True) as connection:
+        with self._database.reading(transaction=True) as connection:
             last = last_row(connection)
             if filter_ is not None and is_covered(connection, filter_):
                 to = last if up_to is None else up_to
@@ -144,12 +144,12 @@ class DocumentReader(RowReader):
             """  # noqa: S608 - made of fixed parts
             bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
             found = connection.execute(query, {**values, **bounds})
-            return self._stored_all(found), last
+            return self._parse_documents(found), last
 
     def _scroll_in_runs(
         self, connection: sqlite3.Connection, limit: int, filter_: Filter, after: int, up_to: int
     ) -> list[StoredDocument]:
-        """Return what :meth:`scroll` does, found by the indexes of the fields."""
+        """Return the documents of :meth:`scroll` by the indexes of fields."""
         documents: list[StoredDocument] = []
         at_once = min(limit, PARAMETERS)
         for rows in matching_in_runs(connection, filter_, after, up_to):
@@ -157,28 +157,31 @@ class DocumentReader(RowReader):
                 some: list[int] = rows[start : start + at_once].tolist()
                 query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
                 found = in_chunks(connection, query, some)
-                documents += sorted(map(self._stored, found), key=lambda document: document.row)
+                documents += sorted(
+                    map(self._parse_document, found), key=lambda document: document.row
+                )
                 if len(documents) >= limit:
                     return documents[:limit]
         return documents
 
-    def _stored_all(self, found: sqlite3.Cursor) -> list[StoredDocument]:
-        """Read documents, between some of which others have their turn."""
+    def _parse_documents(self, cursor: sqlite3.Cursor) -> list[StoredDocument]:
+        """Read the documents of a query in slices."""
         documents: list[StoredDocument] = []
         checkpoint()
-        while some := found.fetchmany(ROWS_AT_ONCE):
-            documents += [self._stored(one) for one in some]
+        while some := cursor.fetchmany(ROWS_AT_ONCE):
+            documents += [self._parse_document(one) for one in some]
             checkpoint()
         return documents
 
-    def _stored(self, found: tuple[Any, ...]) -> StoredDocument:
-        row, id_, code, text, vector, payload, mark = found
+    def _parse_document(self, stored: tuple[Any, ...]) -> StoredDocument:
+        row, id_, code, text, vector, payload, mark = stored
         if checksum(id_, code, payload, text, vector) != mark:
-            raise StoreError(f"{self.path}: is damaged: document {id_!a} is not what was written")
+            message = f"document {id_!a} does not match its checksum"
+            raise StoreError(f"{self.path}: is damaged: {message}")
         return StoredDocument(
             id=id_,
             row=row,
-            code=code_to_hex(self._packed([code])[0]),
+            code=code_to_hex(self._pack_codes([code])[0]),
             text=text,
             vector=None if vector is None else np.frombuffer(vector, dtype="<f4"),
             payload=json.loads(payload),
@@ -188,7 +191,7 @@ class DocumentReader(RowReader):
     def _code_size(self) -> int:
         return self.description.n_bits // 8
 
-    def _packed(self, codes: Sequence[bytes]) -> Codes:
+    def _pack_codes(self, codes: Sequence[bytes]) -> Codes:
         size = self._code_size
         if any(not isinstance(code, bytes) or len(code) != size for code in codes):
             raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")

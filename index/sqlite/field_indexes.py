@@ -1,14 +1,13 @@
 """Indexes of payload fields: the values of a field, packed in runs of rows, beside the documents.
 
-A run is :data:`RUN_ROWS` row numbers, always the same ones. A row stands for one document for ever
-and its payload never changes, so a run is packed once, when the last of its rows has been given;
-``covered`` is the last row of the last run that was packed. Rows above it are asked of the
-payloads. Nothing has to be done for a document that is deleted: its entries stay, and no index of
-codes finds its row. Runs of which more than half has been deleted are packed anew by later writes,
-two for each run that is added, in turn.
+A run is a fixed range of :data:`RUN_ROWS` rows. A row always means the same document and its
+payload never changes, so a run is packed once, when its last row has been assigned. ``covered`` is
+the last row of the last packed run; for later rows the payloads are read. A deletion packs nothing:
+the entries stay, and no index of codes finds the row. Runs of which more than half was deleted are
+packed again by later writes, two for each run that is added, in turn.
 
-The indexes are made of the payloads and of nothing else. A store that a version without them wrote
-to has a ``covered`` that lags behind, and every filter stays right; later writes catch up.
+The indexes depend on the payloads only. If a version without them writes to a store, ``covered``
+lags behind and every filter stays right; later writes catch up.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ FIELDS_SCHEMA = (
     PRIMARY KEY (first_row, field)
 )""",
 )
-# A write packs so many runs more than it fills: those of a field that is being indexed.
+# A write packs so many runs more than it fills, for fields whose indexing has not finished.
 RUNS_BEHIND = 1
 REFRESHED_AT_ONCE = 2
-# Rows that no run covers are asked about one by one; beyond so many runs that takes long.
+# For rows without a run the payloads are read, which is slow beyond so many runs.
 MAX_RUNS_UNCOVERED = 4
-# So many are packed in one transaction where writers wait for it.
+# The most runs that are packed in one transaction while writers wait.
 RUNS_AT_ONCE = 8
-# A run whose lists take more bytes of memory, 256 numbers a document, is left to the payloads.
+# A run whose lists take more bytes of memory, 256 numbers a document, is not packed.
 MAX_COST = 1 << 27
 _NOT_PACKED = b""
 _NONE = np.zeros(0, dtype=np.bool_)
@@ -66,26 +65,26 @@ _Runs = list[tuple[str, Any, int]]
 
 
 def has_field_tables(connection: sqlite3.Connection) -> bool:
-    """Tell whether the store has the tables: whether any field is indexed."""
+    """Tell whether the store has the tables, so that a field is indexed."""
     query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'fields'"
     return connection.execute(query).fetchone() is not None
 
 
 def indexed_fields(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the indexed fields, in order, and the last row that the index of each covers."""
+    """Return the indexed fields, sorted, and the last row that the index of each covers."""
     if not has_field_tables(connection):
         return {}
     return dict(connection.execute("SELECT field, covered FROM fields ORDER BY field"))
 
 
 def make_field_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables, which are not there."""
+    """Create the tables, which must not exist."""
     for statement in FIELDS_SCHEMA:
         connection.execute(statement)
 
 
 def set_indexed_fields(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
-    """Index just these fields from now on; :func:`cover` packs what is there already."""
+    """Index these fields and no others from now on; :func:`cover` packs present documents."""
     before = indexed_fields(connection)
     if has_field_tables(connection) != bool(fields):
         if fields:
@@ -102,8 +101,8 @@ def set_indexed_fields(connection: sqlite3.Connection, fields: Sequence[str]) ->
         connection.executemany("INSERT INTO fields VALUES (?, 0, 0)", added)
 
 
-def pack_again(connection: sqlite3.Connection) -> None:
-    """Make the indexes of all fields anew, of the documents that are there."""
+def repack(connection: sqlite3.Connection) -> None:
+    """Rebuild the indexes of all fields from the documents."""
     if has_field_tables(connection):
         connection.execute("DELETE FROM field_runs")
         connection.execute("UPDATE fields SET covered = 0, refreshed = 0")
@@ -112,7 +111,7 @@ def pack_again(connection: sqlite3.Connection) -> None:
 
 
 def cover(connection: sqlite3.Connection, runs: int) -> bool:
-    """Pack so many runs at most, all of whose rows were given; tell whether any is left."""
+    """Pack at most so many full runs; tell whether any are left."""
     fields = indexed_fields(connection)
     full = last_row(connection) // RUN_ROWS * RUN_ROWS
     for _ in range(runs):
@@ -129,124 +128,124 @@ def cover(connection: sqlite3.Connection, runs: int) -> bool:
 
 
 def cover_after(connection: sqlite3.Connection, inserted: int) -> None:
-    """Pack the runs that a write filled, and a few of those that were to be packed before."""
+    """Pack the runs that a write filled, and :data:`RUNS_BEHIND` earlier ones."""
     if inserted:
         cover(connection, -(-inserted // RUN_ROWS) + RUNS_BEHIND)
 
 
 def is_covered(connection: sqlite3.Connection, filter_: Filter, *, wholly: bool = False) -> bool:
-    """Tell whether indexes find most of the rows for which the filter holds.
+    """Tell whether the indexes find most rows that match the filter.
 
-    Payloads of what they find may have to be read, unless it is to be covered `wholly`.
+    Unless `wholly`, the payloads of these rows may also have to be read.
     """
     fields = indexed_fields(connection)
-    found = implied_filter(filter_, fields) if fields else None
-    if found is None or (wholly and found is not filter_):
+    indexed = implied_filter(filter_, fields) if fields else None
+    if indexed is None or (wholly and indexed is not filter_):
         return False
-    uncovered = last_row(connection) - min(fields[field] for field in fields_of(found))
+    uncovered = last_row(connection) - min(fields[field] for field in fields_of(indexed))
     return uncovered < MAX_RUNS_UNCOVERED * RUN_ROWS
 
 
 def matching_rows(connection: sqlite3.Connection, filter_: Filter, after: int = 0) -> Rows:
-    """Return all rows that :func:`matching_in_runs` yields above `after`."""
-    found = [*matching_in_runs(connection, filter_, after, last_row(connection))]
-    return np.concatenate([np.empty(0, dtype=np.int64), *found])
+    """Return all rows that :func:`matching_in_runs` yields after `after`."""
+    parts = [*matching_in_runs(connection, filter_, after, last_row(connection))]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def matching_in_runs(
     connection: sqlite3.Connection, filter_: Filter, after: int, up_to: int
 ) -> Iterator[Rows]:
-    """Yield the rows above `after` and up to `up_to` for which the filter holds, ascending.
+    """Yield the rows after `after` and up to `up_to` that match the filter, ascending.
 
-    Rows of documents that were deleted may be among them. Where there is an index it is used.
+    They may include rows of deleted documents. Indexes are used where possible.
     """
     fields = indexed_fields(connection)
-    found = implied_filter(filter_, fields) if fields else None
-    if found is not None:
-        names = sorted(fields_of(found))
+    indexed = implied_filter(filter_, fields) if fields else None
+    if indexed is not None:
+        names = sorted(fields_of(indexed))
         covered = min(up_to, *(fields[field] for field in names))
         for first in range(after // RUN_ROWS * RUN_ROWS + 1, covered + 1, RUN_ROWS):
             checkpoint()
             last = min(first + RUN_ROWS - 1, covered)
             runs = _read_run(connection, first, names)
             try:
-                blocks = {field: _checked(packed, mark) for field, packed, mark in runs}
-                holds = matching_offsets(found, blocks, RUN_ROWS) if runs else _NONE
+                blocks = {field: _parse_run(packed, mark) for field, packed, mark in runs}
+                matches = matching_offsets(indexed, blocks, RUN_ROWS) if runs else _NONE
             except (ValueError, KeyError):
-                # What is damaged, or was too much, is passed over: the payloads tell as well.
-                yield from _asked(connection, filter_, max(after, first - 1), last)
+                # The run is damaged or was too large to pack, so the payloads are read.
+                yield from _matching_payloads(connection, filter_, max(after, first - 1), last)
                 continue
-            rows: Rows = first + np.flatnonzero(holds)
+            rows: Rows = first + np.flatnonzero(matches)
             rows = rows[(rows > after) & (rows <= last)]
-            yield rows if found is filter_ else _among(connection, filter_, rows)
+            yield rows if indexed is filter_ else _filter_rows(connection, filter_, rows)
         after = max(after, covered)
-    yield from _asked(connection, filter_, after, up_to)
+    yield from _matching_payloads(connection, filter_, after, up_to)
 
 
 def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
-    """Pack every run again; yield a sentence for each that is not what the payloads give."""
+    """Compare every run with the payloads; yield a sentence for each that differs."""
     for field, covered in indexed_fields(connection).items():
         for first in range(1, covered + 1, RUN_ROWS):
             checkpoint()
             offsets, values = _values(connection, first, [field])
-            if not _agrees(_read_run(connection, first, [field]), offsets, values[0]):
+            if not _run_matches(_read_run(connection, first, [field]), offsets, values[0]):
                 yield f"the index of the field {field!a} is damaged from row {first}"
 
 
-def _agrees(runs: _Runs, offsets: list[int], values: list[Any] | None) -> bool:
-    """Tell whether a run says of the documents that are there what their payloads say."""
+def _run_matches(runs: _Runs, offsets: list[int], values: list[Any] | None) -> bool:
+    """Tell whether a run has the values of the payloads of the remaining documents."""
     if not runs:
         return not offsets
     ((_, packed, mark),) = runs
     if packed == _NOT_PACKED and mark == zlib.crc32(_NOT_PACKED):
         return True  # documents may have been deleted since
     try:
-        held = _checked(packed, mark)
+        block = _parse_run(packed, mark)
     except ValueError:
         return False
     if values is None:
         return True
-    there = set(offsets)
-    return [one for one in held.entries() if one[0] in there] == [
+    remaining = set(offsets)
+    return [entry for entry in block.entries() if entry[0] in remaining] == [
         *unpack_field(pack_field(offsets, values)).entries()
     ]
 
 
 def _read_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> _Runs:
-    """Return what is packed of some fields; nothing where all documents were deleted."""
+    """Return the packed runs of some fields; none if all documents of the run were deleted."""
     marks = ",".join("?" * len(fields))
-    wanted = f"first_row = ? AND field IN ({marks})"
-    query = f"SELECT field, packed, checksum FROM field_runs WHERE {wanted}"  # noqa: S608 - marks
+    condition = f"first_row = ? AND field IN ({marks})"
+    query = f"SELECT field, packed, checksum FROM field_runs WHERE {condition}"  # noqa: S608 - marks
     return connection.execute(query, (first, *fields)).fetchall()
 
 
-def _checked(packed: Any, checksum: int) -> FieldBlock:
+def _parse_run(packed: Any, checksum: int) -> FieldBlock:
     if not isinstance(packed, bytes) or zlib.crc32(packed) != checksum:
-        raise ValueError("it does not have its checksum")
+        raise ValueError("it does not match its checksum")
     return unpack_field(packed)
 
 
-def _asked(
+def _matching_payloads(
     connection: sqlite3.Connection, filter_: Filter, after: int, up_to: int
 ) -> Iterator[Rows]:
-    """Ask the payloads, a run at a time."""
+    """Yield the matching rows according to the payloads, a run at a time."""
     for start in range(after, up_to, RUN_ROWS):
         checkpoint()
         yield matching_between(connection, [filter_], start, min(start + RUN_ROWS, up_to))[0]
 
 
-def _among(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
-    """Return those of `rows`, all of one run, for which the filter holds."""
+def _filter_rows(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
+    """Return those of `rows`, all of one run, that match the filter."""
     if len(rows) > RUN_ROWS // 2:
         first, last = int(rows[0]), int(rows[-1])
         return matching_between(connection, [filter_], first - 1, last)[0]
     condition, values = where(connection, filter_)
-    found: list[int] = []
+    matching: list[int] = []
     for start in range(0, len(rows), PARAMETERS):
         some = ",".join(map(str, rows[start : start + PARAMETERS].tolist()))
-        query = f"SELECT row FROM documents WHERE row IN ({some}) AND {condition} ORDER BY row"  # noqa: S608 - numbers, and what is made of fixed parts
-        found += [row for (row,) in connection.execute(query, values)]
-    return np.array(found, dtype=np.int64)
+        query = f"SELECT row FROM documents WHERE row IN ({some}) AND {condition} ORDER BY row"  # noqa: S608 - numbers and fixed parts
+        matching += [row for (row,) in connection.execute(query, values)]
+    return np.array(matching, dtype=np.int64)
 
 
 def _pack_run(connection: sqlite3.Connection, first: int, fields: Sequence[str]) -> None:
@@ -260,7 +259,7 @@ def _pack_run(connection: sqlite3.Connection, first: int, fields: Sequence[str])
 def _values(
     connection: sqlite3.Connection, first: int, fields: Sequence[str]
 ) -> tuple[list[int], list[list[Any] | None]]:
-    """Return the offsets of a run's documents, and what each field holds, None if too much."""
+    """Return the offsets of a run's documents, and the values of each field, None if too large."""
     query = "SELECT row, payload FROM documents WHERE row BETWEEN ? AND ? ORDER BY row"
     offsets: list[int] = []
     columns: list[list[Any] | None] = [[] for _ in fields]
@@ -280,20 +279,20 @@ def _values(
 
 
 def _refresh(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
-    """Pack the next runs anew of which more than half of the documents were deleted."""
+    """Pack the next runs again if more than half of their documents were deleted."""
     for field in fields:
         query = "SELECT refreshed, covered FROM fields WHERE field = ?"
         place, covered = connection.execute(query, (field,)).fetchone()
         for _ in range(REFRESHED_AT_ONCE):
             place = place % covered
             query = "SELECT documents FROM field_runs WHERE first_row = ? AND field = ?"
-            held = connection.execute(query, (place + 1, field)).fetchone()
+            packed = connection.execute(query, (place + 1, field)).fetchone()
             query = "SELECT count(*) FROM documents WHERE row BETWEEN ? AND ?"
-            (left,) = connection.execute(query, (place + 1, place + RUN_ROWS)).fetchone()
-            if held is not None and not left:
+            (remaining,) = connection.execute(query, (place + 1, place + RUN_ROWS)).fetchone()
+            if packed is not None and not remaining:
                 query = "DELETE FROM field_runs WHERE first_row = ? AND field = ?"
                 connection.execute(query, (place + 1, field))
-            elif held is not None and 2 * left < held[0]:
+            elif packed is not None and 2 * remaining < packed[0]:
                 _pack_run(connection, place + 1, [field])
             place += RUN_ROWS
         connection.execute("UPDATE fields SET refreshed = ? WHERE field = ?", (place, field))

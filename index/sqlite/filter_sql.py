@@ -1,8 +1,8 @@
-"""Filters as SQLite evaluates them over stored payloads.
+"""Translates filters to SQL conditions on stored payloads.
 
 Names and values are parameters, never part of the statement. SQLite's reading of JSON differs from
-the meaning of a filter in three places, which are left to Python: it reads some decimal fractions
-with another last bit, rounds whole numbers beyond 64 bits, and ends a string at a NUL.
+the meaning of a filter in three cases, which Python evaluates: SQLite reads some decimal fractions
+with a different last bit, rounds integers beyond 64 bits, and ends a string at a NUL.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 def matching_between(
     connection: sqlite3.Connection, filters: Sequence[Filter], after: int, up_to: int
 ) -> list[Rows]:
-    """Return, for each filter, the rows above `after` and up to `up_to` for which it holds.
+    """Return, for each filter, the rows after `after` and up to `up_to` that match it.
 
-    Each payload is read once for all filters, and the rows come in one piece: a row at a time would
-    take and give Python's lock for each.
+    Each payload is read once for all filters. All rows come in one value, because fetching single
+    rows would take and release Python's lock for each.
     """
     translation = _Translation(shared=len(filters) > 1)
-    conditions = [translation.whole(filter_) for filter_ in filters]
-    translation.offer(connection)
+    conditions = [translation.root_condition(filter_) for filter_ in filters]
+    translation.register_functions(connection)
     columns = ", ".join(f"group_concat(CASE WHEN {one} THEN row END)" for one in conditions)
-    read = "documents WHERE row > :after AND row <= :up_to"
-    query = f"SELECT {columns} FROM {read}"  # noqa: S608 - made here of fixed parts
+    source = "documents WHERE row > :after AND row <= :up_to"
+    query = f"SELECT {columns} FROM {source}"  # noqa: S608 - made of fixed parts
     if len(filters) > 1:
-        # Materialized, so that a field that many filters name is looked up once.
-        first = f"SELECT {translation.columns()} FROM {read}"  # noqa: S608
+        # Materialized, so that a field of several filters is extracted once.
+        first = f"SELECT {translation.columns()} FROM {source}"  # noqa: S608
         query = f"WITH read AS MATERIALIZED ({first}) SELECT {columns} FROM read"  # noqa: S608
     values = {**translation.parameters, "after": after, "up_to": up_to}
     return [_rows(text) for text in connection.execute(query, values).fetchone()]
@@ -46,11 +46,11 @@ def matching_between(
 def where(connection: sqlite3.Connection, filter_: Filter) -> tuple[str, dict[str, Any]]:
     """Return a condition on ``payload`` and its parameters, for statements of `connection`.
 
-    The connection can evaluate one filter at a time.
+    The connection can evaluate only one filter at a time.
     """
     translation = _Translation()
-    condition = translation.whole(filter_)
-    translation.offer(connection)
+    condition = translation.root_condition(filter_)
+    translation.register_functions(connection)
     return condition, translation.parameters
 
 
@@ -61,7 +61,7 @@ def _rows(text: str | None) -> Rows:
 
 
 class _Place(NamedTuple):
-    """Where a field is, as expressions: its path, the type that JSON gives it, its value."""
+    """The SQL expressions of a field: its path, its JSON type, and its value."""
 
     path: str
     kind: str
@@ -69,10 +69,9 @@ class _Place(NamedTuple):
 
 
 class _Translation:
-    """Collects the parameters of one statement, and the parts that it may ask Python for.
+    """Collects the parameters of one statement, and the parts that Python may have to evaluate.
 
-    Where filters are `shared`, they test the columns that :meth:`columns` says are to be read of
-    the documents, and not the payload itself.
+    If `shared`, conditions test the columns of :meth:`columns` instead of the payload itself.
     """
 
     def __init__(self, *, shared: bool = False) -> None:
@@ -82,57 +81,58 @@ class _Translation:
         self._places: dict[str, _Place] = {}
 
     def columns(self) -> str:
-        """Return what is to be read of each document: the fields that filters name, once each."""
+        """Return the columns to read of each document: every field of the filters, once."""
         columns = ["row", "payload", f"{_HAS_NUL} AS has_nul"]
         for place in self._places.values():
             columns += [f"json_type(payload, {place.path}) AS {place.kind}"]
             columns += [f"json_extract(payload, {place.path}) AS {place.value}"]
         return ", ".join(columns)
 
-    def offer(self, connection: sqlite3.Connection) -> None:
-        """Let statements of a connection ask Python for the parts; one translation at a time."""
+    def register_functions(self, connection: sqlite3.Connection) -> None:
+        """Register the SQL functions that evaluate parts in Python, for one translation."""
         parts = self._parts
 
-        def holds(part: int, payload: str) -> bool:
+        def matches(part: int, payload: str) -> bool:
             return parts[part].matches(json.loads(payload))
 
-        connection.create_function("holds", 2, holds, deterministic=True)
+        connection.create_function("matches", 2, matches, deterministic=True)
         connection.create_function("json_number", 1, json_number, deterministic=True)
 
-    def whole(self, filter_: Filter) -> str:
-        """Translate a filter that is no part of another."""
+    def root_condition(self, filter_: Filter) -> str:
+        """Translate a whole filter."""
         number = len(self._parts)
         self._parts.append(filter_)
-        condition = self.of(filter_)
+        condition = self.condition(filter_)
         has_nul = "has_nul" if self._shared else _HAS_NUL
-        return f"CASE WHEN {has_nul} THEN holds({number}, payload) ELSE {condition} END"
+        return f"CASE WHEN {has_nul} THEN matches({number}, payload) ELSE {condition} END"
 
-    def of(self, filter_: Filter) -> str:
+    def condition(self, filter_: Filter) -> str:
+        """Translate a part of a filter, for payloads without NUL."""
         if isinstance(filter_, Not):
-            return f"NOT {self.of(filter_.part)}"
+            return f"NOT {self.condition(filter_.part)}"
         if isinstance(filter_, And | Or):
             word = " AND " if isinstance(filter_, And) else " OR "
-            return f"({word.join(self.of(part) for part in filter_.parts)})"
+            return f"({word.join(self.condition(part) for part in filter_.parts)})"
         place = self._place(filter_.field)
         if isinstance(filter_, Exists):
             sign = "<>" if filter_.expected else "="
             return f"coalesce({place.kind}, 'null') {sign} 'null'"
         self._parts.append(filter_)
         tests = self._tests(filter_)
-        return _over_one_or_many(place, tests, len(self._parts) - 1)
+        return _scalar_or_list_condition(place, tests, len(self._parts) - 1)
 
     def _place(self, field: str) -> _Place:
         if field not in self._places:
             path = self._parameter("".join(f'."{name}"' for name in field.split(".")), "$")
-            read = _Place(path, f"json_type(payload, {path})", f"json_extract(payload, {path})")
+            place = _Place(path, f"json_type(payload, {path})", f"json_extract(payload, {path})")
             if self._shared:
                 number = len(self._places)
-                read = _Place(path, f"kind{number}", f"value{number}")
-            self._places[field] = read
+                place = _Place(path, f"kind{number}", f"value{number}")
+            self._places[field] = place
         return self._places[field]
 
     def _tests(self, filter_: AnyOf | InRange) -> Mapping[str, str]:
-        """Return, by the type that JSON gives a value, a test with ``%s`` in its place."""
+        """Return, by JSON type, a test of a value, which ``%s`` stands for."""
         if isinstance(filter_, InRange):
             texts = any(isinstance(one, str) for one in filter_.bounds.values())
             bounds = {_SIGNS[name]: one for name, one in filter_.bounds.items()}
@@ -153,24 +153,24 @@ class _Translation:
         return f":{name}"
 
 
-def _over_one_or_many(place: _Place, tests: Mapping[str, str], part: int) -> str:
+def _scalar_or_list_condition(place: _Place, tests: Mapping[str, str], part: int) -> str:
     path, value = place.path, place.value
     exact = f"CASE typeof({value}) WHEN 'integer' THEN {value} ELSE json_number(payload -> {path})"
-    one = _by_type(tests, value, f"({exact} END)")
-    many = _by_type(tests, "each.value", "each.value", f"holds({part}, payload)")
-    elements = f"FROM json_each(payload, {path}) AS each WHERE CASE each.type {many} ELSE 0 END"
+    scalar = _by_type(tests, value, f"({exact} END)")
+    element = _by_type(tests, "each.value", "each.value", f"matches({part}, payload)")
+    elements = f"FROM json_each(payload, {path}) AS each WHERE CASE each.type {element} ELSE 0 END"
     any_element = f"EXISTS (SELECT 1 {elements})"
-    return f"CASE {place.kind} WHEN 'array' THEN {any_element} {one} ELSE 0 END"
+    return f"CASE {place.kind} WHEN 'array' THEN {any_element} {scalar} ELSE 0 END"
 
 
 def _by_type(tests: Mapping[str, str], value: str, number: str, inexact: str | None = None) -> str:
-    """Return the ``WHEN`` clauses that test a value of each type."""
+    """Return the ``WHEN`` clauses that test a value by its type."""
     clauses: list[str] = []
     for kind, test in tests.items():
         if kind != "number":
-            clauses.append(f"WHEN '{kind}' THEN {_filled(test, value)}")
+            clauses.append(f"WHEN '{kind}' THEN {_substitute(test, value)}")
             continue
-        tested = _filled(test, number)
+        tested = _substitute(test, number)
         if inexact is not None:
             whole = f"CASE typeof({number}) WHEN 'integer' THEN {tested} ELSE {inexact} END"
             clauses += [f"WHEN 'integer' THEN {whole}", f"WHEN 'real' THEN {inexact}"]
@@ -179,5 +179,5 @@ def _by_type(tests: Mapping[str, str], value: str, number: str, inexact: str | N
     return " ".join(clauses)
 
 
-def _filled(test: str, value: str) -> str:
+def _substitute(test: str, value: str) -> str:
     return f"({test.replace('%s', value)})"

@@ -1,9 +1,8 @@
-"""Whether the files that SQLite has open are still the ones at their paths.
+"""Checks whether the files that SQLite has open are still at their paths.
 
-A process goes on writing to a file that was deleted or replaced: nothing fails, and nothing is left
-of it once the process ends. An inode that is open is never given to another file, so comparing the
-inodes tells. A database that was written over in place keeps its inode, not the time of its last
-change.
+A process can write to a file that was deleted or replaced without an error, and the data is lost
+when the process ends. An open inode is never reused, so comparing inodes detects this. A database
+that was overwritten in place keeps its inode but not its modification time.
 """
 
 from __future__ import annotations
@@ -17,40 +16,40 @@ SUFFIXES = ("", "-wal", "-shm")
 
 
 class OpenFiles:
-    """The database, its write-ahead log and the log's index, as they are now."""
+    """The inodes of the database, its write-ahead log and the log's index."""
 
     def __init__(self, path: Path) -> None:
-        """Remember the files of the database at `path`, which SQLite has open."""
+        """Record the files of the database at `path`, which SQLite has open."""
         self._path = path
         names = [f"{path}{suffix}" for suffix in SUFFIXES]
-        found = {name: _stat(name) for name in names}
-        self._known = {name: (one.st_dev, one.st_ino) for name, one in found.items() if one}
-        self._changed = self._noted = 0
+        stats = {name: _stat(name) for name in names}
+        self._inodes = {name: (one.st_dev, one.st_ino) for name, one in stats.items() if one}
+        self._modified = self._modified_by_us = 0
         self.log_bytes = 0
-        """The size of the write-ahead log when :meth:`check` was last called."""
+        """The size of the write-ahead log at the last call of :meth:`check`."""
         self.check()
         self.note()
 
     def check(self) -> None:
-        """Raise StoreReplaced if one of the files was deleted or is another one by now."""
-        for name, known in self._known.items():
-            found = _stat(name)
-            if found is None or (found.st_dev, found.st_ino) != known:
-                what = "was deleted" if found is None else "was replaced"
-                message = f"{name} {what} while it was open; restart on the right files"
+        """Raise StoreReplaced if one of the files was deleted or replaced."""
+        for name, inode in self._inodes.items():
+            stat = _stat(name)
+            if stat is None or (stat.st_dev, stat.st_ino) != inode:
+                event = "was deleted" if stat is None else "was replaced"
+                message = f"{name} {event} while it was open; restart with the right files"
                 raise StoreReplaced(message, field=str(self._path))
             if name.endswith("-wal"):
-                self.log_bytes = found.st_size
+                self.log_bytes = stat.st_size
             elif not name.endswith("-shm"):
-                self._changed = found.st_mtime_ns
+                self._modified = stat.st_mtime_ns
 
     def written_by_others(self) -> bool:
         """Tell whether the database was changed between :meth:`note` and :meth:`check`."""
-        return self._changed != self._noted
+        return self._modified != self._modified_by_us
 
     def note(self) -> None:
-        """Remember that the database, as :meth:`check` saw it last, is as this process left it."""
-        self._noted = self._changed
+        """Record that this process made the last change that :meth:`check` saw."""
+        self._modified_by_us = self._modified
 
 
 def _stat(name: str) -> os.stat_result | None:

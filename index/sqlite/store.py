@@ -1,11 +1,10 @@
-"""The durable side of a collection: one SQLite file, the only source of truth.
+"""The durable part of a collection: one SQLite file, the only source of truth.
 
-:mod:`index.schema` says what is in it. A row number stands for one document for ever: it is never
-given again, and replacing a document deletes its row and inserts another, so a replaced document
-counts as inserted last.
+:mod:`index.schema` describes its tables. Row numbers are never reused. Replacing a document deletes
+its row and inserts another, so a replaced document counts as inserted last.
 
 The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the
-process and of the machine. The generation counts the commits that changed anything.
+process and of the machine. The generation counts the commits that changed something.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ TEXTS_AT_ONCE = 1000
 
 
 class StoredCodes(NamedTuple):
-    """Every code, ``uint8[N, C]``, and its row, ascending, as of a generation."""
+    """Every code of a generation, ``uint8[N, C]``, and its row, ascending."""
 
     generation: int
     codes: Codes
@@ -44,10 +43,10 @@ class StoredCodes(NamedTuple):
 
 
 class LaterRows(NamedTuple):
-    """What was written after a row: codes, ``uint8[N, C]``, and their rows, ascending.
+    """The codes written after a row, ``uint8[N, C]``, and their rows, ascending.
 
-    `removed` are rows at or below it that were removed lately. Rows that were removed earlier may
-    be missing from it; there are `documents` in all, which tells.
+    `removed` are rows up to that row that were removed lately. It may lack rows that were removed
+    earlier; comparing with the total number of `documents` shows whether it does.
     """
 
     generation: int
@@ -59,14 +58,14 @@ class LaterRows(NamedTuple):
 
     @property
     def write(self) -> tuple[int, Codes, Rows, Rows]:
-        """What :meth:`index.engines.segments.Generation.with_changes` takes."""
+        """The arguments of :meth:`index.engines.segments.Generation.with_changes`."""
         return self.generation, self.codes, self.rows, self.removed
 
 
 class Matching(NamedTuple):
-    """The rows for which a filter held, ascending, as of a generation and its last row.
+    """The rows of a generation that match a filter, ascending, up to a last row.
 
-    Where it is not `complete`, there are rows above the last row, which were not asked about.
+    Unless it is `complete`, there are rows after the last row, which were not tested.
     """
 
     generation: int
@@ -78,7 +77,7 @@ class Matching(NamedTuple):
 class Store(DocumentReader):
     """An open store. Any number of threads can read; one can write at a time.
 
-    Opened for reading only, it shows what another process has committed last.
+    A store opened for reading only shows the last commit of another process.
     """
 
     def __init__(self, path: Path, *, writable: bool, accept_loss: bool = False) -> None:
@@ -98,7 +97,7 @@ class Store(DocumentReader):
         ranking: str | None = None,
         indexed_fields: Sequence[str] = (),
     ) -> None:
-        """Write an empty store to `path`, where there is none; `ranking` is its default one.
+        """Write an empty store to the new file `path`; `ranking` is its default ranking.
 
         Raises:
             StoreError: if it cannot be written.
@@ -106,35 +105,35 @@ class Store(DocumentReader):
         Database.create(path, description, ranking, indexed_fields)
 
     def close(self) -> None:
-        """Close every connection; one that a thread is reading with, as soon as it is done."""
+        """Close every connection; those in use are closed when they are returned."""
         self._database.close()
 
     def release(self) -> None:
-        """Close the connections that nobody uses; others are opened as they are needed."""
+        """Close the idle connections; new ones are opened when needed."""
         self._database.connections.release()
 
     def generation(self) -> int:
-        """Return the number of commits that changed anything."""
+        """Return the number of commits that changed something."""
         return self._database.generation()
 
     def warnings(self) -> list[str]:
-        """Say why nothing can be written to the store, a sentence each; mostly nothing."""
+        """Return why the store refuses writes, a sentence each; usually none."""
         return self._database.warnings()
 
-    def replaced(self) -> bool:
-        """Tell whether another store is at the path by now.
+    def is_replaced(self) -> bool:
+        """Tell whether another store has replaced this one at its path.
 
         Raises:
             StoreError: if the store is closed, or cannot be read.
         """
-        return self._database.replaced()
+        return self._database.is_replaced()
 
     def default_ranking(self) -> str | None:
-        """Return what orders the hits of searches that name no ranking, if that was ever set."""
+        """Return the default ranking, or None if it was never set."""
         with self._database.reading() as connection:
             query = "SELECT value FROM meta WHERE key = 'default_ranking'"
-            found = connection.execute(query).fetchone()
-        return None if found is None else str(found[0])
+            stored = connection.execute(query).fetchone()
+        return None if stored is None else str(stored[0])
 
     def count(self) -> int:
         """Return the number of documents."""
@@ -142,62 +141,62 @@ class Store(DocumentReader):
             return number_in_meta(connection, "documents")
 
     def bookmark(self, key: str) -> str | None:
-        """Return what :meth:`index.sqlite.changes.Changes.bookmark` noted last, if anything."""
+        """Return the last value of :meth:`index.sqlite.changes.Changes.bookmark`, or None."""
         query = "SELECT value FROM meta WHERE key = ?"
         with self._database.reading() as connection:
-            found = connection.execute(query, (BOOKMARK + key,)).fetchone()
-        return None if found is None else str(found[0])
+            stored = connection.execute(query, (BOOKMARK + key,)).fetchone()
+        return None if stored is None else str(stored[0])
 
     def last_row(self) -> int:
-        """Return the last row that was ever given; 0 where there was none."""
+        """Return the last row that was ever assigned, or 0."""
         with self._database.reading() as connection:
             return last_row(connection)
 
     def texts(self, after: int = 0, up_to: int | None = None) -> Iterator[tuple[int, str]]:
-        """Yield (row, text) of the documents above row `after` that have a text, by row.
+        """Yield (row, text) of the documents with a text in (after, up_to], by row.
 
-        Rows above `up_to` are left out. Each thousand is as of the moment when it is reached.
+        Each thousand is read in a transaction of its own.
         """
         last = self.last_row() if up_to is None else up_to
         while True:
             with self._database.reading() as connection:
-                found = read_texts(connection, after, last, TEXTS_AT_ONCE)
-            yield from found
-            if len(found) < TEXTS_AT_ONCE:
+                texts = read_texts(connection, after, last, TEXTS_AT_ONCE)
+            yield from texts
+            if len(texts) < TEXTS_AT_ONCE:
                 return
-            after = found[-1][0]
+            after = texts[-1][0]
 
     def read_codes(self) -> StoredCodes:
-        """Return every code, all as of one moment.
+        """Return every code of one generation.
 
-        Where the blocks of codes are damaged, the codes are read of the documents, one by one;
-        :attr:`problems` then says so.
+        If the blocks of codes are damaged, the codes are read from the documents, and
+        :attr:`problems` says so.
 
         Raises:
-            StoreError: if that cannot be done either.
+            StoreError: if the documents are damaged, too.
         """
-        with self._database.reading(one_moment=True) as connection:
+        with self._database.reading(transaction=True) as connection:
             documents = number_in_meta(connection, "documents")
             try:
                 block = read_blocks(connection, self._code_size, documents)
             except BlockError as error:
-                self.problems = [f"{error}; the documents' own codes are used"]
+                self.problems = [f"{error}; the codes were read from the documents instead"]
                 block = self._codes_of_documents(connection)
             if len(block.rows) != documents:
-                found = f"{documents} documents, {len(block.rows)} codes"
-                raise StoreError(f"{self.path}: is damaged: {found}")
+                counts = f"it has {documents} documents but {len(block.rows)} codes"
+                raise StoreError(f"{self.path}: is damaged: {counts}")
             generation = number_in_meta(connection, "generation")
             return StoredCodes(generation, block.codes, block.rows, last_row(connection))
 
     def read_later(self, row: int) -> LaterRows:
-        """Return the codes of the documents above `row`, and what was removed of those before."""
+        """Return the codes of the documents after `row`, and the removed rows up to it."""
         query = "SELECT row, code FROM documents WHERE row > ? ORDER BY row"
-        with self._database.reading(one_moment=True) as connection:
-            found = connection.execute(query, (row,)).fetchall()
+        with self._database.reading(transaction=True) as connection:
+            later = connection.execute(query, (row,)).fetchall()
             return LaterRows(
                 number_in_meta(connection, "generation"),
-                self._packed([code for _, code in found]),
-                np.array([one for one, _ in found], dtype=np.int64),
+                self._pack_codes([code for _, code in later]),
+                np.array([later_row for later_row, _ in later], dtype=np.int64),
                 read_removed(connection, row),
                 number_in_meta(connection, "documents"),
                 last_row(connection),
@@ -214,42 +213,41 @@ class Store(DocumentReader):
             return is_covered(connection, filter_, wholly=wholly)
 
     def matching(self, filter_: Filter, after: int = 0) -> Matching:
-        """Return the rows above `after` for whose payload the filter holds, as of one moment.
+        """Return the rows of one generation after `after` that match the filter.
 
-        Rows of documents that were deleted may be among them.
+        They may include rows of deleted documents.
         """
-        with self._database.reading(one_moment=True) as connection:
+        with self._database.reading(transaction=True) as connection:
             rows = matching_rows(connection, filter_, after)
             generation = number_in_meta(connection, "generation")
             return Matching(generation, last_row(connection), rows)
 
     def matching_slice(self, filters: Sequence[Filter], after: int, rows: int) -> list[Matching]:
-        """Do as :meth:`matching` for several filters and the next so many rows.
+        """Do as :meth:`matching` for several filters and the next `rows` rows.
 
-        The `last_row` of what is returned is the last that was asked about. It is as of the
-        generation if that is the last row there is.
+        The `last_row` of a result is the last row that was tested.
         """
-        with self._database.reading(one_moment=True) as connection:
+        with self._database.reading(transaction=True) as connection:
             last, generation = last_row(connection), number_in_meta(connection, "generation")
             up_to = min(after + rows, last)
-            found = matching_between(connection, filters, after, up_to)
-            return [Matching(generation, up_to, one, complete=up_to == last) for one in found]
+            parts = matching_between(connection, filters, after, up_to)
+            return [Matching(generation, up_to, part, complete=up_to == last) for part in parts]
 
     def read_transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Lend a connection that sees the store as it is when it is lent, until it is given back.
+        """Lend a connection in a read transaction.
 
-        Whatever this thread reads of the store meanwhile is as of the same moment.
+        Whatever this thread reads of the store inside the block belongs to the same transaction.
 
         Raises:
             StoreError: if the store cannot be read.
         """
-        return self._database.reading(one_moment=True)
+        return self._database.reading(transaction=True)
 
     @contextmanager
     def writing(self) -> Iterator[Changes]:
-        """Begin a transaction; what was not committed by the end of the block is undone.
+        """Begin a transaction; at the end of the block, whatever is not committed is undone.
 
-        The caller sees to it that only one thread writes.
+        The caller ensures that only one thread writes.
 
         Raises:
             StoreError: if the store is open for reading only, cannot be written, or another process
@@ -261,9 +259,9 @@ class Store(DocumentReader):
             yield Changes(connection, self._code_size, self._database.commit)
 
     def compact(self) -> None:
-        """Make the blocks of codes anew of the documents, and the file without what is unused.
+        """Rebuild the blocks of codes from the documents and rewrite the file without unused pages.
 
-        The caller sees to it that only one thread writes. It takes as much room again as the file.
+        The caller ensures that only one thread writes. This needs as much free space as the file.
 
         Raises:
             StoreError: if the store cannot be written, or is damaged.
@@ -276,10 +274,10 @@ class Store(DocumentReader):
         self.problems = []
 
     def copy_to(self, path: Path) -> None:
-        """Write the store as of one moment to `path`, where there is nothing; writes go on.
+        """Copy one generation of the store to the new file `path`; writes continue.
 
         Raises:
-            StoreError: if the store cannot be read or the copy not be written.
+            StoreError: if the store cannot be read or the copy cannot be written.
         """
         with self._database.reading() as connection, closing(sqlite3.connect(path)) as copy:
             connection.backup(copy)

@@ -1,4 +1,4 @@
-"""Whether a store is what was written, and an index what the store holds."""
+"""Checks a store against its checksums, and an index against its store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from index.sqlite.annotation_tables import damaged_records
 from index.sqlite.blocks import Block, BlockError, damaged_blocks, read_blocks
 
 MAX_PROBLEMS = 100
-# So many documents are checked between two checkpoints.
+# The number of documents that are checked between two checkpoints.
 ROWS_AT_ONCE = 500
 
 
@@ -26,37 +26,37 @@ def verify_store(
 ) -> Verification:
     """Check pages, documents, labels, blocks of codes and the index against one another.
 
-    Every document is read and held against its checksum, every block of codes against its own. The
-    codes in the blocks, and those that are `indexed`, must be the documents' codes. `connection`
-    must see one moment. Of one kind at most :data:`MAX_PROBLEMS` problems are listed.
+    Every document, record and block of codes must match its checksum. The codes in the blocks, and
+    the `indexed` codes, must equal those of the documents. `connection` must be in a read
+    transaction. At most :data:`MAX_PROBLEMS` problems of each kind are listed.
     """
     rows, codes = array("q"), bytearray()
     problems: list[str] = []
     try:
         problems += _pages(connection)
         problems += _documents(connection, code_size, rows, codes)
-        held = Block(_packed(codes, code_size), np.frombuffer(rows, dtype=np.int64))
-        problems += _counts(connection, held)
-        problems += _blocks(connection, code_size, held)
+        stored = Block(_packed_codes(codes, code_size), np.frombuffer(rows, dtype=np.int64))
+        problems += _counts(connection, stored)
+        problems += _blocks(connection, code_size, stored)
         problems += islice(damaged_records(connection), MAX_PROBLEMS)
-        if indexed is not None and not _same(indexed, held):
-            problems.append("the index does not hold the codes of the documents")
+        if indexed is not None and not _are_equal(indexed, stored):
+            problems.append("the index and the documents have different codes")
     except sqlite3.DatabaseError as error:
         problems.append(f"SQLite: {error}")
     return Verification(len(rows), problems)
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
-    for (found,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
-        if found != "ok":
-            yield f"SQLite: {found}"
+    for (message,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
+        if message != "ok":
+            yield f"SQLite: {message}"
 
 
 def _documents(
     connection: sqlite3.Connection, code_size: int, rows: array[int], codes: bytearray
 ) -> Iterator[str]:
     """Check every document and append its row and code."""
-    found = 0
+    damaged = 0
     query = "SELECT row, id, code, payload, text, vector, checksum FROM documents ORDER BY row"
     for row, id_, code, payload, text, vector, mark in connection.execute(query):
         if len(rows) % ROWS_AT_ONCE == 0:
@@ -64,43 +64,43 @@ def _documents(
         rows.append(row)
         codes += code[:code_size].ljust(code_size, b"\0")
         if checksum(id_, code, payload, text, vector) != mark or len(code) != code_size:
-            found += 1
-            if found <= MAX_PROBLEMS:
-                yield f"document {id_!a} (row {row}) is not what was written"
-    if found > MAX_PROBLEMS:
-        yield f"{found - MAX_PROBLEMS:,} more documents are not what was written"
+            damaged += 1
+            if damaged <= MAX_PROBLEMS:
+                yield f"document {id_!a} (row {row}) does not match its checksum"
+    if damaged > MAX_PROBLEMS:
+        yield f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums"
 
 
-def _counts(connection: sqlite3.Connection, held: Block) -> Iterator[str]:
+def _counts(connection: sqlite3.Connection, stored: Block) -> Iterator[str]:
     documents = number_in_meta(connection, "documents")
-    if documents != len(held.rows):
-        yield f"there are {len(held.rows):,} documents; {documents:,} were written"
+    if documents != len(stored.rows):
+        yield f"there are {len(stored.rows):,} documents; {documents:,} were recorded"
     removed = number_in_meta(connection, "removed")
     (listed,) = connection.execute("SELECT count(*) FROM removed").fetchone()
     if removed != listed:
-        yield f"{listed:,} rows are listed as removed; {removed:,} were written"
+        yield f"{listed:,} rows are listed as removed; {removed:,} were recorded"
     last = last_row(connection)
-    if len(held.rows) and held.rows[-1] > last:
-        yield f"there is a row {held.rows[-1]}; the last that was given is {last}"
+    if len(stored.rows) and stored.rows[-1] > last:
+        yield f"there is a row {stored.rows[-1]}, but the last assigned row is {last}"
 
 
-def _blocks(connection: sqlite3.Connection, code_size: int, held: Block) -> Iterator[str]:
+def _blocks(connection: sqlite3.Connection, code_size: int, stored: Block) -> Iterator[str]:
     damaged = damaged_blocks(connection, code_size)
     yield from damaged[:MAX_PROBLEMS]
     if damaged:
         return
     try:
-        blocks = read_blocks(connection, code_size, len(held.rows))
+        blocks = read_blocks(connection, code_size, len(stored.rows))
     except BlockError as error:
         yield str(error)
         return
-    if not _same(blocks, held):
-        yield "the blocks of codes do not hold the codes of the documents"
+    if not _are_equal(blocks, stored):
+        yield "the blocks of codes and the documents have different codes"
 
 
-def _same(one: Block, other: Block) -> bool:
+def _are_equal(one: Block, other: Block) -> bool:
     return np.array_equal(one.rows, other.rows) and np.array_equal(one.codes, other.codes)
 
 
-def _packed(codes: bytearray, code_size: int) -> Codes:
+def _packed_codes(codes: bytearray, code_size: int) -> Codes:
     return np.frombuffer(codes, dtype=np.uint8).reshape(-1, code_size)

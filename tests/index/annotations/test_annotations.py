@@ -130,7 +130,7 @@ def test_a_changed_record_is_noticed(collection: Collection) -> None:
         connection.execute("UPDATE labels SET grade = 3")
         connection.commit()
     assert "record of labels ('d0', 'anonymous')" in collection.verify().problems[0]
-    with pytest.raises(StoreError, match="is not what was written"):
+    with pytest.raises(StoreError, match="is damaged"):
         collection.annotations.labels()
 
 
@@ -153,7 +153,7 @@ def test_reindexing_carries_labels_and_later_changes_of_them(tmp_path: Path) -> 
 def test_a_copy_in_part_leaves_little_for_the_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(annotations_module, "COPIED_AT_ONCE", 3)
+    monkeypatch.setattr(annotations_module, "RECORDS_AT_ONCE", 3)
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     source, target = text_collection(tmp_path / "one"), text_collection(tmp_path / "other", 64)

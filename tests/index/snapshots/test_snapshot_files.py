@@ -253,18 +253,22 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
     record = json.loads(whole[RECORD])
     other_encoder = {**whole, "encoder/weights.safetensors": b"x"}
     attacks = {
-        "holds no '../evil'": tar_of(tmp_path / "a", {**whole, "../evil": b"x"}),
-        "holds no '/etc/evil'": tar_of(tmp_path / "b", {**whole, "/etc/evil": b"x"}),
-        "holds no 'encoder/../../evil.json'": tar_of(
+        "'../evil' does not belong in a snapshot": tar_of(
+            tmp_path / "a", {**whole, "../evil": b"x"}
+        ),
+        "'/etc/evil' does not belong in a snapshot": tar_of(
+            tmp_path / "b", {**whole, "/etc/evil": b"x"}
+        ),
+        "'encoder/../../evil.json' does not belong in a snapshot": tar_of(
             tmp_path / "c", {**whole, "encoder/../../evil.json": b"x"}
         ),
         "'encoder/more.json' is not a plain file": tar_of(
             tmp_path / "d", whole, link("encoder/more.json", "/etc/passwd")
         ),
-        "'encoder/encoder.json' comes twice": tar_of(
+        "the snapshot holds 'encoder/encoder.json' twice": tar_of(
             tmp_path / "e", whole, tarfile.TarInfo("encoder/encoder.json")
         ),
-        "no more than 32 files": tar_of(
+        "holds too many files": tar_of(
             tmp_path / "l", whole | {f"encoder/e{at}.json": b"" for at in range(30)}
         ),
         "n_bits.* must be whole numbers": tar_of(tmp_path / "m", changed(whole, n_bits="16")),
@@ -273,7 +277,7 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         "collection is 'A'": tar_of(tmp_path / "p", changed(whole, collection="A")),
         "Invalid isoformat": tar_of(tmp_path / "q", changed(whole, created="now")),
         "holds 29 documents": tar_of(tmp_path / "r", changed(whole, documents=30)),
-        "has changed since the snapshot was made": tar_of(
+        "does not match its SHA-256": tar_of(
             tmp_path / "f", {**whole, STORE: whole[STORE][:-1] + b"\1"}
         ),
         "it holds no snapshot.json": tar_of(tmp_path / "g", {STORE: whole[STORE]}),
@@ -281,7 +285,7 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         "format version 9": tar_of(
             tmp_path / "i", {**whole, RECORD: json.dumps({**record, "format_version": 9}).encode()}
         ),
-        "says that it holds .* n_bits=24": tar_of(
+        "n_bits=24.* does not match its store": tar_of(
             tmp_path / "j", {**whole, RECORD: json.dumps({**record, "n_bits": 24}).encode()}
         ),
         "the snapshot's encoder": tar_of(tmp_path / "k", other_encoder),
@@ -307,9 +311,15 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("CREATE TRIGGER t AFTER INSERT ON documents BEGIN SELECT 1; END", "other tables"),
-        ("CREATE VIEW v AS SELECT 1", "other tables"),
-        ("UPDATE documents SET text = 'other' WHERE row = 5", "'d4' .* is not what was written"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON documents BEGIN SELECT 1; END",
+            "does not have the tables",
+        ),
+        ("CREATE VIEW v AS SELECT 1", "does not have the tables"),
+        (
+            "UPDATE documents SET text = 'other' WHERE row = 5",
+            "'d4' .* does not match its checksum",
+        ),
         ("DELETE FROM removed", "damaged"),
         ("DELETE FROM meta WHERE key = 'n_bits'", "damaged"),
         ("UPDATE meta SET value = 'many' WHERE key = 'documents'", "damaged"),
@@ -317,11 +327,11 @@ def test_a_file_that_is_no_whole_snapshot_is_refused(data: Path, tmp_path: Path)
         ("UPDATE meta SET value = x'00' WHERE key = 'engine'", "damaged"),
         ("UPDATE documents SET code = 7 WHERE row = 5", "damaged"),
         ("UPDATE documents SET code = 'text' WHERE row = 5", "damaged"),
-        ("UPDATE documents SET id = x'ff' WHERE row = 5", "not what was written"),
-        ("UPDATE documents SET payload = 5 WHERE row = 5", "not what was written"),
+        ("UPDATE documents SET id = x'ff' WHERE row = 5", "does not match its checksum"),
+        ("UPDATE documents SET payload = 5 WHERE row = 5", "does not match its checksum"),
         ("UPDATE documents SET vector = 'text' WHERE row = 5", "damaged"),
         ("UPDATE codes SET rows = 'text'", "damaged"),
-        ("CREATE TABLE fields (field)", "other tables"),
+        ("CREATE TABLE fields (field)", "does not have the tables"),
         ("UPDATE codes SET checksum = 'text'", "damaged"),
     ],
 )

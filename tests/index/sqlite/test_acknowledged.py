@@ -104,7 +104,7 @@ def test_accepting_a_loss_that_there_is_not_changes_nothing(crashed: Path) -> No
 def test_a_number_that_is_damaged_is_said(crashed: Path, content: bytes) -> None:
     path_of(crashed).write_bytes(content)
     with closing(Store(crashed, writable=True)) as store:
-        assert "acknowledged last cannot be told" in store.warnings()[0]
+        assert "last acknowledged write is unknown" in store.warnings()[0]
         with pytest.raises(WritesLost):
             insert_code(store, "next")
     with closing(Store(crashed, writable=True, accept_loss=True)) as store:

@@ -233,7 +233,7 @@ def test_documents_that_are_missing_are_noticed(path: Path) -> None:
     damage(path, "DELETE FROM documents WHERE row = 1", "DELETE FROM codes")
     with (
         closing(Store(path, writable=True)) as store,
-        pytest.raises(StoreError, match="is damaged: 2 documents, 1 codes"),
+        pytest.raises(StoreError, match="is damaged: it has 2 documents but 1 codes"),
     ):
         store.read_codes()
 

@@ -58,8 +58,12 @@ def test_a_whole_collection_has_no_problems(path: Path) -> None:
 def test_a_flipped_byte_in_a_document_is_found_and_the_others_are_read(path: Path) -> None:
     flip(path, b"mark mark mark mark")
     with closing(opened(path)) as collection:
-        assert collection.verify().problems == ["document 'long' (row 301) is not what was written"]
-        with pytest.raises(StoreError, match="is damaged: document 'long' is not what was written"):
+        assert collection.verify().problems == [
+            "document 'long' (row 301) does not match its checksum"
+        ]
+        with pytest.raises(
+            StoreError, match="is damaged: document 'long' does not match its checksum"
+        ):
             collection.get("long")
         found = collection.search([Query(id="d3")], 300, with_payload=True).hits[0]
         assert (len(found), found[0].distance) == (299, 0)
@@ -75,9 +79,9 @@ def test_a_flipped_byte_in_the_codes_is_found_and_made_good(path: Path) -> None:
     with closing(opened(path)) as collection:
         assert collection.search([Query(code="0000")], 300).hits == expected
         (problem,) = collection.stats()["problems"]
-        assert "does not have its checksum" in problem
+        assert "does not match its checksum" in problem
         assert collection.verify().problems == [
-            "the block of codes from row 1 does not have its checksum"
+            "the block of codes from row 1 does not match its checksum"
         ]
         collection.upsert(code_documents(["0000"], prefix="e"))
         collection.compact()
@@ -87,12 +91,21 @@ def test_a_flipped_byte_in_the_codes_is_found_and_made_good(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE documents SET text = 'x' WHERE row = 5", "document 'd4' (row 5) is not what was"),
-        ("UPDATE documents SET code = x'00' WHERE row = 5", "document 'd4' (row 5) is not what"),
-        ("UPDATE meta SET value = 7 WHERE key = 'documents'", "there are 299 documents; 7 were"),
-        ("UPDATE sqlite_sequence SET seq = 9", "there is a row 301; the last that was given is 9"),
+        ("UPDATE documents SET text = 'x' WHERE row = 5", "document 'd4' (row 5) does not match"),
+        ("UPDATE documents SET code = x'00' WHERE row = 5", "document 'd4' (row 5) does not"),
+        (
+            "UPDATE meta SET value = 7 WHERE key = 'documents'",
+            "there are 299 documents; 7 were recorded",
+        ),
+        (
+            "UPDATE sqlite_sequence SET seq = 9",
+            "there is a row 301, but the last assigned row is 9",
+        ),
         ("DELETE FROM removed WHERE row = 8", "the blocks hold 300 codes; there are 299"),
-        ("UPDATE removed SET row = 10 WHERE row = 8", "the blocks of codes do not hold the codes"),
+        (
+            "UPDATE removed SET row = 10 WHERE row = 8",
+            "the blocks of codes and the documents have different codes",
+        ),
         ("DELETE FROM codes WHERE first_row = 301", "the blocks hold 298 codes; there are 299"),
     ],
 )
@@ -114,9 +127,7 @@ def test_an_index_that_differs_is_found(path: Path) -> None:
             np.array([5]),
         )
         publication.published = published._replace(generation=index)
-        assert collection.verify().problems == [
-            "the index does not hold the codes of the documents"
-        ]
+        assert collection.verify().problems == ["the index and the documents have different codes"]
 
 
 def test_pages_that_sqlite_cannot_read_are_reported(path: Path) -> None:

@@ -182,7 +182,7 @@ def test_verification_fails_where_a_byte_was_flipped(
     raw[raw.index(b'{"year": 1990') + 2] ^= 1
     path.write_bytes(raw)
     assert hummingbit("index", "verify", "c") == 1
-    assert "is not what was written" in capsys.readouterr().err
+    assert "does not match its checksum" in capsys.readouterr().err
 
 
 def test_a_build_that_fails_late_is_gone_on_with(

@@ -66,7 +66,7 @@ def test_what_is_wrong_with_a_collection_is_in_the_answer(data: Path) -> None:
         found = client.post("/v1/collections/c/verify")
         assert found.status_code == 200
         (problem,) = found.json()["problems"]
-        assert "document 'd7' (row 8) is not what was written" in problem
+        assert "document 'd7' (row 8) does not match its checksum" in problem
         job = finished(client, client.post("/v1/collections/c/verify", headers=ASYNC))
         assert job["result"]["problems"] == [problem]
 
