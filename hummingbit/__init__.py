@@ -1,4 +1,4 @@
-"""hummingbit: learn, search and judge short binary codes."""
+"""hummingbit: learn, search and evaluate short binary codes."""
 
 from __future__ import annotations
 
@@ -56,35 +56,36 @@ PACKAGES = (
 )
 """The application's top-level packages."""
 
-NEED_NOTHING_BESIDE = ("AsyncClient", "Client", "ServiceError")
+CLIENT_NAMES = ("AsyncClient", "Client", "ServiceError")
+"""The names that work without the other packages."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for: the client needs none of what training does."""
+    """Import a name when it is first used, so that the client loads nothing that training needs."""
     if name not in MODULES:
         raise AttributeError(f"module 'hummingbit' has no attribute {name!r}")
-    if name not in NEED_NOTHING_BESIDE:
-        _check_nothing_is_in_the_way()
+    if name not in CLIENT_NAMES:
+        _check_packages()
     return getattr(importlib.import_module(MODULES[name]), name)
 
 
 @cache
-def _check_nothing_is_in_the_way() -> None:
-    """Raise an ImportError if a package of ours would be imported from somewhere else.
+def _check_packages() -> None:
+    """Raise ImportError if one of our packages would be imported from somewhere else.
 
-    Commands put their own folders first on the path. A library leaves the path to its caller.
+    The command line puts its own folders first on the path. A library must not change the path.
     """
     root = Path(__file__).parents[1]
     for package in PACKAGES:
-        found = importlib.util.find_spec(package)
-        places = [] if found is None else [found.origin, *(found.submodule_search_locations or ())]
-        place = next((Path(one) for one in places if one is not None), None)
+        spec = importlib.util.find_spec(package)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+        place = next((Path(path) for path in places if path is not None), None)
         if place is not None and not place.is_relative_to(root):
-            message = f"{place} hides the package {package!r} that hummingbit is made of"
-            cure = "rename it, run from another folder, or install hummingbit into an environment"
-            raise ImportError(f"{message}: {cure} of its own and use hummingbit.Client")
+            message = f"{place} hides the package {package!r} of hummingbit"
+            hint = "rename it, run from another folder, or install hummingbit into an environment"
+            raise ImportError(f"{message}: {hint} of its own and use hummingbit.Client")
 
 
 def __dir__() -> list[str]:
-    """Return the public names, also those that were not imported yet."""
+    """Return the public names, including those that are not imported yet."""
     return sorted({*globals(), *__all__})

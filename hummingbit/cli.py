@@ -1,6 +1,7 @@
-"""The ``hummingbit`` command: each sub-command opens, calls and prints.
+"""The ``hummingbit`` command. Each sub-command opens something, calls it and prints the result.
 
-Exit status: 0 done, 1 a gate failed, 2 bad input or an explained failure, 130 interrupted.
+Exit status: 0 success, 1 a failed gate or check, 2 invalid input or an explained failure, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from hummingbit import PACKAGES
 
 
 class Command(NamedTuple):
-    """A command: the room of :mod:`hummingbit.commands` that holds its module, and its summary."""
+    """A command: the folder of :mod:`hummingbit.commands` with its module, and its summary."""
 
-    room: str
+    folder: str
     summary: str
 
 
@@ -69,13 +70,13 @@ COMMANDS = {
 
 HELP_WIDTH = 80
 TITLES = {
-    "encoders": "begin, and train encoders",
+    "encoders": "get started, and train encoders",
     "collections": "fill and search collections",
     "labels": "label",
     "evaluation": "measure",
     "service": "serve and operate",
 }
-"""What the help calls the commands of a room."""
+"""The headings of the help, by folder."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,17 +90,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nhummingbit: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read the output has had enough of it; what is left must not be flushed to them.
+        # The reader of the output closed it, so the rest must not be flushed there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ModuleNotFoundError as error:
         if error.name not in {"torch", "geoopt", "pyriemann"}:
             raise
-        cure = f"training needs {error.name}: pip install 'hummingbit[train]'"
-        print(f"hummingbit: {cure}", file=sys.stderr)
+        hint = "install it with: pip install 'hummingbit[train]'"
+        print(f"hummingbit: training needs {error.name}; {hint}", file=sys.stderr)
         return 2
     except Exception as error:
-        # Imported here: our folders come first on the path only now.
+        # Imported here, because our folders are first on the path only now.
         from foundation.errors import HummingbitError  # noqa: PLC0415
         from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
 
@@ -111,46 +112,45 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def put_own_folders_first() -> None:
-    """Let imports find the application's folders, and not the caller's own of the same names.
+    """Put the application's folders on the path before others with packages of the same names.
 
     ``python -m`` puts the current folder first on the path, and PYTHONPATH may name a project that
-    has an ``index`` or a ``service`` of its own.
+    has its own ``index`` or ``service``.
     """
     root = str(Path(hummingbit.__file__).parents[1])
     for place, entry in enumerate(sys.path):
         if entry == root:
             return
-        if any(
-            (Path(entry) / one).exists() or (Path(entry) / f"{one}.py").exists() for one in PACKAGES
-        ):
+        folder = Path(entry)
+        if any((folder / name).exists() or (folder / f"{name}.py").exists() for name in PACKAGES):
             sys.path.insert(place, root)
             return
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands whose name is one word, with all their options."""
-    one_word = [name for name in COMMANDS if " " not in name]
-    return _parser(one_word, one_word, listed=True)
+    """Return the parser of all commands with a one-word name, with all their options."""
+    names = [name for name in COMMANDS if " " not in name]
+    return _parser(names, names, in_help=True)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     if " ".join(arguments[:2]) in COMMANDS:
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
-    named = next((one for one in arguments if not one.startswith("-")), None)
-    parser = _parser(COMMANDS, [named] if named in COMMANDS else [])
-    if named is not None and named not in COMMANDS:
-        near = get_close_matches(named, COMMANDS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "; hummingbit --help lists them"
-        parser.error(f"there is no command {named!r}{hint}")
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    parser = _parser(COMMANDS, [command] if command in COMMANDS else [])
+    if command is not None and command not in COMMANDS:
+        similar = get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean {similar[0]!r}?" if similar else "hummingbit --help lists them"
+        parser.error(f"there is no command {command!r}; {hint}")
     return parser.parse_args(arguments)
 
 
 def _parser(
-    names: Iterable[str], configured: Sequence[str | None], *, listed: bool = False
+    names: Iterable[str], configured: Sequence[str | None], *, in_help: bool = False
 ) -> argparse.ArgumentParser:
-    """Return the parser of the commands `names`, of which those `configured` have their options.
+    """Return the parser of the commands `names`; those in `configured` have their options.
 
-    Unless they are `listed`, argparse's help leaves them to the groups below it.
+    Unless `in_help`, argparse's list leaves the commands out: the groups below it name them.
     """
     parser = argparse.ArgumentParser(
         prog="hummingbit",
@@ -165,24 +165,24 @@ def _parser(
         dest="command", required=True, metavar="COMMAND", help="one of those below"
     )
     for name in names:
-        room, summary = COMMANDS[name]
-        shown: dict[str, Any] = {"help": summary} if listed else {}
+        folder, summary = COMMANDS[name]
+        help_option: dict[str, Any] = {"help": summary} if in_help else {}
         sub_parser = commands.add_parser(
-            name, description=f"{summary[0].upper()}{summary[1:]}.", **shown
+            name, description=f"{summary[0].upper()}{summary[1:]}.", **help_option
         )
         if name in configured:
-            module = importlib.import_module(f"hummingbit.commands.{room}.{name.replace(' ', '_')}")
-            module.configure(sub_parser)
+            module_name = f"hummingbit.commands.{folder}.{name.replace(' ', '_')}"
+            importlib.import_module(module_name).configure(sub_parser)
     return parser
 
 
 def _grouped_help() -> str:
-    """Return the commands by what they are for."""
+    """Return the commands in groups."""
     lines = []
-    for room, title in TITLES.items():
+    for folder, title in TITLES.items():
         lines.append(f"{title}:")
         for name, command in COMMANDS.items():
-            if command.room == room:
+            if command.folder == folder:
                 head = f"  {name:<18}"
                 lines.append(
                     fill(

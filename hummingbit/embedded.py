@@ -17,7 +17,7 @@ from foundation.errors import InputError
 from hummingbit import inputs
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.hits import Hits
-from hummingbit.sharing import NUMBERING, FolderKey, acquire, borrowed, release, release_soon
+from hummingbit.sharing import NUMBERING, FolderKey, acquire, release, release_soon, shared_folder
 from index.backend import MAX_K, CollectionBackend
 from index.data_folder import DataFolder
 from index.errors import DataFolderError
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Collection:
-    """A collection of a data folder, in this process. All methods are thread-safe.
+    """A collection of a data folder, opened in this process. All methods are thread-safe.
 
-    The command line and the service open the same collections. One process at a time writes to a
-    data folder: while a service has it, use :class:`hummingbit.Client`, or open it read-only.
+    The command line and the service open the same collections. Only one process at a time can write
+    to a data folder. While a service does, use :class:`hummingbit.Client` or open it read-only.
 
     Examples
     --------
@@ -52,8 +52,7 @@ class Collection:
         self._key = key
         self._folder = folder
         self.backend: CollectionBackend = folder.collection(name)
-        """The collection as the index has it."""
-        # A collection that is garbage gives its folder back; the end of the process does so anyway.
+        # Garbage collection releases the folder, but not the end of the process.
         self._release = weakref.finalize(self, release_soon, key)
         self._release.atexit = False
 
@@ -67,9 +66,9 @@ class Collection:
             DataFolderError: if there is no such folder, or it cannot be read.
         """
         path = Path(folder)
-        if not path.exists():  # opened for writing, a misspelt name would be made a folder
+        if not path.exists():  # opening a misspelt name for writing would create a folder
             raise DataFolderError(f"{path}: No such file or directory")
-        return cls._take(path, name, writable=not read_only)
+        return cls._open(path, name, writable=not read_only)
 
     @classmethod
     def create(
@@ -80,25 +79,25 @@ class Collection:
         encoder: SemanticHasher | str | Path | None = None,
         n_bits: int | None = None,
     ) -> Self:
-        """Make the collection `name` in the data folder `folder`, which is made if it is missing.
+        """Create the collection `name` in the data folder `folder`, which is created if missing.
 
         `encoder` is a fitted :class:`SemanticHasher`, an encoder's folder, or its name in the data
-        folder. Without it, the collection takes codes of `n_bits`. One that is there is opened.
+        folder. Without it, the collection takes codes of `n_bits`. An existing one is opened.
 
         Raises:
-            InputError: if the name or `n_bits` cannot be, or not just one of the two is given.
+            InputError: if `name` or `n_bits` is invalid, or not just one of the two is given.
             ArtifactError: if `encoder` is not an intact encoder.
-            CollectionExists: if the name is taken by a collection with other settings.
+            CollectionExists: if a collection of this name has other settings.
             DataFolderInUse: if another process is writing to the folder.
         """
         path = Path(folder)
-        with borrowed(path) as opened:
-            known = None if encoder is None else install_encoder(opened, encoder, name)
-            opened.create_collection(name, encoder=known, n_bits=n_bits)
-            return cls._take(path, name, writable=True)
+        with shared_folder(path) as data_folder:
+            installed = None if encoder is None else install_encoder(data_folder, encoder, name)
+            data_folder.create_collection(name, encoder=installed, n_bits=n_bits)
+            return cls._open(path, name, writable=True)
 
     @classmethod
-    def _take(cls, path: Path, name: str, *, writable: bool) -> Self:
+    def _open(cls, path: Path, name: str, *, writable: bool) -> Self:
         key = (path.resolve(), writable)
         folder = acquire(key)
         try:
@@ -114,25 +113,25 @@ class Collection:
 
     @property
     def n_bits(self) -> int:
-        """Bits in a code."""
+        """The number of bits in a code."""
         return self.backend.n_bits
 
     @property
     def generation(self) -> int:
-        """The number of writes so far that changed anything."""
+        """The number of writes so far that changed the collection."""
         return self.backend.generation
 
     @property
     def encoder(self) -> Encoder | None:
-        """What makes the codes; None where documents bring them."""
+        """The encoder; None if documents bring their codes."""
         return self.backend.encoder
 
     def __len__(self) -> int:
         return len(self.backend)
 
     def __repr__(self) -> str:
-        made = self.backend.encoder_name
-        encoder = "codes" if made is None else f"encoder {made!r}"
+        name = self.backend.encoder_name
+        encoder = "codes" if name is None else f"encoder {name!r}"
         return f"<Collection {self.name!r}: {len(self):,} documents, {self.n_bits} bits, {encoder}>"
 
     def add(
@@ -147,42 +146,42 @@ class Collection:
         label_field: str | None = None,
         payload_fields: Sequence[str] | None = None,
     ) -> int:
-        """Add documents, and replace those whose id is there: all of them, or none on an error.
+        """Add documents, and replace those with the same ids: all of them, or none on an error.
 
         `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
-        :func:`corpus.document.parse_document`), or the rows of a pandas DataFrame, whose columns
-        are named as in ``hummingbit index build``; others join the payload. Documents without an id
-        are numbered, from the number of documents on. Returns how many were written.
+        :func:`corpus.document.parse_document`), or the rows of a pandas DataFrame. Its columns are
+        named as in ``hummingbit index build``; the others go to the payload. Documents without an
+        id are numbered, starting at the number of documents. Returns how many were written.
 
         Raises:
-            DocumentError: if a document is not right; it names the field.
+            DocumentError: if a document is invalid; it names the field.
             InputError: if the encoder does not take such documents, if there are not as many ids,
-                labels or payloads as documents, or if the number of one without an id is taken.
-            StoreError: if the collection cannot be written, or is open for reading only.
+                labels or payloads as documents, or if the number for a document is in use.
+            StoreError: if the collection cannot be written, or is read-only.
         """
         layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
-        given = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
-        if all(has_id for _, has_id in given):
-            return self.backend.upsert([document for document, _ in given]).upserted
+        parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        if all(has_id for _, has_id in parsed):
+            return self.backend.upsert([document for document, _ in parsed]).upserted
         with NUMBERING:
-            named, numbers = inputs.numbered(given, len(self))
-            taken = sorted(self.backend.existing_ids(numbers))
-            if taken:
-                found = f"document {taken[0]!a} exists already"
-                raise InputError("ids", f"are not given, and {found}; name the documents' own ids")
-            return self.backend.upsert(named).upserted
+            complete, numbers = inputs.number_documents(parsed, len(self))
+            existing = sorted(self.backend.existing_ids(numbers))
+            if existing:
+                found = f"document {existing[0]!a} exists already"
+                raise InputError("ids", f"are missing, and {found}; pass the documents' ids")
+            return self.backend.upsert(complete).upserted
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete the documents with these ids, and return how many there were."""
-        return self.backend.delete(list(inputs.several("ids", ids))).deleted
+        """Delete the documents with these ids, and return how many existed."""
+        return self.backend.delete(list(inputs.check_several("ids", ids))).deleted
 
     def get(self, id: str) -> StoredDocument | None:  # noqa: A002
-        """Return a document by its id, None if there is none."""
+        """Return a document by its id, or None if there is none."""
         return self.backend.get(id)
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
-        """Return for how many documents the payload matches `filter`."""
-        return self.backend.count(inputs.condition_of(filter))
+        """Return the number of documents, or of those whose payload matches `filter`."""
+        return self.backend.count(inputs.filter_of(filter))
 
     def search(
         self,
@@ -200,16 +199,16 @@ class Collection:
     ) -> Hits:
         """Return the best hits for a text or vector, a packed `code` in hexadecimal, or an `id`.
 
-        All else is as in ``POST /v1/collections/{name}/search``.
+        The other arguments are those of ``POST /v1/collections/{name}/search``.
 
         Raises:
-            InputError: naming what of the search is not right.
+            InputError: if an argument is invalid; it names the argument.
         """
         if query is not None and (code, id) != (None, None):
-            raise InputError("query", "is given beside code or id; only one of the three can be")
-        one = Query(code=code, id=id) if query is None else inputs.query_of(query)
+            raise InputError("query", "cannot be combined with code or id; pass one of the three")
+        parsed = Query(code=code, id=id) if query is None else inputs.query_of(query)
         return self.search_many(
-            [one],
+            [parsed],
             limit=limit,
             radius=radius,
             ranking=ranking,
@@ -231,22 +230,20 @@ class Collection:
         codes_weight: float | None = None,
         rescore: str | None = None,
     ) -> list[Hits]:
-        """Return the hits of each of several texts or vectors ``(N, D)``, all of one generation.
-
-        Options and errors are those of :meth:`search`.
-        """
-        limit, offset = inputs.whole("limit", limit), inputs.whole("offset", offset)
-        radius = None if radius is None else inputs.whole("radius", radius)
+        """Return the hits of several texts or vectors, of one generation; see :meth:`search`."""
+        limit = inputs.whole_number("limit", limit)
+        offset = inputs.whole_number("offset", offset)
+        radius = None if radius is None else inputs.whole_number("radius", radius)
         if not 1 <= limit <= MAX_K:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K:,}")
-        given = inputs.several("queries", queries)
-        parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in given]
-        found = self.backend.search(
+        values = inputs.check_several("queries", queries)
+        parsed = [one if isinstance(one, Query) else inputs.query_of(one) for one in values]
+        result = self.backend.search(
             parsed,
             limit,
             radius,
             ranking=ranking,
-            filter=inputs.condition_of(filter),
+            filter=inputs.filter_of(filter),
             offset=offset,
             with_payload=True,
             with_text=True,
@@ -254,7 +251,7 @@ class Collection:
             hybrid=None if codes_weight is None else Hybrid(codes=codes_weight),
             rescore=None if rescore is None else Rescore(rescore),
         )
-        return [Hits(found, place) for place in range(len(parsed))]
+        return [Hits(result, place) for place in range(len(parsed))]
 
     def evaluate(
         self,
@@ -267,29 +264,30 @@ class Collection:
         label_field: str = "label",
         exclude_self: bool = False,
     ) -> Report:
-        """Evaluate the collection against queries, as ``hummingbit evaluate`` does.
+        """Evaluate the collection with queries, as ``hummingbit evaluate`` does.
 
-        `queries` are given as documents are to :meth:`add`. Documents are relevant to a query if
-        they have a label in common or, with `qrels`, as judged: grades by query id and document id.
-        The report's `metrics` have a name, a value as served, and a tie-averaged one, `expected`.
+        `queries` have the form of documents in :meth:`add`. A document is relevant if it shares a
+        label with the query or, with `qrels` (grades by query id and document id), by its grade.
+        Each metric of the report has a value as served, and a tie-averaged one, `expected`.
 
         Raises:
-            MetricError, EvaluationError: if a metric, the labels or the judgements are not right.
+            MetricError, EvaluationError: if a metric, the labels or the judgements are invalid.
             InputError: if the encoder does not take such queries.
         """
-        given = [one for one, _ in inputs.documents_of(queries, Layout(), ids=ids, labels=labels)]
+        parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
         settings = RelevanceSettings(label_field, qrels=qrels, exclude_self=exclude_self)
-        shown = read_training_labels(self._folder, self.backend)
-        return run_job(self.backend, given, metrics, settings, shown).report
+        labels_of_training = read_training_labels(self._folder, self.backend)
+        documents = [document for document, _ in parsed]
+        return run_job(self.backend, documents, metrics, settings, labels_of_training).report
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the documents by row: id, text, code, and a column for each payload field."""
-        stored = self.backend.all_documents()
-        rows = [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
-        return inputs.frame(rows, ["id", "text", "code"])
+        """Return a row for each document: id, text, code, and a column for each payload field."""
+        documents = self.backend.all_documents()
+        rows = [{**d.payload, "id": d.id, "text": d.text, "code": d.code} for d in documents]
+        return inputs.data_frame(rows, ["id", "text", "code"])
 
     def close(self) -> None:
-        """Close the collection; the last one of a data folder closes that, too."""
+        """Close the collection. The last open collection of a data folder closes the folder too."""
         if self._release.detach() is not None:
             release(self._key)
 

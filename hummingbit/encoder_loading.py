@@ -1,4 +1,4 @@
-"""Encoders of files and of data folders, for callers of the library."""
+"""Loads encoders from files, and installs them in data folders, for users of the library."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def load_encoder(folder: str | Path) -> Encoder:
     """Load the encoder that training or :meth:`SemanticHasher.save` wrote to `folder`.
 
-    Its files are checked against their hashes, and its codes against known ones. Nothing in them is
-    run.
+    Its files are checked against their hashes, and its codes against recorded ones. No code in the
+    files is run.
 
     Raises:
         ArtifactError: if a file is missing, changed or malformed.
@@ -26,21 +26,25 @@ def load_encoder(folder: str | Path) -> Encoder:
     return load_artifact(Path(folder))
 
 
-def install_encoder(folder: DataFolder, given: SemanticHasher | str | Path, name: str) -> str:
-    """Return the name of an encoder in the data folder, where it is copied if it is not there."""
-    if isinstance(given, str) and given in folder.encoders.names():
-        return given
+def install_encoder(folder: DataFolder, encoder: SemanticHasher | str | Path, name: str) -> str:
+    """Copy an encoder into a data folder if it is not there yet, and return its name there.
+
+    `encoder` is a name in the data folder, the path of an encoder, or a fitted hasher, which gets
+    the name `name`.
+    """
+    if isinstance(encoder, str) and encoder in folder.encoders.names():
+        return encoder
     encoders = folder.encoders
     with TemporaryDirectory(prefix="hummingbit-") as scratch:
         source = Path(scratch) / name
-        if isinstance(given, str | Path):
-            source, name = Path(given), Path(given).resolve().name
+        if isinstance(encoder, str | Path):
+            source, name = Path(encoder), Path(encoder).resolve().name
         else:
-            given.save(source)
+            encoder.save(source)
         fingerprint = load_encoder(source).fingerprint
-        known = encoders.with_fingerprint(fingerprint)
-        if known:
-            return known[0]
+        installed = encoders.with_fingerprint(fingerprint)
+        if installed:
+            return installed[0]
         if name in encoders.names():
             name = f"{name}-{fingerprint[:8]}"
         encoders.install(source, name)

@@ -39,38 +39,38 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Parameters
     ----------
     n_bits : int, default=64
-        Bits in a code, a multiple of 8.
+        The number of bits in a code, a multiple of 8.
     method : str, default="auto"
-        One of the methods of ``hummingbit train``. "auto" takes ssb-vae where rows of two classes
-        are labelled; else ict for texts and itq for vectors, or lsh where the vectors or the rows
-        are fewer than the bits.
+        One of the methods of ``hummingbit train``. "auto" chooses ssb-vae if the labels have two
+        classes or more. Otherwise it chooses ict for texts and itq for vectors, or lsh if there are
+        fewer dimensions or fewer rows than bits.
     epochs : int, default=15
-        Passes over the rows; the linear methods need none.
+        Passes over the rows; the linear methods ignore it.
     analyzer : str, default="unicode"
-        What splits texts into terms, as in ``hummingbit train --analyzer``.
+        How texts are split into terms, as in ``hummingbit train --analyzer``.
     max_terms : int, default=10000
-        Terms in the vocabulary of a text encoder.
+        The number of terms in the vocabulary of a text encoder.
     validation_fraction : float, default=0.0
-        Share of the labelled rows to hold out and to judge the codes by; see `validation_`.
+        The share of the labelled rows to hold out and to evaluate the codes on; see `validation_`.
     output : {"packed", "bits"}, default="packed"
-        Whether :meth:`transform` returns bytes of eight bits each, or a column a bit.
+        Whether :meth:`transform` returns bytes of eight bits each, or one column for each bit.
     random_state : int, RandomState or None, default=0
-        Seed of everything that is drawn.
+        The seed of all random numbers.
     settings : mapping, default=None
         Further settings of the method's recipe, such as ``{"word_dropout": 0.1}``.
 
     Attributes
     ----------
     encoder_ : Encoder
-        The encoder, as it is saved.
+        The encoder that :meth:`save` writes.
     method_ : str
         The method that was used.
     classes_ : ndarray of str
-        The labels that were shown, in order.
+        The labels in `y`, sorted.
     validation_ : mapping
-        Figures on the rows held out; empty where none were.
+        Metrics on the rows held out; empty if there were none.
     warnings_ : tuple of str
-        What is wrong with the codes, a sentence each.
+        Problems of the codes, one sentence each.
 
     Examples
     --------
@@ -107,16 +107,16 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.settings = settings
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn codes of `X`, and of the labels `y` where there are any.
+        """Learn codes from `X` and, if there are any, the labels `y`.
 
         `X` is a sequence of N texts (a list, an array or a pandas Series), or an array ``(N, D)``
-        of finite numbers. `y` has a label for each row, and -1, None, NaN or "" where a row is
-        unlabelled; rows of several labels have a collection of them, or `y` is an indicator matrix
-        ``(N, C)``.
+        of finite numbers. `y` has a label for each row, which is -1, None, NaN or "" if the row is
+        unlabelled. For several labels a row, an entry is a collection of them, or `y` is an
+        indicator matrix ``(N, C)``.
 
         Raises:
-            ValueError: if `X` or `y` is none of these, a parameter is out of its range, or the rows
-                are too few to learn from.
+            ValueError: if `X` or `y` has another form, a parameter is out of its range, or there
+                are too few rows to learn from.
         """
         self._check_output()
         inputs = self._check_inputs(X, reset=True)
@@ -141,10 +141,10 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def transform(self, X: Any) -> Codes | Bits:
         """Return the codes of `X`: ``uint8 (N, n_bits / 8)``, or ``uint8 (N, n_bits)`` as bits.
 
-        Bit b of a code is bit 7 - b % 8 of byte b // 8, as ``numpy.packbits`` has it.
+        Bit b of a code is bit 7 - b % 8 of byte b // 8, as in ``numpy.packbits``.
 
         Raises:
-            ValueError: if `X` is not of the kind that was fitted.
+            ValueError: if `X` is not of the kind that the hasher was fitted on.
         """
         check_is_fitted(self)
         self._check_output()
@@ -152,7 +152,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return codes if self.output == "packed" else unpack_codes(codes)
 
     def query_weights(self, X: Any) -> Floats:
-        """Return what each bit of a document weighs for queries `X`, ``float32 (N, n_bits)``.
+        """Return the weight of each bit of a document for queries `X`, ``float32 (N, n_bits)``.
 
         The asymmetric ranking orders documents by ``weights @ (2 bits - 1)``; see
         :meth:`encoder.encoder.Encoder.query_weights`.
@@ -161,31 +161,31 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self.encoder_.query_weights(self._check_inputs(X, reset=False))
 
     def score(self, X: Any, y: Any) -> float:
-        """Return mAP@100 of `X` as queries among the labelled rows that were fitted, tie-averaged.
+        """Return the tie-averaged mAP@100 of the queries `X` among the fitted, labelled rows.
 
         A row is relevant to a query if they have a label in common. Queries without a label are
         left out.
 
         Raises:
-            ValueError: if no row that was fitted, or no query, has a label.
+            ValueError: if no fitted row or no query has a label.
         """
         check_is_fitted(self)
         inputs = self._check_inputs(X, reset=False)
         labels = label_sets(y, len(inputs))
-        queries = [row for row, own in enumerate(labels) if own]
+        queries = [row for row, row_labels in enumerate(labels) if row_labels]
         if not queries or not self._shown_labels:
-            side = (
-                "y holds no label" if self._shown_labels else "no row that was fitted has a label"
+            problem = (
+                "y has no label" if self._shown_labels else "no row that was fitted has a label"
             )
-            raise ValueError(f"{side}; a score needs labels on both sides")
-        found = evaluate_codes(
+            raise ValueError(f"{problem}; a score needs labels of both")
+        evaluation = evaluate_codes(
             self.encoder_.encode(inputs)[queries],
             [labels[row] for row in queries],
             self._shown_codes,
             self._shown_labels,
             ["mAP@100"],
         )
-        return found.expected["mAP@100"]
+        return evaluation.expected["mAP@100"]
 
     def save(self, folder: str | Path) -> Path:
         """Write the encoder to `folder`, which must not exist, and return its path.
@@ -205,12 +205,12 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        """Columns of what :meth:`transform` returns; scikit-learn names them."""
+        """The number of columns that :meth:`transform` returns; scikit-learn names them."""
         n_bits = self.encoder_.n_bits
         return n_bits if self.output == "bits" else n_bits // 8
 
     def __sklearn_tags__(self) -> Any:
-        """Say that vectors and texts are taken, and labels where there are any."""
+        """Declare that the estimator takes vectors and texts, and labels optionally."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.target_tags.required = False
@@ -225,12 +225,12 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return `X` as a list of texts or as ``float32 (N, D)``."""
         texts = texts_of(X)
         if not reset and (texts is not None) != (self.encoder_.kind == "text"):
-            given = "X holds texts" if texts is not None else "X holds no texts"
-            raise ValueError(f"{given}; the encoder takes {self.encoder_.kind}s")
+            found = "X holds texts" if texts is not None else "X holds no texts"
+            raise ValueError(f"{found}; the encoder takes {self.encoder_.kind}s")
         if texts is not None:
             return texts
-        checked: Floats = validate_data(self, X, reset=reset, dtype=np.float32)
-        return checked
+        vectors: Floats = validate_data(self, X, reset=reset, dtype=np.float32)
+        return vectors
 
     def _recipe(self, data: TrainingData) -> Recipe | LinearRecipe:
         method = self.method
@@ -238,11 +238,11 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             width = None if data.is_text else np.shape(data.inputs)[1]
             method = default_method(len(data.classes), width, len(data), self.n_bits)
         elif method not in METHODS and method not in LINEAR_METHODS:
-            known = ", ".join(["auto", *METHODS, *LINEAR_METHODS])
-            raise ValueError(f"method is {method!r}; it must be one of {known}")
+            methods = ", ".join(["auto", *METHODS, *LINEAR_METHODS])
+            raise ValueError(f"method is {method!r}; it must be one of {methods}")
         kind: type[Recipe | LinearRecipe] = LinearRecipe if method in LINEAR_METHODS else Recipe
-        taken = {one.name for one in fields(kind)}
-        given: dict[str, Any] = {
+        recipe_fields = {field.name for field in fields(kind)}
+        parameters: dict[str, Any] = {
             "n_bits": self.n_bits,
             "epochs": self.epochs,
             "analyzer": self.analyzer,
@@ -250,13 +250,14 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             "validation_share": self.validation_fraction,
             "seed": _seed(self.random_state),
         }
-        further = dict(self.settings or {})
-        wrong = sorted(set(further) - taken | (set(further) & {*given, "method"}))
-        if wrong:
-            known = ", ".join(sorted(taken - {*given, "method"}))
-            raise ValueError(f"settings: {wrong[0]!r} is not one of {known}")
-        own = {name: value for name, value in given.items() if name in taken}
-        return kind(method=method, **own, **further)
+        settings = dict(self.settings or {})
+        allowed = recipe_fields - {*parameters, "method"}
+        unknown = sorted(set(settings) - allowed)
+        if unknown:
+            names = ", ".join(sorted(allowed))
+            raise ValueError(f"settings: {unknown[0]!r} is not one of {names}")
+        used = {name: value for name, value in parameters.items() if name in recipe_fields}
+        return kind(method=method, **used, **settings)
 
 
 def _train(data: TrainingData, recipe: Recipe | LinearRecipe, out: Path) -> Any:
@@ -267,7 +268,7 @@ def _train(data: TrainingData, recipe: Recipe | LinearRecipe, out: Path) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        hint = "install hummingbit[train], or choose one of the methods itq, pca-sign and lsh"
+        hint = "install hummingbit[train], or use one of the methods itq, pca-sign and lsh"
         raise ModuleNotFoundError(f"{recipe.method} needs torch; {hint}", name="torch") from error
     return train(data, recipe, out, progress=False)
 

@@ -1,4 +1,4 @@
-"""What a search in this process finds."""
+"""The hits of a search in this process."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.inputs import frame
+from hummingbit.inputs import data_frame
 from index.records import Hit, SearchResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REPR_TEXT = 60
-"""Characters of a hit's text that its line shows."""
+"""How many characters of a hit's text its line has."""
 
 
 class Hits(Sequence[Hit]):
     """The hits of one query, best first."""
 
-    def __init__(self, found: SearchResult, place: int) -> None:
-        self._hits = found.hits[place]
-        self.generation = found.generation
-        """The state of the collection that was searched: the number of writes before it."""
-        self.ranking = found.rescored_by or found.rankings[place]
-        """What ordered the hits."""
-        terms = found.queries.terms[place]
+    def __init__(self, result: SearchResult, place: int) -> None:
+        self._hits = result.hits[place]
+        self.generation = result.generation
+        """The generation of the collection that was searched: the number of writes before it."""
+        self.ranking = result.rescored_by or result.rankings[place]
+        """The ranking that ordered the hits."""
+        terms = result.queries.terms[place]
         self.recognized_terms: int | None = None if terms is None else terms.recognized_terms
-        """How many words of the query the encoder knows; None where the query is not a text."""
+        """The number of words of the query that the encoder knows; None if it is not a text."""
         self.corrected: list[tuple[str, str]] = [] if terms is None else [*terms.corrected]
-        """Unknown words of the query, and the known words that were searched for as well."""
+        """Unknown words of the query, each with the known word that was searched for instead."""
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -63,11 +63,11 @@ class Hits(Sequence[Hit]):
 
     @property
     def scores(self) -> npt.NDArray[np.float64]:
-        """The scores of the ranking, the higher the better, ``float64[k]``."""
+        """The scores of the ranking, ``float64[k]``; higher is better."""
         return np.array([hit.score for hit in self._hits], dtype=np.float64)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each hit: id, distance, score, text, and a column a payload field."""
+        """Return a row for each hit: id, distance, score, text, and one column a payload field."""
         rows = [
             {
                 **(hit.payload or {}),
@@ -78,7 +78,7 @@ class Hits(Sequence[Hit]):
             }
             for hit in self._hits
         ]
-        return frame(rows, ["id", "distance", "score", "text"])
+        return data_frame(rows, ["id", "distance", "score", "text"])
 
 
 def _beginning(hit: Hit) -> str:

@@ -1,4 +1,4 @@
-"""Documents and queries as callers of the library give them: lists, numpy arrays, DataFrames."""
+"""Parses what users of the library pass in: lists, numpy arrays, DataFrames and targets."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from index.filters import Filter
 from index.records import Query
 
 UNLABELLED = -1
-"""What scikit-learn's semi-supervised estimators call the class of an unlabelled row."""
+"""The class of an unlabelled row in scikit-learn's semi-supervised estimators."""
 
 
-class GivenDocument(NamedTuple):
-    """A document, and whether it came with an id of its own."""
+class ParsedDocument(NamedTuple):
+    """A document, and whether the caller gave its id."""
 
     document: Document
     has_id: bool
 
 
 def documents_of(
-    given: Any,
+    documents: Any,
     layout: Layout,
     *,
     ids: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
     payloads: Sequence[Mapping[str, Any]] | None = None,
-) -> list[GivenDocument]:
-    """Return documents of texts, vectors ``(N, D)``, mappings or the rows of a DataFrame.
+) -> list[ParsedDocument]:
+    """Parse documents: texts, vectors ``(N, D)``, mappings or the rows of a DataFrame.
 
-    Those without an id have their position as one. -1, None, NaN and "" stand for no label, a list
-    or tuple for several.
+    A document without an id gets its position as one. A label of -1, None, NaN or "" means no
+    label; a list or tuple is several.
 
     Raises:
-        DocumentError: if a document is not right; it names the position and the field.
-        InputError: if one value is given where there must be several, or there are not as many ids,
+        DocumentError: if a document is invalid; it names the position and the field.
+        InputError: if a single value is passed instead of a sequence, or there are not as many ids,
             labels or payloads as documents.
     """
-    records = list(_records(given))
+    records = list(_records(documents))
     for field, column in (("ids", ids), ("labels", labels), ("payloads", payloads)):
-        if column is not None and len(several(field, column)) != len(records):
+        if column is not None and len(check_several(field, column)) != len(records):
             found = f"there are {len(column):,} of them for {len(records):,} documents"
-            raise InputError(field, f"{found}; there must be as many")
+            raise InputError(field, f"{found}; there must be one for each")
     return [
         _document(
             record,
@@ -65,24 +65,26 @@ def documents_of(
     ]
 
 
-def numbered(given: Sequence[GivenDocument], first: int) -> tuple[list[Document], list[str]]:
-    """Return the documents, those without an id numbered by position from `first`, and the numbers.
+def number_documents(
+    parsed: Sequence[ParsedDocument], first: int
+) -> tuple[list[Document], list[str]]:
+    """Give documents without an id their position from `first` on; return all, and these ids.
 
-    Two calls for the same collection must not be made before the first one's documents are written.
+    The documents must be written before the next call for the same collection.
     """
     documents = [
-        one if has_id else replace(one, id=str(first + place))
-        for place, (one, has_id) in enumerate(given)
+        document if has_id else replace(document, id=str(first + place))
+        for place, (document, has_id) in enumerate(parsed)
     ]
-    numbers = [one.id for one, (_, has_id) in zip(documents, given, strict=True) if not has_id]
-    return documents, numbers
+    pairs = zip(documents, parsed, strict=True)
+    return documents, [document.id for document, (_, has_id) in pairs if not has_id]
 
 
-def whole(field: str, value: Any) -> int:
-    """Return a whole number of Python's or numpy's as one of Python's.
+def whole_number(field: str, value: Any) -> int:
+    """Return a whole number of Python or numpy as an int.
 
     Raises:
-        InputError: if it is none; it names the field.
+        InputError: if `value` is not a whole number; it names the field.
     """
     try:
         return operator.index(value)
@@ -90,34 +92,34 @@ def whole(field: str, value: Any) -> int:
         raise InputError(field, f"is {value!a}; it must be a whole number") from None
 
 
-def condition_of(given: Mapping[str, Any] | None) -> Filter | None:
-    """Return the condition on payloads that a filter is; None for none.
+def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
+    """Parse a filter; None stays None.
 
     Raises:
         InputError: if it is not a filter.
     """
-    return None if given is None else parse_filter(given)
+    return None if value is None else parse_filter(value)
 
 
 def query_of(value: Any) -> Query:
-    """Return the query of a text or a vector ``(D,)``.
+    """Return the query for a text or a vector ``(D,)``.
 
     Raises:
-        DocumentError: if it is neither.
+        DocumentError: if `value` is neither.
     """
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))
     return Query(vector=parse_vector(value, "query"))
 
 
-def frame(rows: list[dict[str, Any]], first: list[str]) -> Any:
-    """Return a DataFrame of `rows`, the columns `first` before all others.
+def data_frame(rows: list[dict[str, Any]], first: list[str]) -> Any:
+    """Return a DataFrame of `rows` with the columns `first` before all others.
 
     Raises:
         ModuleNotFoundError: if pandas is not installed.
     """
     try:
-        import pandas as pd  # noqa: PLC0415 - an option
+        import pandas as pd  # noqa: PLC0415 - it is optional
     except ModuleNotFoundError as error:
         message = "to_pandas needs pandas, which is not installed; run: pip install pandas"
         raise ModuleNotFoundError(message, name="pandas") from error
@@ -125,22 +127,22 @@ def frame(rows: list[dict[str, Any]], first: list[str]) -> Any:
     return pd.DataFrame(rows, columns=[*first, *others])
 
 
-def several(field: str, given: Any) -> Any:
-    """Return what was given, several values; the characters of a string are none.
+def check_several(field: str, values: Any) -> Any:
+    """Return `values` if they are several; a string is a single value.
 
     Raises:
-        InputError: if it is one value; it names the field.
+        InputError: if `values` is a single value; it names the field.
     """
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise InputError(field, f"is one {type(given).__name__}; it must be a sequence of {field}")
-    return given
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InputError(field, f"is one {type(values).__name__}; it must be a sequence of {field}")
+    return values
 
 
-def _records(given: Any) -> Iterable[Any]:
-    several("documents", given)
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        given = given.to_dict("records")
-    return given  # type: ignore[no-any-return]
+def _records(documents: Any) -> Iterable[Any]:
+    check_several("documents", documents)
+    if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
+        documents = documents.to_dict("records")
+    return documents  # type: ignore[no-any-return]
 
 
 def _document(
@@ -151,10 +153,10 @@ def _document(
     id_: Any,
     label: Any,
     payload: Any,
-) -> GivenDocument:
+) -> ParsedDocument:
     raw: dict[str, Any]
     if isinstance(record, Mapping):
-        raw = dict(layout.document_record(_without_gaps(record), None))
+        raw = dict(layout.document_record(_present_fields(record), None))
     elif isinstance(record, str):
         raw = {"text": record}
     else:
@@ -172,44 +174,45 @@ def _document(
     if payload is not None:
         raw["payload"] = {**(raw.get("payload") or {}), **payload}
     try:
-        return GivenDocument(parse_document(raw), has_id)
+        return ParsedDocument(parse_document(raw), has_id)
     except DocumentError as error:
         raise DocumentError(f"documents[{place}].{error.field}", error.reason) from None
 
 
-def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the fields of a row that hold something, as Python's own values.
+def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the fields of a row that are not missing, as Python values.
 
-    A vector stays an array: it is read as it is.
+    A vector stays an array.
     """
-    held = {str(name): value for name, value in row.items() if not _is_missing(value)}
-    return {name: value if name == "vector" else _plain(value) for name, value in held.items()}
+    present = {str(name): value for name, value in row.items() if not _is_missing(value)}
+    return {
+        name: value if name == "vector" else _python_value(value) for name, value in present.items()
+    }
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    if (
-        isinstance(value, np.ndarray) and value.ndim
-    ):  # what pandas reads of a list in a Parquet file
-        return [_plain(one) for one in value.tolist()]
+    # pandas reads a list in a Parquet file as an array.
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [_python_value(item) for item in value.tolist()]
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _is_missing(value: Any) -> bool:
-    """Tell whether a cell holds nothing: None, NaN, or pandas' NaT and NA."""
+    """Return whether a cell is empty: None, NaN, or pandas' NaT or NA."""
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return True
     return type(value).__name__ in ("NaTType", "NAType")
 
 
 def _as_list(labels: Any) -> Any:
-    """Return several labels in an array as a list; anything else as it is."""
+    """Return an array of labels as a list, and anything else unchanged."""
     return labels.tolist() if isinstance(labels, np.ndarray) else labels
 
 
 def _at(column: Any, place: int) -> Any:
-    """Return a value of a list, an array, or a Series whatever its index."""
+    """Return the value at a position of a list, an array or a Series."""
     return column.iloc[place] if hasattr(column, "iloc") else column[place]
 
 
@@ -219,51 +222,53 @@ def layout_of(
     label_field: str | None,
     payload_fields: Sequence[str] | None,
 ) -> Layout:
-    """Return the layout of mappings and DataFrames, by the names that the command line has."""
+    """Return the layout of mappings and DataFrames; the options are those of the command line."""
     texts = (text_field,) if isinstance(text_field, str) else tuple(text_field or ())
     payload = None if payload_fields is None else tuple(payload_fields)
     return Layout(id_field, texts, label_field, payload)
 
 
-def texts_of(given: Any) -> list[str] | None:
-    """Return a sequence of texts as a checked list, None if it holds no texts.
+def texts_of(x: Any) -> list[str] | None:
+    """Return a sequence of texts as a checked list, or None if it holds no texts.
 
     Raises:
-        ValueError: if it is one text, or some of it is text that cannot be encoded.
+        ValueError: if `x` is a single text, or an item of it is not a text that can be encoded.
     """
-    if isinstance(given, str):
+    if isinstance(x, str):
         raise ValueError("X is one text; it must be a sequence of texts")  # noqa: TRY004
-    is_sequence = isinstance(given, Sequence | np.ndarray) or hasattr(given, "to_numpy")
-    if not is_sequence or getattr(given, "ndim", 1) != 1:
+    is_sequence = isinstance(x, Sequence | np.ndarray) or hasattr(x, "to_numpy")
+    if not is_sequence or getattr(x, "ndim", 1) != 1:
         return None
-    values = list(given)
-    if not any(isinstance(one, str) for one in values):
+    values = list(x)
+    if not any(isinstance(value, str) for value in values):
         return None
     try:
-        return [parse_text(one, f"X[{row}]") for row, one in enumerate(values)]
+        return [parse_text(value, f"X[{row}]") for row, value in enumerate(values)]
     except DocumentError as error:
         raise ValueError(str(error)) from None
 
 
-def label_sets(given: Any, rows: int) -> list[LabelSet]:
-    """Return the labels of each row of a target as scikit-learn has it, ``()`` where it has none.
+def label_sets(y: Any, rows: int) -> list[LabelSet]:
+    """Return the labels of each row of a scikit-learn target; ``()`` for an unlabelled row.
 
-    `given` is None, a label a row, a collection of labels a row, or an indicator matrix ``(N, C)``.
+    `y` is None, or has a label or a collection of labels for each row, or is an indicator matrix
+    ``(N, C)``.
 
     Raises:
-        ValueError: if there are not as many as `rows`, or they are numbers that are no classes.
+        ValueError: if `y` does not have as many rows as `rows`, or a label is not a whole number.
     """
-    if given is None:
+    if y is None:
         return [()] * rows
-    array = np.asarray(given) if hasattr(given, "__array__") else None
+    array = np.asarray(y) if hasattr(y, "__array__") else None
     if array is not None and array.ndim == 2 and array.shape[1] > 1:
-        found = [tuple(map(str, np.flatnonzero(row))) for row in array]
+        labels = [tuple(map(str, np.flatnonzero(row))) for row in array]
     else:
-        values = list(given) if array is None else list(array.ravel())
-        found = [_label_set(one, row) for row, one in enumerate(values)]
-    if len(found) != rows:
-        raise ValueError(f"y has {len(found):,} rows and X {rows:,}; they must have as many")
-    return found
+        values = list(y) if array is None else list(array.ravel())
+        labels = [_label_set(value, row) for row, value in enumerate(values)]
+    if len(labels) != rows:
+        message = f"y has {len(labels):,} rows and X has {rows:,}; both must have the same number"
+        raise ValueError(message)
+    return labels
 
 
 def _label_set(value: Any, row: int) -> LabelSet:
@@ -278,6 +283,6 @@ def _label_set(value: Any, row: int) -> LabelSet:
 
 
 def _name(label: Any) -> str:
-    """Return a label as text; pandas makes 1 and a gap 1.0 and NaN, and 1.0 is 1 here."""
+    """Return a label as text. 1.0 becomes "1", because pandas reads 1 and a gap as 1.0 and NaN."""
     is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
     return str(int(label)) if is_whole else str(label)

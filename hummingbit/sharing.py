@@ -1,4 +1,4 @@
-"""Data folders that collections of one process share: each is opened once."""
+"""Data folders shared by the collections of a process: each is opened only once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from index.data_folder import DataFolder
 
 FolderKey = tuple[Path, bool]
-"""Where a data folder is, and whether it is open for writing."""
+"""The path of a data folder, and whether it is open for writing."""
 
 
 @dataclass(slots=True)
 class _SharedFolder:
-    """A data folder that collections of this process share, and how many of them do."""
+    """An open data folder, and how many collections of this process use it."""
 
     folder: DataFolder
     users: int = 0
@@ -26,7 +26,7 @@ _OPEN: dict[FolderKey, _SharedFolder] = {}
 _OPENING = threading.Lock()
 
 NUMBERING = threading.Lock()
-"""Held while documents are numbered and written: threads that add at once number none alike."""
+"""Held while documents are numbered and written, so that no two threads use the same number."""
 
 
 def acquire(key: FolderKey) -> DataFolder:
@@ -40,7 +40,7 @@ def acquire(key: FolderKey) -> DataFolder:
 
 
 def release(key: FolderKey) -> None:
-    """Give a data folder back; it is closed once nobody has it."""
+    """Release a data folder; it is closed once nothing uses it."""
     with _OPENING:
         _OPEN[key].users -= 1
         if not _OPEN[key].users:
@@ -48,17 +48,17 @@ def release(key: FolderKey) -> None:
 
 
 def release_soon(key: FolderKey) -> None:
-    """Give a data folder back for a collection that nobody has any more.
+    """Release the data folder of a collection that was garbage-collected.
 
-    The garbage collector calls this at any moment, so another thread does it: this one may hold the
-    lock, or be in the middle of something else that the folder needs.
+    The garbage collector may call this at any moment. Another thread does the work, because this
+    one may hold the lock, or be in the middle of an operation on the folder.
     """
     threading.Thread(target=release, args=(key,), name="release").start()
 
 
 @contextmanager
-def borrowed(path: Path) -> Iterator[DataFolder]:
-    """Lend a data folder, open for writing, while a collection is made in it."""
+def shared_folder(path: Path) -> Iterator[DataFolder]:
+    """Yield a data folder, open for writing, and release it at the end of the block."""
     key = (path.resolve(), True)
     folder = acquire(key)
     try:

@@ -1,7 +1,7 @@
-"""Keep numerical libraries to one thread each; import this before any of them.
+"""Limits numerical libraries to one thread each; import this before any of them.
 
-A service searches for several clients side by side, one a core. Libraries that used every core for
-each search would spend them waiting for each other. What the environment says already stays.
+A service runs one search on each core. If a library used every core for each search, the threads
+would wait for each other. Variables that the environment already sets are not changed.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_bits_come_with_names_for_pandas() -> None:
         ({"method": "itq", "settings": {"epochs": 1}}, TEXTS, None, "'epochs' is not one of"),
         ({}, "one text", None, "X is one text"),
         ({}, ["a", 1], None, r"X\[1\]: is 1"),
-        ({}, TEXTS, LABELS[:-1], "y has 63 rows and X 64"),
+        ({}, TEXTS, LABELS[:-1], "y has 63 rows and X has 64"),
         ({}, TEXTS, [0.5] * 64, r"y\[0\] is 0.5"),
         ({"method": "ssb-vae"}, TEXTS, None, "distinct labels"),
     ],

@@ -40,7 +40,7 @@ def actions_of(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_that_prints_a_result_prints_it_as_json(name: str) -> None:
     parser = argparse.ArgumentParser()
-    room = COMMANDS[name].room
+    room = COMMANDS[name].folder
     module = import_module(f"hummingbit.commands.{room}.{name.replace(' ', '_')}")
     module.configure(parser)
     if name in WITHOUT:

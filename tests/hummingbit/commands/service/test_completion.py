@@ -58,4 +58,4 @@ def test_the_help_lists_every_command_once_within_80_columns(
     assert sorted(one for one in listed if one and not one.startswith("COMMAND")) == sorted(
         COMMANDS
     )
-    assert {command.room for command in COMMANDS.values()} == set(TITLES)
+    assert {command.folder for command in COMMANDS.values()} == set(TITLES)
