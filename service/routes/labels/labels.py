@@ -109,9 +109,9 @@ def get_suggested(
     """Suggest the documents whose labels would teach most, with what they are taken for so far.
 
     Methods: `tcm` (typical documents of clusters first, then the smallest margins), `margin`,
-    `entropy`, `badge`, `typiclust`, `core-set`, `random`, and `second-opinion` (labelled by others
-    and not by `who`, the least likely labels first). Of more than 20,000 documents a sample is
-    looked at.
+    `entropy`, `badge`, `typiclust`, `herding`, `core-set`, `random`, and `second-opinion`
+    (labelled by others and not by `who`, the least likely labels first). Of more than 20,000
+    documents a sample is looked at.
     """
     with pointing_at():
         chosen, labelled = suggest_documents(

@@ -10,7 +10,7 @@ const AHEAD = 12;
 const LOW = 4;
 const METHODS = [
   ["tcm", "typical first, then unsure"], ["margin", "smallest margin"], ["cluster-margin", "smallest margin, by clusters"],
-  ["entropy", "least certain"], ["badge", "uncertain and unlike"], ["typiclust", "typical of clusters"],
+  ["entropy", "least certain"], ["badge", "uncertain and unlike"], ["typiclust", "typical of clusters"], ["herding", "near many that are unsure"],
   ["core-set", "farthest from labels"], ["random", "at random"], ["second-opinion", "second opinion"],
 ];
 

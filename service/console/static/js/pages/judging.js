@@ -37,8 +37,8 @@ function Stats({ stats }) {
     </dl></div><//>
     <${Panel} title="A next label" what="Accuracy of a quick classifier of the codes, in cross-validation, over the number of labels.">
       <div class="inside stack">${gain
-        ? html`<p>It should add <b>${(100 * gain.per_label).toFixed(3)}</b> hundredths to an accuracy of ${percent(gain.accuracy)}.
-            ${gain.labels_to_one_percent != null ? ` The next whole hundredth takes about ${plural(gain.labels_to_one_percent, "label")}.` : " More labels of the same kind are not expected to help."}</p>
+        ? html`<p>Another label should add <b>${(100 * gain.per_label).toFixed(3)}</b> percentage points to an accuracy of ${percent(gain.accuracy)}.
+            ${gain.labels_to_one_percent != null ? ` A whole point takes about ${plural(gain.labels_to_one_percent, "label")}.` : " More labels of the same kind are not expected to help."}</p>
             <${Lines} label="Accuracy over labels" xLabel="labels" series=${[{ name: "accuracy", points: gain.curve }]} height=${170} />`
         : html`<p class="what">With a few labels of two classes or more it can be told what another one is worth.</p>`}</div><//>
     ${stats.agreement.length > 0 && html`<${Panel} title="Agreement"><${Table} label="Agreement" columns=${pairs} rows=${stats.agreement} /><//>`}
