@@ -25,6 +25,7 @@ LABEL_NAMES = (
     *("genres", "tag", "tags", "section", "target", "subject_area", "department"),
 )
 _ID_NAME = re.compile(r".{0,12}id|key|uuid", re.IGNORECASE)
+_COLUMN = re.compile(r"column\d+")
 _NUMBER = re.compile(r"[-+]?\d[\d.,eE+-]*")
 
 
@@ -74,8 +75,8 @@ def survey(source: Path, settings: Layout) -> Survey:
 
     The text is the field with a usual name, or else the one with the longest strings that hardly
     repeat. If there is also a title, it is joined to the text. The label is a field with a usual
-    name whose values repeat, or else the only field whose values repeat. The id is a field with a
-    usual name whose values do not repeat.
+    name whose values repeat, or else the only field whose values repeat, unless these are numbers.
+    The id is a field with a usual name whose values do not repeat.
 
     Raises:
         ReadError: if the source cannot be read, or no field looks like text.
@@ -159,7 +160,15 @@ def _find_label(
     usual.sort(key=lambda name: LABEL_NAMES.index(name.lower()))
     if usual:
         return usual[0], candidates
-    return (candidates[0] if len(candidates) == 1 else None), candidates
+    if len(candidates) == 1 and not _are_quantities(candidates[0], records):
+        return candidates[0], candidates
+    return None, candidates
+
+
+def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a named column holds numbers, such as years or ratings."""
+    values = [one[name] for one in records if one.get(name) is not None]
+    return not _COLUMN.fullmatch(name) and all(_NUMBER.fullmatch(str(one)) for one in values)
 
 
 def _are_labels(name: str, records: Sequence[Mapping[str, Any]]) -> bool:

@@ -112,6 +112,18 @@ def test_texts_inside_objects_are_refused_by_the_names_of_these(tmp_path: Path) 
         survey(path, Layout())
 
 
+def test_a_year_is_no_label_unless_it_is_named_as_one(tmp_path: Path) -> None:
+    years = [1990 + at % 20 for at in range(len(TEXTS))]
+    found = survey(table(tmp_path, ["text", "year"], TEXTS, years), Layout())
+    assert found.layout.label_field is None
+    assert found.label_candidates == ("year",)
+    found = survey(table(tmp_path, ["text", "class"], TEXTS, years), Layout())
+    assert found.layout.label_field == "class"
+    spoken = [f"{one}, and some more words" for one in TEXTS]
+    found = survey(table(tmp_path, [], years, spoken), Layout())
+    assert found.layout.label_field == "column1"
+
+
 def test_what_is_asked_for_stays(tmp_path: Path) -> None:
     path = table(tmp_path, ["text", "note", "label"], TEXTS, TEXTS, LABELS)
     asked = Layout(text_fields=("note",), label_field="text", payload_fields=("label",))
