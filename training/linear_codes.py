@@ -17,6 +17,7 @@ import numpy as np
 from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features, Layer
 from encoder.features import Floats
+from foundation.stages import begin_stage
 from training.data import TrainingData, TrainingDataError
 from training.pipeline import Trained, choose_features, split, write_encoder
 from training.recipe import LinearRecipe
@@ -45,6 +46,7 @@ def train_linear(
 
 def fit_linear(method: str, features: Features, rows: Any, n_bits: int, seed: int) -> Encoder:
     """Return the encoder of one of :data:`LINEAR_METHODS`, fitted to `rows` of its `features`."""
+    begin_stage(f"fitting {n_bits} bits by {method}")
     weight, thresholds = LINEAR_METHODS[method](rows, n_bits, seed)
     layer = Layer(weight, np.zeros(n_bits, dtype=np.float32), "identity")
     return Encoder(features, [layer], thresholds, {})

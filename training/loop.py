@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from foundation.errors import HummingbitError
+from foundation.stages import begin_stage
 from training.checkpoint import Checkpoint, History
 from training.data import Rows
 from training.models.batches import shuffled_batches
@@ -100,6 +101,7 @@ def _fit(  # noqa: PLR0917
     saved_at = time.monotonic()
     epochs = range(len(history), schedule.epochs)
     model.train()
+    begin_stage(f"training for {len(epochs)} epochs on {rows:,} documents")
     # With None, tqdm prints nothing unless standard error is a terminal.
     disable = None if progress else True
     with tqdm(

@@ -25,6 +25,7 @@ from evaluation.classifier_baseline import (
 )
 from evaluation.relevance import Labelled
 from evaluation.retrieval import evaluate_encoder
+from foundation.stages import begin_stage
 from training.data import Rows, Tags, TrainingData, TrainingDataError, hold_out, mask_labels
 from training.soft_labels.fair_classifier import fit_classifier
 from training.text_features import MIN_DOCUMENTS, fit_text_features
@@ -128,6 +129,7 @@ def choose_features(
     inputs = data.take(training)
     if isinstance(inputs, np.ndarray):
         return VectorFeatures(dimension=inputs.shape[1])
+    begin_stage(f"choosing terms of {len(inputs):,} texts")
     return fit_text_features(
         inputs, max_terms, weighting, Analyzer.from_name(analyzer), min_documents=min_documents
     )
@@ -157,6 +159,7 @@ def write_encoder(
     the training rows that the encoder learned from; the classifier of the baseline is fitted to
     them too. An encoder with a class code contains its classifiers, so none is fitted.
     """
+    begin_stage("measuring the codes and the classifier baseline")
     classifier = None
     if encoder.class_code is None:
         classifier = fit_classifier(

@@ -13,6 +13,7 @@ from evaluation.labelling.document_vectors import DocumentVectors, VectorCache
 from evaluation.labelling.pooling import POOLING_METHODS, PooledDocument, pool
 from evaluation.labelling.sampling import METHODS, Pool, suggest
 from foundation.errors import InputError
+from foundation.stages import begin_stage
 from index.annotations.annotation_records import agreed_labels
 from index.collection import Collection
 from index.payload_labels import labels_of
@@ -130,8 +131,10 @@ def suggest_documents(
     """
     _check_method(method, SUGGESTION_METHODS)
     records = collection.annotations.labels()
+    begin_stage(f"reading {len(collection):,} documents")
     labelled = labelled_pool(collection, cache, agreed_labels(records), label_field)
     documents, pool_ = labelled.vectors.documents, labelled.pool
+    begin_stage(f"choosing {n:,} of them by {method}")
     probabilities = pool_.probabilities()
     excluded_ids = {*without, *(one.id for one in records)}
     if method == SECOND_OPINION:

@@ -38,6 +38,7 @@ from evaluation.reports.report import (
 )
 from evaluation.result import Evaluation, EvaluationError
 from evaluation.significance.resampling import bootstrap_intervals
+from foundation.stages import begin_stage
 from index.backend import CollectionBackend
 from index.data_folder import DataFolder
 
@@ -111,18 +112,21 @@ def _run(
         [100, *(metric.k or 0 for metric in parse_metrics(metrics) if not metric.needs_codes)]
     )
     curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
+    begin_stage(f"evaluating {collection.name} by {len(queries):,} queries")
     data = EvaluationInput(collection, queries, settings)
     evaluation = data.evaluate([*metrics, *curve])
     hits = Hits(data, deepest)
     trec_problems = hits.trec_problems()
     baseline, warnings = None, []
     if training_labels is not None and settings.by_label_only:
+        begin_stage("measuring the classifier baseline")
         baseline = collection_classifier_baseline(
             data.documents, training_labels, queries, metrics, settings.label_field
         )
         warnings = classifier_warnings(
             evaluation.expected, baseline.expected, training_labels.reference.encoder
         )
+    begin_stage("computing intervals")
     expected = {name: evaluation.expected_per_query[name] for name in metrics}
     report = Report(
         hummingbit=_version(),

@@ -19,6 +19,7 @@ import numpy as np
 
 from encoder.artifact import check_destination
 from encoder.encoder import Encoder, Features
+from foundation.stages import begin_stage
 from training.class_codes.choosing import Choice, Progress, choose
 from training.class_codes.class_maps import ClassMaps
 from training.class_codes.class_recipe import ClassCodeRecipe
@@ -55,6 +56,7 @@ def train_class_codes(
     rows: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
     tags = parts.visible_tags[parts.training]
     choice = choose(rows, tags, recipe, progress)
+    begin_stage("fitting the class codes")
     soft_labels = estimate_soft_labels(rows, tags, recipe.seed)
     maps = ClassMaps(rows, soft_labels, recipe.seed)
     encoder = _encoder(features, rows, maps, recipe, choice)

@@ -6,6 +6,7 @@ import numpy as np
 
 from encoder.encoder import Features
 from encoder.features import Floats, TextFeatures
+from foundation.stages import begin_stage
 from training.data import TrainingData
 from training.pipeline import Split, choose_features
 from training.recipe import METHODS, Recipe
@@ -51,6 +52,7 @@ def choose_features_and_soft_labels(
     candidates = recipe.max_terms * (_CANDIDATES if recipe.terms == "telling" else 1)
     features = choose(candidates)
     rows = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+    begin_stage("estimating soft labels")
     soft_labels = estimate_soft_labels(rows, parts.visible_tags[parts.training], recipe.seed)
     if isinstance(features, TextFeatures) and features.dimension > recipe.max_terms:
         weights = term_weights(rows, soft_labels, recipe.seed)

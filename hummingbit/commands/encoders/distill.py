@@ -7,6 +7,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+from foundation.stages import begin_stage, print_stages
 from hummingbit.commands.options import (
     SOURCE_HELP,
     add_out,
@@ -44,11 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
+@print_stages()
 def run(args: argparse.Namespace) -> int:
     """Ask the teacher, train its student, print how far the two agree and where the encoder is."""
     settings = [one.name for one in fields(DistillationRecipe) if one.name != "method"]
     recipe = DistillationRecipe(**{name: getattr(args, name) for name in settings})
     check_out(args)
+    begin_stage(f"reading {args.data}")
     data = gather(read(args, args.data))
     from training.distillation.distillation import distill  # noqa: PLC0415 - torch takes a second
     from training.distillation.teachers import check_vectors_place, read_teacher, save_vectors  # noqa: PLC0415
@@ -56,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     # A teacher may take minutes: what would stop the run afterwards is found before.
     if args.save_vectors:
         check_vectors_place(args.save_vectors)
+    begin_stage(f"asking the teacher {args.teacher}")
     teacher = read_teacher(args.teacher, data)
     if args.save_vectors:
         save_vectors(args.save_vectors, teacher, data)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from foundation.stages import begin_stage, print_stages
 from hummingbit.commands.options import (
     SOURCE_HELP,
     add_out,
@@ -93,26 +94,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         linear.set_defaults(run=run_linear)
 
 
+@print_stages()
 def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Train ssb-vae where documents carry labels of two classes or more, else ict."""
     for option in ("data", "out"):
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
     check_out(args)
-    data = gather(read(args, args.data))
+    data = _documents(args)
     method = "ssb-vae" if len(data.classes) > 1 else "ict"
     recipe = Recipe(method=method, **{name: getattr(args, name) for name in COMMON})
     print(f"{len(data.classes)} labels: training by {method}", file=sys.stderr)
     return _train(args, recipe, data)
 
 
+@print_stages()
 def run_neural(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = Recipe(**{one.name: getattr(args, one.name) for one in fields(Recipe)})
     if args.paper:
         recipe = recipe.as_in_the_paper(args.paper)
     check_out(args)
-    return _train(args, recipe, gather(read(args, args.data)), device=args.device, amp=args.amp)
+    return _train(args, recipe, _documents(args), device=args.device, amp=args.amp)
 
 
 def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **how: Any) -> int:
@@ -124,11 +127,12 @@ def _train(args: argparse.Namespace, recipe: Recipe, data: TrainingData, **how: 
     return 0
 
 
+@print_stages()
 def run_metric(args: argparse.Namespace) -> int:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = MetricRecipe(**{one.name: getattr(args, one.name) for one in fields(MetricRecipe)})
     check_out(args)
-    data = gather(read(args, args.data))
+    data = _documents(args)
     from training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
 
     with _resumable():
@@ -143,13 +147,19 @@ def run_metric(args: argparse.Namespace) -> int:
     return 0
 
 
+@print_stages()
 def run_linear(args: argparse.Namespace) -> int:
     """Fit and print where the encoder is and how it did on the held-out documents."""
     recipe = LinearRecipe(**{one.name: getattr(args, one.name) for one in fields(LinearRecipe)})
     check_out(args)
-    data = gather(read(args, args.data))
+    data = _documents(args)
     print_trained(args.out, train_linear(data, recipe, args.out, overwrite=args.overwrite))
     return 0
+
+
+def _documents(args: argparse.Namespace) -> TrainingData:
+    begin_stage(f"reading {args.data}")
+    return gather(read(args, args.data))
 
 
 @contextmanager
@@ -161,13 +171,14 @@ def _resumable() -> Iterator[None]:
         raise
 
 
+@print_stages()
 def run_class_codes(args: argparse.Namespace) -> int:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
     names = [one.name for one in fields(ClassCodeRecipe) if one.name != "method"]
     recipe = ClassCodeRecipe(**{name: getattr(args, name) for name in names})
     check_out(args)
     trained = train_class_codes(
-        gather(read(args, args.data)),
+        _documents(args),
         recipe,
         args.out,
         overwrite=args.overwrite,

@@ -12,6 +12,7 @@ from evaluation.retrieval import evaluate_encoder
 from evaluation.runs import evaluate_run
 from evaluation.significance.systems import SystemComparison, compare_systems
 from evaluation.trec import Run, read_run
+from foundation.stages import begin_stage, print_stages
 from hummingbit.commands.evaluation.measuring import (
     Measuring,
     add_measuring,
@@ -46,12 +47,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
+@print_stages()
 def run(args: argparse.Namespace) -> int:
     """Print the figures of each system, and which differences are more than chance."""
     names = list(dict.fromkeys(args.names))
     if len(names) < 2:
         raise OptionError(f"NAME: only {names[0]!a} is given; a comparison needs two or more")
     systems = _evaluate(args, names)
+    begin_stage("testing the differences")
     compared = compare_systems(systems)
     if args.json is not True:
         print_figures(systems)
@@ -95,8 +98,10 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
     queries = gather(read(args, args.queries)).labelled()
     with DataFolder(args.data_dir, writable=False) as folder:
         encoders = {name: folder.encoders.load(name) for name in names}
-    return {
-        name: evaluate_encoder(
+    found = {}
+    for name, encoder in encoders.items():
+        begin_stage(f"evaluating {name} by {len(queries):,} queries")
+        found[name] = evaluate_encoder(
             encoder,
             database,
             queries,
@@ -104,8 +109,7 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
             hierarchy=args.hierarchy,
             relevant_from=args.relevant_from,
         )
-        for name, encoder in encoders.items()
-    }
+    return found
 
 
 def print_comparison(found: SystemComparison) -> None:

@@ -15,6 +15,7 @@ from evaluation.reports.collection_report import Job, read_training_labels, run_
 from evaluation.result import Evaluation
 from evaluation.retrieval import query_labels
 from evaluation.trec import Qrels, read_qrels
+from foundation.stages import begin_stage
 from hummingbit.commands.data_folder_options import add_folder, open_folder
 from hummingbit.commands.options import SOURCE_HELP, add_reading, naming, read
 from hummingbit.remote import evaluate_rankings_remotely, evaluate_remotely
@@ -77,6 +78,7 @@ class Measuring:
         """
         self._args = args
         self._metrics = list(metrics)
+        begin_stage(f"reading {args.queries}")
         self._queries = list(read(args, args.queries))
         self._qrels = find_qrels(args)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from evaluation.labelling.exchange import FORMATS, JSONL, QRELS
 from evaluation.labelling.sampling import DEFAULT_METHOD
 from evaluation.labelling.suggesting import SUGGESTION_METHODS
+from foundation.stages import print_stages
 from hummingbit.commands.data_folder_options import (
     Actions,
     add_action,
@@ -115,6 +116,7 @@ def _configure_files(actions: Actions) -> None:
     into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
 
 
+@print_stages()
 def run_suggest(args: argparse.Namespace) -> int:
     """Print a document a line: its id, what it is taken for, and the beginning of its text."""
     with label_source(args) as source:

@@ -61,7 +61,7 @@ def test_a_gate_that_must_pass_passes(
     printed = capsys.readouterr()
     assert "P@100: " in printed.out
     assert "p = 1.000 after Holm" in printed.out
-    assert printed.err == ""
+    assert "gate" not in printed.err
 
 
 def test_a_gate_that_must_fail_fails(
@@ -73,7 +73,8 @@ def test_a_gate_that_must_fail_fails(
 ) -> None:
     gate = ["--gate", data / "gate.toml", "--baseline", baseline / "report.json"]
     assert hummingbit(*evaluate, "shuffled", *gate, "--out", tmp_path / "report") == 1
-    errors = capsys.readouterr().err.splitlines()
+    # On a busy machine, stages may be printed, too.
+    errors = [one for one in capsys.readouterr().err.splitlines() if not one.endswith(" …")]
     assert len(errors) == 2
     assert all(line.startswith("gate: P@100 ") for line in errors)
     report = read_report(tmp_path / "report" / "report.json")
@@ -92,7 +93,7 @@ def test_the_metrics_of_a_gate_are_measured(
     assert hummingbit(*evaluate, "good", "--gate", gate, "--metrics", "P@5", "--json") == 0
     printed = capsys.readouterr()
     assert list(json.loads(printed.out)["metrics"]) == ["P@5", "nDCG@10"]
-    assert printed.err.startswith("gate, warning only: nDCG@10 is ")
+    assert "gate, warning only: nDCG@10 is " in printed.err
 
 
 def test_judgements_of_a_file(
@@ -298,10 +299,10 @@ def test_bad_input_is_explained_in_one_line(
     (tmp_path / "bad.toml").write_text("= 3")
     (tmp_path / "empty.qrels").write_text("\n")
     assert hummingbit(*evaluate, *arguments) == 2
-    printed = capsys.readouterr().err
+    lines = capsys.readouterr().err.splitlines()
+    (printed,) = [one for one in lines if not one.endswith(" …")]
     assert message in printed
     assert printed.startswith("hummingbit: ")
-    assert printed.count("\n") == 1
 
 
 def test_a_service_that_refuses_is_quoted(
