@@ -73,7 +73,8 @@ package: $(VENV)/.dev ## Build the wheels, install each into a clean environment
 	$(BIN)/python -m pytest -m package -s tests/package
 
 .PHONY: eval-gate
-eval-gate: $(VENV)/.dev ## Run the demo and hold its retrieval against the committed baseline
+eval-gate: $(VENV)/.dev ## Test the demo, run it, and hold its retrieval against the committed baseline
+	$(BIN)/python -m pytest -m demo tests/hummingbit/commands/encoders/test_demo.py
 	$(BIN)/hummingbit demo --no-serve
 	$(BIN)/hummingbit evaluate docstrings --data-dir demo-data --queries docstrings:test \
 	  --exclude-self --ignore-unmatched-queries --baseline evaluation-baseline/report.json \

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from encoder.codes import pack_bits
+from training.distillation import teacher_agreement
 from training.distillation.teacher_agreement import measure_agreement
 
 
@@ -57,13 +58,15 @@ def test_codes_of_chance_have_a_level_of_two_thirds() -> None:
     )
 
 
-def test_large_sets_are_sampled_and_say_so() -> None:
+def test_large_sets_are_sampled_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teacher_agreement, "MAX_QUERIES", 100)
+    monkeypatch.setattr(teacher_agreement, "MAX_DOCUMENTS", 1000)
     rng = np.random.default_rng(3)
-    codes = pack_bits(rng.integers(0, 2, size=(12_000, 8)) > 0)
-    vectors = rng.normal(size=(12_000, 2)).astype(np.float32)
-    found = measure_agreement(codes[:1500], codes, vectors[:1500], vectors)
-    assert (found.queries, found.documents) == (1000, 10_000)
-    assert found == measure_agreement(codes[:1500], codes, vectors[:1500], vectors)
+    codes = pack_bits(rng.integers(0, 2, size=(1200, 8)) > 0)
+    vectors = rng.normal(size=(1200, 2)).astype(np.float32)
+    found = measure_agreement(codes[:150], codes, vectors[:150], vectors)
+    assert (found.queries, found.documents) == (100, 1000)
+    assert found == measure_agreement(codes[:150], codes, vectors[:150], vectors)
 
 
 @pytest.mark.parametrize(("queries", "documents"), [(0, 5), (3, 1)])

@@ -109,10 +109,10 @@ def test_hidden_units_drop_out_in_training_alone() -> None:
 
 def test_gaussian_codes_scatter_around_the_logits() -> None:
     torch.manual_seed(0)
-    model, x = GaussianAutoencoder(shape()), batch_of(random_counts())
-    generator = torch.Generator().manual_seed(0)
-    draws = torch.stack([model(x, generator).b_NB for _ in range(2000)])
-    h_NH, mean_NB = model.encoder(x)
+    model, counts = GaussianAutoencoder(shape()), random_counts()
+    repeated = batch_of(sparse.csr_array(sparse.vstack([counts] * 2000)))
+    draws = model(repeated, torch.Generator().manual_seed(0)).b_NB.reshape(2000, 5, 8)
+    h_NH, mean_NB = model.encoder(batch_of(counts))
     deviation = torch.exp(0.5 * model.latent.log_variance(h_NH))
     # Five standard errors of means and deviations over 2,000 draws.
     torch.testing.assert_close(draws.mean(dim=0), mean_NB, atol=0.2, rtol=0)

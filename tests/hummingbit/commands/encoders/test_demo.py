@@ -19,6 +19,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.demo
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which is not installed")
 def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
     tmp_path: Path,
