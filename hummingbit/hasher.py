@@ -179,7 +179,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             )
             raise ValueError(f"{problem}; a score needs labels of both")
         evaluation = evaluate_codes(
-            self.encoder_.encode(inputs)[queries],
+            self.encoder_.encode_uncorrected_queries(inputs)[queries],
             [labels[row] for row in queries],
             self._shown_codes,
             self._shown_labels,

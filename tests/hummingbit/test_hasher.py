@@ -20,7 +20,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hummingbit.hasher
 from encoder.artifact import ArtifactError
+from evaluation.relevance import Labelled
+from evaluation.retrieval import evaluate_encoder
 from hummingbit import SemanticHasher, load_encoder
+from tests.support.encoders import class_encoder, random_texts
 
 PETS = ["a cat and a dog play", "the dog barks at a cat", "cats like milk", "dogs like bones"]
 MONEY = ["stocks and bonds fall", "a bond pays interest", "banks lend money", "money buys stocks"]
@@ -72,6 +75,19 @@ def test_the_score_is_the_average_precision_over_random_orders_of_ties() -> None
         for row, own in zip(distances, y, strict=True)
     ]
     assert hasher.score(X, y) == pytest.approx(np.mean(drawn), abs=0.01)
+
+
+def test_a_score_encodes_queries_as_queries() -> None:
+    hasher = SemanticHasher(n_bits=32, method="lsh").fit(TEXTS, LABELS)
+    encoder, texts = class_encoder(), random_texts(60)
+    labels = [text.split()[0] for text in texts]
+    hasher.encoder_ = encoder
+    hasher._shown_codes, hasher._shown_labels = encoder.encode(texts), [(one,) for one in labels]
+    rows = Labelled(texts, [(one,) for one in labels])
+    expected = evaluate_encoder(encoder, rows, rows, ["mAP@100"]).expected["mAP@100"]
+    assert hasher.score(texts, labels) == expected
+    queries = encoder.encode_uncorrected_queries(texts)
+    assert (queries != encoder.encode(texts)).any()
 
 
 @pytest.mark.parametrize(
