@@ -3,7 +3,8 @@
 Source: https://platform.openai.com/docs/api-reference/embeddings. The number of a bit is
 ``logit - threshold``, positive where the bit is 1, so the sign of an embedding is its code. The
 format ``ubinary`` is that of sentence-transformers' ``quantize_embeddings`` and of Cohere's and
-Voyage's interfaces: bytes of eight bits each, the first bit the most significant.
+Voyage's interfaces: bytes of eight bits each, the first bit the most significant. ``input_type`` is
+Voyage's too: some encoders have a head of their own for queries.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ ENCODED_AT_ONCE = 64
     summary="Embed texts, as OpenAI's interface does",
 )
 def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
-    """Return the real-valued or binary embeddings that an encoder gives texts as documents."""
+    """Return the real-valued or binary embeddings that an encoder gives documents or queries."""
     encoder = _encoder(body, folder)
+    embed = encoder.query_weights if body.input_type == "query" else encoder.margins
     texts = _texts(body, limits)
     data: list[dict[str, Any]] = []
     for start in range(0, len(texts), ENCODED_AT_ONCE):
         checkpoint()
-        margins = encoder.margins(texts[start : start + ENCODED_AT_ONCE])
+        margins = embed(texts[start : start + ENCODED_AT_ONCE])
         written = enumerate(_write(margins, body.encoding_format), start)
         data += [{"object": "embedding", "index": at, "embedding": one} for at, one in written]
     words = sum(len(text.split()) for text in texts)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from service.schemas.common import RequestModel, ResponseModel, Strings
 
+InputType = Literal["document", "query"]
 EmbeddingFormat = Literal["float", "base64", "ubinary"]
 
 
@@ -16,6 +17,11 @@ class EmbeddingsRequest(RequestModel):
 
     input: Annotated[str, Field(min_length=1)] | Annotated[Strings, Field(min_length=1)]
     model: str = Field(description="The name of an encoder of texts.")
+    input_type: InputType = Field(
+        "document",
+        description="Whether the texts are documents or queries; as queries, unknown words are"
+        " corrected as in a search.",
+    )
     encoding_format: EmbeddingFormat = Field(
         "float",
         description="A number for each bit, positive where the bit is 1, as a list or as base64 of"

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from tests.support.encoders import random_texts, text_encoder
-from tests.support.service import check_problem
+from encoder.artifact import write_artifact
+from encoder.codes import pack_bits
+from tests.support.encoders import class_encoder, random_texts, text_encoder
+from tests.support.service import check_problem, served
 
 
 def embed(client: httpx.Client, **body: Any) -> dict[str, Any]:
@@ -43,6 +46,27 @@ def test_every_format_holds_the_same(client: httpx.Client) -> None:
     np.testing.assert_array_equal(np.array(packed, dtype=np.uint8), text_encoder().encode(texts))
 
 
+@pytest.mark.parametrize("form", ["float", "ubinary"])
+def test_queries_are_embedded_by_the_head_for_queries(tmp_path: Path, form: str) -> None:
+    encoder, texts = class_encoder(), random_texts(40)
+    write_artifact(tmp_path / "encoders" / "words", encoder, texts)
+    with served(tmp_path) as client:
+        found = {
+            kind: [one["embedding"] for one in embed(client, input=texts, **given)["data"]]
+            for kind, given in {
+                "query": {"input_type": "query", "encoding_format": form},
+                "document": {"input_type": "document", "encoding_format": form},
+                "default": {"encoding_format": form},
+            }.items()
+        }
+    assert found["default"] == found["document"]
+    queries, rows = encoder.encode_queries(texts), encoder.encode(texts)
+    assert (queries != rows).any()
+    for kind, codes in (("query", queries), ("document", rows)):
+        given = np.array(found[kind])
+        np.testing.assert_array_equal(given if form == "ubinary" else pack_bits(given > 0), codes)
+
+
 def test_one_text_may_stand_alone(client: httpx.Client) -> None:
     alone = embed(client, input="w1 w2", dimensions=32)
     assert alone["data"] == embed(client, input=["w1 w2"])["data"]
@@ -56,6 +80,7 @@ def test_one_text_may_stand_alone(client: httpx.Client) -> None:
         ({"model": "numbers"}, 422, "/model"),
         ({"dimensions": 31}, 422, "/dimensions"),
         ({"encoding_format": "int8"}, 422, "/encoding_format"),
+        ({"input_type": "passage"}, 422, "/input_type"),
         ({"input": [["a"]]}, 422, None),
         ({"input": ""}, 422, None),
         ({"input": []}, 422, None),
