@@ -42,17 +42,28 @@ from service.write_gate import WriteGate
 
 SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
-# The settings that the new encoder inherits from the one in use, if METHOD trained that, too.
-INHERITED_SETTINGS = (
-    "analyzer",
-    "hidden",
-    "max_terms",
-    "content_share",
-    "word_dropout",
-    "epochs",
-    "least_batches",
-)
-METHOD = "ssb-vae"
+SSB_VAE = "ssb-vae"
+CLASS_CODES = "class-codes"
+# What the new encoder inherits from the one in use, if the same method trained that.
+INHERITED_SETTINGS = {
+    SSB_VAE: [
+        "analyzer",
+        "hidden",
+        "max_terms",
+        "content_share",
+        "word_dropout",
+        "epochs",
+        "least_batches",
+    ],
+    # Class codes are computed, not trained in epochs.
+    CLASS_CODES: [
+        "analyzer",
+        "max_terms",
+        "query_classifier",
+        "content_share",
+        "certainty_share",
+    ],
+}
 
 
 def retrain(
@@ -136,8 +147,10 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
         "seen": len(set(held_out) & set(trained_ids)),
     }
     replace_file(progress.folder / SPLIT_FILE, json.dumps(split, ensure_ascii=False))
+    several = any(len(labels) > 1 for labels in labels_by_id.values())
+    arguments = _arguments(encoder, spec, one_label_each=not several)
     (progress.folder / LOCK_FILE).touch()
-    replace_file(progress.folder / TRAINING_FILE, json.dumps(_arguments(encoder, spec)))
+    replace_file(progress.folder / TRAINING_FILE, json.dumps(arguments))
 
 
 def _record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]:
@@ -147,16 +160,18 @@ def _record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]
     return {**content, "labels": list(labels)} if labels else content
 
 
-def _arguments(encoder: Encoder, spec: dict[str, Any]) -> list[str]:
-    """Return the arguments of ``hummingbit train``, with settings of the encoder in use."""
+def _arguments(encoder: Encoder, spec: dict[str, Any], *, one_label_each: bool) -> list[str]:
+    """Return the arguments of ``hummingbit train``, with settings of the encoder in use.
+
+    Class codes are trained again where each document has one label; other encoders, which may have
+    been trained without labels, become those of ssb-vae.
+    """
     recipe = encoder.metadata.get("recipe", {})
-    is_same_method = isinstance(recipe, dict) and recipe.get("method") == METHOD
-    inherited = (
-        {name: recipe[name] for name in INHERITED_SETTINGS if name in recipe}
-        if is_same_method
-        else {}
-    )
-    if spec["epochs"] is not None:
+    trained_by = recipe.get("method") if isinstance(recipe, dict) else None
+    method = CLASS_CODES if trained_by == CLASS_CODES and one_label_each else SSB_VAE
+    names = INHERITED_SETTINGS[method]
+    inherited = {name: recipe[name] for name in names if trained_by == method and name in recipe}
+    if spec["epochs"] is not None and method == SSB_VAE:
         # By default, small corpora get more epochs than this.
         inherited |= {"epochs": spec["epochs"], "least_batches": 0}
     settings = {
@@ -166,7 +181,7 @@ def _arguments(encoder: Encoder, spec: dict[str, Any]) -> list[str]:
         "supervision": 1.0,
         "validation_share": 0.0,
     }
-    arguments = [METHOD]
+    arguments = [method]
     for name, value in settings.items():
         arguments += ["--" + name.replace("_", "-"), str(value)]
     return arguments

@@ -43,7 +43,9 @@ class Retrain(RequestModel):
         description="What the new encoder must add to mAP@100, tie-averaged, on held-out labels.",
     )
     n_bits: int | None = Field(None, description="By default as long as the codes in use.")
-    epochs: int | None = Field(None, ge=1, le=1000, description="Fewer make it faster.")
+    epochs: int | None = Field(
+        None, ge=1, le=1000, description="Fewer make it faster; class codes have none."
+    )
     seed: int = Field(0, ge=0, le=2**31 - 1)
 
 

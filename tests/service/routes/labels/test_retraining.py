@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from service.jobs.training_process import (
     run_training,
 )
 from service.settings import Settings
-from tests.support.encoders import random_texts, text_encoder
+from tests.support.encoders import class_encoder, random_texts, text_encoder
 from tests.support.service import check_problem, finished, make_data_folder, served
 from tests.support.trainers import trainer_elsewhere
 
@@ -104,6 +106,34 @@ def test_labels_become_a_better_encoder_that_a_person_switches_to(tmp_path: Path
         assert len(labels) == 40
         trained_on = client.get("/v1/encoders/books-2").json()["metadata"]["trained_on"]
         assert (trained_on["documents"], trained_on["labelled"]) == (N, 32)
+
+
+def recipe_method(client: httpx.Client, several: bool) -> str:
+    """Retrain a collection of class codes, and return the method that was used."""
+    fill(client)
+    if several:
+        both = {"id": "d0", "labels": sorted(WORDS)}
+        client.put("/v1/collections/books/labels", json={"labels": [both]}).raise_for_status()
+    job = retrain(client, epochs=1, min_gain=-1)
+    assert job["state"] == "done", job
+    metadata = client.get("/v1/encoders/books-2").json()["metadata"]
+    if not several:
+        assert metadata["recipe"]["certainty_share"] == 0.25
+    found: str = metadata["recipe"]["method"]
+    return found
+
+
+@pytest.mark.parametrize(("several", "method"), [(False, "class-codes"), (True, "ssb-vae")])
+def test_class_codes_are_trained_again_where_documents_have_one_label(
+    tmp_path: Path, several: bool, method: str
+) -> None:
+    make_data_folder(tmp_path)
+    recipe = {"method": "class-codes", "certainty_share": 0.25, "seed": 5}
+    encoder = replace(class_encoder(), metadata={"recipe": recipe})
+    shutil.rmtree(tmp_path / "encoders" / "words")
+    write_artifact(tmp_path / "encoders" / "words", encoder, random_texts(40))
+    with served(tmp_path) as client:
+        assert recipe_method(client, several) == method
 
 
 def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> None:
