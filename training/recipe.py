@@ -18,11 +18,11 @@ class RecipeError(HummingbitError, ValueError):
 
 @dataclass(frozen=True)
 class Method:
-    """What sets one neural method apart from another.
+    """The properties of a neural method.
 
-    `pairs` says which pairs of a batch the pair loss takes: all of them, those of two labelled
-    documents, or none. `finds_documents` says that texts are also found by a few of their own
-    words, the inverse cloze task; `is_linear` that logits are linear in the words of a text.
+    `pairs` are the pairs of a batch in the pair loss: all, those of two labelled documents, or
+    none. With `finds_documents`, the inverse cloze task is a part of the loss: a text is found by a
+    few of its own words. With `is_linear`, logits are linear in the words of a text.
     """
 
     summary: str
@@ -53,11 +53,11 @@ METHODS: Mapping[str, Method] = {
 
 
 def default_method(classes: int, width: int | None, rows: int, n_bits: int) -> str:
-    """Return the method for a corpus where nobody names one.
+    """Return the default method for a corpus.
 
-    `classes` is the number of labels; `width` the length of vectors, None for texts. Without labels
-    of two classes, texts are learned by ict and vectors by itq, or by lsh where they have fewer
-    numbers, or are fewer, than a code has bits.
+    `classes` is the number of labels, and `width` the length of vectors, None for texts. Without
+    labels of two classes, the method is ict for texts and itq for vectors, or lsh if there are
+    fewer vectors, or they have fewer numbers, than a code has bits.
     """
     if classes > 1:
         return "ssb-vae"
@@ -72,7 +72,7 @@ def setting(default: Any, help_text: str, *choices: str) -> Any:
 
 
 def analyzer_setting() -> Any:
-    """Return the field of the analyzer, which every recipe has that makes terms of texts."""
+    """Return the field of the analyzer, for every recipe that extracts terms from texts."""
     return setting(
         "unicode",
         "how texts are split into terms: unicode or words; +LANGUAGE adds stemming and +3-5grams"
@@ -98,47 +98,47 @@ _RANGES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "word_dropout": (lambda share: 0 <= share <= 0.5, "from 0 to 0.5"),
     "validation_share": (lambda share: 0 <= share < 1, "at least 0 and below 1"),
 }
-"""What numbers are right in every recipe that has such a setting, and how to say so."""
+"""The range of each setting that several recipes have: a check, and its description."""
 
 
 def check_settings(recipe: Any, ranges: Mapping[str, tuple[bool, str]]) -> None:
     """Check the settings of a recipe, a dataclass whose fields :func:`setting` made.
 
-    `ranges` tells by name whether a number is right, and what would be: of the settings that this
-    recipe alone has, and of those for which others than the common numbers are right.
+    `ranges` has, by name, whether a setting is in its range, and a description of the range. It
+    covers the settings that only this recipe has, and overrides the common ranges.
 
     Raises:
-        RecipeError: naming the setting that is none of its choices or out of its range.
+        RecipeError: if a setting is not one of its choices or out of its range.
     """
     try:
         check_n_bits(recipe.n_bits)
     except ValueError as error:
         raise RecipeError(str(error)) from None
     for one in fields(recipe):
-        value, choices = getattr(recipe, one.name), one.metadata["choices"]
+        name, value, choices = one.name, getattr(recipe, one.name), one.metadata["choices"]
         if choices and value not in choices:
-            raise RecipeError(f"{one.name} is {value!r}; it must be one of {', '.join(choices)}")
+            raise RecipeError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
     check_analyzer(recipe.analyzer)
     common = {
-        name: (is_right(getattr(recipe, name)), expected)
-        for name, (is_right, expected) in _RANGES.items()
+        name: (check(getattr(recipe, name)), expected)
+        for name, (check, expected) in _RANGES.items()
         if hasattr(recipe, name)
     }
-    for name, (is_right, expected) in {**common, **ranges}.items():
-        if not is_right:
+    for name, (is_in_range, expected) in {**common, **ranges}.items():
+        if not is_in_range:
             raise RecipeError(f"{name} is {getattr(recipe, name):g}; it must be {expected}")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the outcome of a run besides the documents.
+    """The settings that, with the documents, determine the outcome of a run.
 
     The loss is `reconstruction_weight` · reconstruction + `kl_weight` · KL
     + `pointwise_weight` · class loss + `pairwise_weight` · pairs + `cloze_weight` · inverse cloze
-    loss, each a mean over the rows of a batch; a method leaves out the terms it does not have.
+    loss, each a mean over the rows of a batch. A method has only some of the terms.
 
     Raises:
-        RecipeError: naming the setting that is out of its range.
+        RecipeError: if a setting is out of its range. The message names it.
     """
 
     method: str = setting("ssb-vae", "what is trained", *METHODS)
@@ -147,11 +147,11 @@ class Recipe:
     seed: int = setting(0, "random seed")
     epochs: int = setting(15, "passes over the documents")
     least_batches: int = setting(
-        600, "fewest batches; with few documents, further passes are made to reach it (ict)"
+        600, "minimum of batches; with few documents, more passes are made to reach it (ict)"
     )
     batch_size: int = setting(200, "documents in a batch")
     learning_rate: float = setting(4e-3, "step size of Adam")
-    learning_rate_decay: bool = setting(True, "let the step size fall to 0 along a line")
+    learning_rate_decay: bool = setting(True, "decrease the step size linearly to 0")
     hidden: int = setting(500, "units in each of the two hidden layers (ict has none)")
     hidden_dropout: float = setting(
         0.5, "share of hidden units left out where all labels are shown (ssb-vae, texts)"
@@ -160,7 +160,7 @@ class Recipe:
     analyzer: str = analyzer_setting()
     terms: str = setting(
         "telling",
-        "which terms (ssb-vae): those that tell most about soft labels, or the most frequent",
+        "terms of texts (ssb-vae): those that tell most about soft labels, or the most frequent",
         "telling",
         "frequent",
     )
@@ -180,15 +180,15 @@ class Recipe:
     pairwise_warmup: float = setting(0.5, "share of the run over which that weight grows from 0")
     likeness: str = setting(
         "probable",
-        "how alike pairs are (ssb-vae): by the probability that labels and soft labels give, or by"
-        " the model's own predictions, which then learn from it, as in the paper",
+        "similarity of pairs (ssb-vae): probability by labels and soft labels, or the model's own"
+        " predictions, which then learn from it, as in the paper",
         "probable",
         "self-supervised",
     )
     cloze_weight: float = setting(
         1.0, "weight of finding a text by a few of its words (ssb-vae, ict; texts)"
     )
-    cloze_scale: float = setting(20.0, "what its similarities, from −1 to 1, are multiplied by")
+    cloze_scale: float = setting(20.0, "factor of its similarities, which are from −1 to 1")
     cloze_shared: float = setting(
         0.9, "share of its target that goes to all texts by similarity, not to the one alone"
     )
@@ -197,12 +197,12 @@ class Recipe:
         0.0, "share of the bits that find a text by its words; the others tell classes (ssb-vae)"
     )
     word_dropout: float = setting(0.5, "mean share of a document's words left out of the input")
-    vector_noise: float = setting(1.0, "mean length of the noise on a vector, beside its own")
+    vector_noise: float = setting(1.0, "mean length of the noise on a vector, relative to its own")
     scale_vectors: bool = setting(
-        True, "bring vectors to one scale, whatever their length, going in and to be rebuilt"
+        True, "scale the vectors of a corpus to a common size, as input and as target"
     )
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
-    idf_target: bool = setting(True, "weigh the words to rebuild by their idf")
+    idf_target: bool = setting(True, "weight the words to reconstruct by their idf")
     batch_norm: bool = setting(False, "normalise the hidden layers over a batch")
     threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the labelled documents held out")
@@ -211,12 +211,11 @@ class Recipe:
         check_settings(self, self._ranges())
 
     def as_in_the_paper(self, dataset: str = "snippets") -> Recipe:
-        """Return the recipe with the settings of the authors' code in place of ours.
+        """Return the recipe with the settings of the authors' code instead of ours.
 
-        Hidden layers are ReLU → BatchNorm, the input is ln(1 + tf) without dropout or the vector as
-        it is, the target tf / Σ tf. The pair loss is Equation (5), with its weight from the start.
-        λ, β and α are those that the authors chose for `dataset` and the nearest tenth of labels
-        (:mod:`training.paper_weights`).
+        Hidden layers are ReLU → BatchNorm. The input is ln(1 + tf) without dropout, or the vector
+        itself, and the target is tf / Σ tf. The pair loss is Equation (5), with a constant weight.
+        λ, β and α are in :mod:`training.paper_weights`.
         """
         weights = paper_weights.paper_weights(dataset, self.method, self.supervision, self.n_bits)
         return replace(
@@ -244,25 +243,25 @@ class Recipe:
 
     @property
     def content_bits(self) -> int:
-        """Bits that find a text by its words, beside those that tell its class."""
+        """The number of bits that find a text by its words; the others are for its class."""
         method = METHODS[self.method]
-        both = method.finds_documents and method.uses_labels
-        return int(self.n_bits * self.content_share) if both else 0
+        has_both = method.finds_documents and method.uses_labels
+        return int(self.n_bits * self.content_share) if has_both else 0
 
     @property
     def finds_documents(self) -> bool:
-        """Whether texts are found by a few of their words."""
+        """Whether the loss includes the inverse cloze task."""
         return self.method == "ict" or self.content_bits > 0
 
     def epochs_for(self, documents: int) -> int:
-        """Return how many passes over so many documents are made."""
+        """Return the number of passes over this many `documents`."""
         if not METHODS[self.method].is_linear:
             return self.epochs
         batches = -(-documents // self.batch_size)
         return max(self.epochs, -(-self.least_batches // max(1, batches)))
 
     def _ranges(self) -> dict[str, tuple[bool, str]]:
-        weights = [one.name for one in fields(self) if one.name.endswith("_weight")]
+        weights = [field.name for field in fields(self) if field.name.endswith("_weight")]
         return {
             "least_batches": (self.least_batches >= 0, "0 or more"),
             "batch_size": (self.batch_size >= 2, "at least 2"),
@@ -283,9 +282,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class LinearRecipe:
-    """The settings of a linear method; they mean what they mean in :class:`Recipe`.
+    """The settings of a linear method, with the same meaning as in :class:`Recipe`.
 
-    `supervision` only says whose labels the classifier baseline is given.
+    `supervision` affects only the classifier baseline.
     """
 
     method: str

@@ -1,1 +1,1 @@
-"""Networks, the batches they are fed, and their export as encoders."""
+"""Networks, their batches, and their export as encoders."""

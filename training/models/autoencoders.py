@@ -21,7 +21,7 @@ from training.objectives.ssb_vae import (
     vector_reconstruction_loss,
 )
 
-# Four times as many units cost twice the time and find no more.
+# Four times as many units take twice the time and are no better.
 _FACTORED_HIDDEN = 128
 
 
@@ -29,8 +29,8 @@ _FACTORED_HIDDEN = 128
 class Shape:
     """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector.
 
-    `sparse_gradient` is that of the :class:`SparseLinear` which texts go into; `content_bits` come
-    after the `n_bits`, from a linear network of their own.
+    `sparse_gradient` is that of the first layer for texts, a :class:`SparseLinear`. `content_bits`
+    come after the `n_bits`, from a linear network of their own.
     """
 
     inputs: int
@@ -47,7 +47,7 @@ class Shape:
 
 
 class EncoderNetwork(nn.Module):
-    """Two hidden layers of ReLU units, each normalised over the batch or not, then B logits."""
+    """Two hidden layers of ReLU units, each with optional batch normalisation, then B logits."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class EncoderNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the second hidden layer ``(N, H)`` and the logits ``(N, B)``.
 
-        In training, given a `generator`, hidden units drop out at the rate of the shape.
+        In training mode and with a `generator`, hidden units drop out at the rate of the shape.
         """
         rate = self.dropout if self.training and generator is not None else 0.0
         h_NH = _normalized(functional.relu(self.first(x)), self.first_norm)
@@ -91,15 +91,15 @@ class LinearEncoderNetwork(nn.Module):
     def forward(
         self, x: SparseBatch, _generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits ``(N, B)`` twice: there is no hidden layer before them."""
+        """Return the logits ``(N, B)`` twice, since there is no hidden layer."""
         logits_NB = self.logits(x)
         return logits_NB, logits_NB
 
 
 class FactoredEncoderNetwork(nn.Module):
-    """B logits linear in the terms of a text, by way of H units: two matrices.
+    """B logits linear in the terms of a text, as a product of two matrices with H units between.
 
-    Learned so from a random start, it favours few directions. Source: Arora et al., "Implicit
+    Training a product from a random start favours few directions. Source: Arora et al., "Implicit
     Regularization in Deep Matrix Factorization" (2019).
     """
 
@@ -133,12 +133,12 @@ def _normalized(h_NH: Tensor, norm: nn.BatchNorm1d | None) -> Tensor:
 
 
 def _drop_units(h_NH: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Set units to 0 at this rate and scale the others up, so that each keeps its expectation."""
+    """Set units to 0 at this rate and scale the others up, which preserves expectations."""
     if rate == 0:
         return h_NH
-    # Drawn on the processor, so that the draws are the same on every device.
-    kept_NH = torch.rand(h_NH.shape, generator=generator) >= rate
-    return h_NH * kept_NH.to(h_NH.device) / (1 - rate)
+    # Drawn on the CPU, so that the draws are the same on every device.
+    keep_NH = torch.rand(h_NH.shape, generator=generator) >= rate
+    return h_NH * keep_NH.to(h_NH.device) / (1 - rate)
 
 
 class TextDecoder(nn.Module):
@@ -151,10 +151,10 @@ class TextDecoder(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def start_at(self, share_V: Tensor) -> None:
-        """Set c to the logarithm of the share that each term has of all words.
+        """Set c to the logarithm of each term's share of all words.
 
-        Otherwise the first thing that every text asks of its bits is the frequent words. All texts
-        ask it alike, so bits freeze at the same value for all before c has learned it.
+        Otherwise bits first learn the frequent words. These are the same for every text, so bits
+        would freeze at one value for all texts before c has learned the frequencies.
         """
         with torch.no_grad():
             self.bias.copy_(share_V.log())
@@ -170,8 +170,8 @@ class VectorDecoder(nn.Module):
     def __init__(self, n_bits: int, dimension: int) -> None:
         super().__init__()
         self.linear = nn.Linear(n_bits, dimension)
-        # Random weights would turn the noise of the bits into an error far above that of short
-        # vectors; the quickest way out is to freeze every bit, and codes never recover from that.
+        # With random weights, the noise of the bits would cause an error much larger than short
+        # vectors. Training would then freeze every bit, from which codes do not recover.
         nn.init.zeros_(self.linear.weight)
 
     def forward(self, b_NB: Tensor, targets_ND: Tensor) -> Tensor:
@@ -210,7 +210,10 @@ class GaussianLatent(nn.Module):
 
 @dataclass(frozen=True)
 class Output:
-    """A draw of the code, its KL loss, and logits; `code_class_logits_NC` come from the code."""
+    """A draw of the code, its KL loss, and logits.
+
+    `class_logits_NC` are of the class head, and `code_class_logits_NC` of the head on the code.
+    """
 
     logits_NB: Tensor
     b_NB: Tensor
@@ -222,7 +225,7 @@ class Output:
 class BernoulliAutoencoder(nn.Module):
     """SSB-VAE's network: x → logits → relaxed b ~ Ber(σ(logits)) → x̂, with a class head on h₂.
 
-    Beside it stands a second class head, on b; the recipe says what it weighs.
+    A second class head is on b; the recipe sets its weight.
 
     Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
     (2020), section 3; the relaxation is Jang et al., "Categorical Reparameterization with

@@ -19,7 +19,7 @@ from training.data import Rows
 
 @dataclass(frozen=True)
 class SparseBatch:
-    """N sparse rows: row i holds `columns` and `values` from ``starts[i]`` for ``lengths[i]``."""
+    """N sparse rows: row i is the ``lengths[i]`` `columns` and `values` from ``starts[i]`` on."""
 
     columns: Tensor
     values: Tensor
@@ -28,27 +28,27 @@ class SparseBatch:
 
     @classmethod
     def of_rows(cls, matrix: Any, rows: npt.NDArray[np.int64]) -> SparseBatch:
-        """Take `rows` of a CSR matrix; only these are copied."""
-        taken = matrix[rows]
+        """Return `rows` of a CSR matrix as a batch; only these are copied."""
+        selection = matrix[rows]
         return cls(
-            columns=torch.from_numpy(taken.indices.astype(np.int64)),
-            values=torch.from_numpy(taken.data.astype(np.float32)),
-            starts=torch.from_numpy(taken.indptr[:-1].astype(np.int64)),
-            lengths=torch.from_numpy(np.diff(taken.indptr).astype(np.int64)),
+            columns=torch.from_numpy(selection.indices.astype(np.int64)),
+            values=torch.from_numpy(selection.data.astype(np.float32)),
+            starts=torch.from_numpy(selection.indptr[:-1].astype(np.int64)),
+            lengths=torch.from_numpy(np.diff(selection.indptr).astype(np.int64)),
         )
 
     def to(self, device: torch.device) -> SparseBatch:
         """Return the batch on `device`."""
-        moved = (self.columns, self.values, self.starts, self.lengths)
-        return SparseBatch(*(tensor.to(device) for tensor in moved))
+        tensors = (self.columns, self.values, self.starts, self.lengths)
+        return SparseBatch(*(tensor.to(device) for tensor in tensors))
 
 
 def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator) -> SparseBatch:
-    """Leave out entries of each row at a rate of its own, and keep the length of the row.
+    """Drop entries of each row at a rate of its own, and preserve the length of the row.
 
-    The rate of a row is drawn from U(0, 2 · `mean_rate`), so that a network sees its documents as
-    texts of every length, from whole to a word or two: what a short query looks like to it. The
-    kept entries are scaled to the Euclidean length that the row had.
+    The rate of a row is drawn from U(0, 2 · `mean_rate`). So a network sees documents at every
+    length, from the whole text to a word or two, as in a short query. The remaining entries are
+    scaled to the original Euclidean length of the row.
     """
     if mean_rate == 0:
         return batch
@@ -56,7 +56,8 @@ def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator)
     rate_N = 2 * mean_rate * torch.rand(len(batch.lengths), generator=generator)
     keep = torch.rand(batch.values.shape, generator=generator) >= rate_N[row]
     lengths = torch.bincount(row[keep], minlength=len(batch.lengths))
-    before_N, after_N = (_squares(row[some], batch.values[some], batch) for some in (..., keep))
+    before_N = _squared_lengths(row, batch.values, batch)
+    after_N = _squared_lengths(row[keep], batch.values[keep], batch)
     growth_N = (before_N / after_N.clamp(min=1e-12)).sqrt()
     return SparseBatch(
         columns=batch.columns[keep],
@@ -67,10 +68,10 @@ def drop_words(batch: SparseBatch, mean_rate: float, generator: torch.Generator)
 
 
 def add_noise(x_ND: Tensor, mean_size: float, generator: torch.Generator) -> Tensor:
-    """Add Gaussian noise to each row, as long as u times the row, u from U(0, 2 · `mean_size`).
+    """Add Gaussian noise to each row, u times as long as the row, with u ~ U(0, 2 · `mean_size`).
 
-    It is for vectors what :func:`drop_words` is for texts: a network sees every document from near
-    and from far off. The noise has that length in the root of its mean square.
+    It corresponds to :func:`drop_words` for texts: a network sees documents at several distances.
+    The length of the noise is its root mean square.
     """
     if mean_size == 0:
         return x_ND
@@ -79,13 +80,13 @@ def add_noise(x_ND: Tensor, mean_size: float, generator: torch.Generator) -> Ten
     return x_ND + size_N1 * entry_N1 * torch.randn(x_ND.shape, generator=generator)
 
 
-def _squares(row: Tensor, values: Tensor, batch: SparseBatch) -> Tensor:
-    """Return the squared Euclidean length of each row of `batch`, of these entries."""
+def _squared_lengths(row: Tensor, values: Tensor, batch: SparseBatch) -> Tensor:
+    """Return the squared Euclidean length of each row of `batch` over these entries."""
     return torch.zeros(len(batch.lengths)).index_add_(0, row, values.square())
 
 
 def word_distribution(counts: Any, idf: Floats | None = None) -> Any:
-    """Return t_v = tf_v · idf_v / Σ tf · idf for each row of a CSR matrix; empty rows stay so."""
+    """Return t_v = tf_v · idf_v / Σ tf · idf for each row of a CSR matrix; empty rows stay 0."""
     weighted = counts.copy()
     if idf is not None:
         weighted.data *= idf[weighted.indices]
@@ -95,7 +96,7 @@ def word_distribution(counts: Any, idf: Floats | None = None) -> Any:
 
 
 def share_of_terms(distributions: Any) -> Floats:
-    """Return the mean of distributions over terms, a CSR matrix ``(N, V)``; none of it is 0."""
+    """Return the mean of distributions over terms, a CSR matrix ``(N, V)``, without zeros."""
     total = np.asarray(distributions.sum(axis=0), dtype=np.float64).ravel()
     total = np.maximum(total, 1e-3 * total.mean())
     return np.asarray(total / total.sum(), dtype=np.float32)
@@ -106,7 +107,7 @@ def shuffled_batches(
 ) -> Iterator[npt.NDArray[np.int64]]:
     """Yield the numbers 0 … rows − 1 in random order, `batch_size` at a time.
 
-    A last row that would be alone joins the batch before it: there is nothing to compare it with.
+    A last row that would be alone joins the batch before it, since losses compare rows.
     """
     order = rng.permutation(rows)
     starts = list(range(0, rows, batch_size))
@@ -117,11 +118,11 @@ def shuffled_batches(
 
 
 class TrainingInputs:
-    """Features of N documents and the targets of their reconstruction, taken batch by batch.
+    """Features of N documents and the targets of their reconstruction, in batches.
 
-    The target of a text is the distribution of its words, weighed by idf with `idf_target`; that of
-    a vector is the vector, with `scale_target` brought to a mean squared length of 1. Matrices stay
-    as they are, float64: their features are learned.
+    The target of a text is the distribution of its words, weighted by idf with `idf_target`. The
+    target of a vector is the vector, scaled with `scale_target` to a mean squared length of 1.
+    Matrices are not transformed, float64, since their features are learned.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class TrainingInputs:
         """The features, sparse for texts."""
         self._target_scale = 1.0
         self.targets: Any
-        """What the decoder reconstructs, before `scale_target`."""
+        """The targets of the decoder, before `scale_target`."""
         if isinstance(features, TextFeatures):
             counts = features.count_terms([str(text) for text in inputs])
             self.x = features.weigh(counts)
@@ -155,9 +156,10 @@ class TrainingInputs:
         generator: torch.Generator,
         vector_noise: float = 0.0,
     ) -> tuple[SparseBatch | Tensor, SparseBatch | Tensor]:
-        """Return the features of `rows`, texts with words left out, and their targets.
+        """Return the features of `rows` and their targets.
 
-        With `vector_noise`, a mean size, vectors are shown through noise.
+        Words of texts drop out at the mean rate `word_dropout`. Vectors get noise of the mean size
+        `vector_noise`.
         """
         if isinstance(self.x, np.ndarray):
             x_ND = torch.from_numpy(self.x[rows])
@@ -167,7 +169,7 @@ class TrainingInputs:
 
 
 def vector_scale(features: Features, inputs: Inputs) -> float:
-    """Return what brings the entries of vectors to a mean square of 1; 1 for texts."""
+    """Return the scale that makes the mean square of the entries of vectors 1; 1 for texts."""
     if isinstance(features, TextFeatures):
         return 1.0
     rows = features.transform(np.asarray(inputs))

@@ -1,4 +1,4 @@
-"""From a trained network to an encoder that needs no torch."""
+"""Export a trained network as an encoder that needs no torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from training.models.autoencoders import (
 )
 from training.models.layers import ScaledLinear, SparseLinear
 
-_SCALED_BY = 1000
+_SCALING_INPUTS = 1000
 
 
 def to_encoder(
@@ -36,21 +36,22 @@ def to_encoder(
 def autoencoder_to_encoder(
     model: BernoulliAutoencoder | GaussianAutoencoder, features: Features, inputs: Inputs
 ) -> Encoder:
-    """Return the encoder of `model` with its content bits, if it has some, after the others.
+    """Return the encoder of `model`; its content bits, if any, come after the others.
 
-    The logits of the others are then scaled, which changes no bit: over the first `inputs`, which
-    were trained on, both kinds have one mean absolute value, and so weigh the same in a query.
+    With content bits, the other logits are scaled, which changes no bit. Both kinds then have the
+    same mean absolute value over the first `inputs`, the training documents, and so the same weight
+    in a query.
     """
     encoder = to_encoder(model.encoder, features, {})
     if isinstance(model, GaussianAutoencoder) or model.content is None:
         return encoder
     content = to_encoder(model.content, features, {})
-    first = inputs[:_SCALED_BY]
+    first = inputs[:_SCALING_INPUTS]
     size = float(np.abs(encoder.logits(first)).mean())
     scale = np.float32(np.abs(content.logits(first)).mean() / size if size else 1.0)
     *others, last = encoder.layers
     layers = [*others, Layer(scale * last.weight, scale * last.bias, last.activation)]
-    return _encoder(_beside(layers, content.layers[0]), features, {})
+    return _encoder(_append_linear(layers, content.layers[0]), features, {})
 
 
 def _encoder(layers: list[Layer], features: Features, metadata: Mapping[str, Any]) -> Encoder:
@@ -64,8 +65,8 @@ def _layers(network: AnyEncoderNetwork) -> list[Layer]:
     if isinstance(network, FactoredEncoderNetwork):
         first, last = _layer(network.first, "identity"), _layer(network.logits, "identity")
         return [Layer(first.weight @ last.weight, last(first.bias[None])[0], "identity")]
-    scale, shift = _as_scale_and_shift(network.first_norm)
-    second_scale, second_shift = _as_scale_and_shift(network.second_norm)
+    scale, shift = _scale_and_shift(network.first_norm)
+    second_scale, second_shift = _scale_and_shift(network.second_norm)
     return [
         _layer(network.first, "relu"),
         _layer(network.second, "relu", scale, shift),
@@ -73,41 +74,41 @@ def _layers(network: AnyEncoderNetwork) -> list[Layer]:
     ]
 
 
-def _beside(layers: Sequence[Layer], linear: Layer) -> list[Layer]:
-    """Return the layers that give the output of `layers` and, after it, that of one linear layer.
+def _append_linear(layers: Sequence[Layer], linear: Layer) -> list[Layer]:
+    """Return layers whose output is that of `layers` followed by that of the layer `linear`.
 
-    Layers of ReLU units carry a value u as max(u, 0) and max(−u, 0), and the last one subtracts
-    these again, so that nothing is lost.
+    Layers of ReLU units pass on a value u as max(u, 0) and max(−u, 0), and the last layer subtracts
+    these, which restores u.
     """
-    carried = len(linear.bias)
+    n_linear = len(linear.bias)
     first, *middle, last = layers
     pair = np.hstack([linear.weight, -linear.weight])
-    joined = [
+    combined = [
         Layer(
             np.hstack([first.weight, pair]),
             np.concatenate([first.bias, linear.bias, -linear.bias]),
             first.activation,
         )
     ]
-    identity = np.eye(2 * carried, dtype=np.float32)
+    identity = np.eye(2 * n_linear, dtype=np.float32)
     for layer in middle:
-        bias = np.concatenate([layer.bias, np.zeros(2 * carried, dtype=np.float32)])
-        joined.append(Layer(_block_diagonal(layer.weight, identity), bias, layer.activation))
-    bias = np.concatenate([last.bias, np.zeros(carried, dtype=np.float32)])
-    subtracted = np.vstack([identity[:carried, :carried], -identity[:carried, :carried]])
-    joined.append(Layer(_block_diagonal(last.weight, subtracted), bias, last.activation))
-    return joined
+        bias = np.concatenate([layer.bias, np.zeros(2 * n_linear, dtype=np.float32)])
+        combined.append(Layer(_block_diagonal(layer.weight, identity), bias, layer.activation))
+    bias = np.concatenate([last.bias, np.zeros(n_linear, dtype=np.float32)])
+    difference = np.vstack([identity[:n_linear, :n_linear], -identity[:n_linear, :n_linear]])
+    combined.append(Layer(_block_diagonal(last.weight, difference), bias, last.activation))
+    return combined
 
 
 def _block_diagonal(first: Floats, second: Floats) -> Floats:
     rows, columns = first.shape
-    joined = np.zeros((rows + len(second), columns + second.shape[1]), dtype=np.float32)
-    joined[:rows, :columns], joined[rows:, columns:] = first, second
-    return joined
+    matrix = np.zeros((rows + len(second), columns + second.shape[1]), dtype=np.float32)
+    matrix[:rows, :columns], matrix[rows:, columns:] = first, second
+    return matrix
 
 
-def _as_scale_and_shift(norm: nn.BatchNorm1d | None) -> tuple[Tensor, Tensor]:
-    """Return s and t such that normalising h is s h + t, with the statistics of the whole run."""
+def _scale_and_shift(norm: nn.BatchNorm1d | None) -> tuple[Tensor, Tensor]:
+    """Return s and t such that normalisation of h is s h + t, with the running statistics."""
     if norm is None:
         return torch.ones(1), torch.zeros(1)
     if norm.running_mean is None or norm.running_var is None:
@@ -122,8 +123,8 @@ def _layer(
     scale: Tensor | None = None,
     shift: Tensor | None = None,
 ) -> Layer:
-    """Return act((s x + t) W + b) as a layer: W is scaled by row, and t W joins b."""
-    # torch keeps the weight of a Linear as (outputs, inputs).
+    """Return act((s x + t) W + b) as a layer: W is scaled by row, and t W is added to b."""
+    # torch stores the weight of a Linear as (outputs, inputs).
     if isinstance(module, SparseLinear | ScaledLinear):
         weight = module.scaled_weight()
     else:

@@ -1,4 +1,4 @@
-"""First layers for sparse and dense rows, with a scale of their own, and the log partition.
+"""First layers for sparse and dense rows, with a scale, and the log partition function.
 
 Shapes: N rows of a batch, V terms (or D vector entries), B bits.
 """
@@ -15,11 +15,11 @@ from training.models.batches import SparseBatch
 
 
 class SparseLinear(nn.Module):
-    """s x W + b for sparse x: the rows of W are gathered, and only they are added up.
+    """s x W + b for sparse x, as a weighted sum of the rows of W that x selects.
 
-    Rows of unit length are small beside the weights that Adam moves by its step size; scaled up by
-    s, the first layer learns as fast as the others. The export folds s into the weights. With
-    `sparse_gradient` the gradient of W holds the gathered rows alone.
+    Adam changes all weights by about its step size, which is slow for inputs as small as rows of
+    unit length. Scaled up by s, the first layer learns as fast as the others. The export folds s
+    into the weights. With `sparse_gradient`, the gradient of W holds only the selected rows.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SparseLinear(nn.Module):
 
 
 class ScaledLinear(nn.Linear):
-    """s x W + b for dense x; s does for vectors what it does for rows in :class:`SparseLinear`."""
+    """s x W + b for dense x; s is as in :class:`SparseLinear`."""
 
     def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
         super().__init__(inputs, outputs)
@@ -69,19 +69,19 @@ def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
     """Return log Σ_v exp(E_v·b + c_v) for each row b, shape ``(N,)``.
 
     With p = softmax(E b + c) its gradients are Eᵀ p for b, Σ_n p_n b_nᵀ for E and Σ_n p_n for c,
-    each row weighed by what flows back to it. Only the exponentials are kept for that, and the
-    denominators go to the small side of the products: of N × V numbers nothing else is made, where
-    differentiating ``logsumexp`` step by step would make three arrays more. There are no second
-    derivatives.
+    with each row weighted by its incoming gradient. Only the exponentials are saved for the
+    backward pass, and the denominators divide the smaller factors of the products. So there is one
+    array of N × V numbers, where automatic differentiation of ``logsumexp`` would need three more.
+    There are no second derivatives.
     """
-    found: Tensor = _LogPartition.apply(b_NB, weight_VB, bias_V)  # type: ignore[no-untyped-call]
-    return found
+    log_sums: Tensor = _LogPartition.apply(b_NB, weight_VB, bias_V)  # type: ignore[no-untyped-call]
+    return log_sums
 
 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:
-        # Where the product is computed in bfloat16, the sum is not.
+        # The sum is not computed in bfloat16, even if the product is.
         scores_NV = functional.linear(b_NB, weight_VB, bias_V).to(b_NB.dtype)
         largest_N1 = scores_NV.amax(dim=1, keepdim=True)
         exponentials_NV = scores_NV.sub_(largest_N1).exp_()

@@ -1,6 +1,6 @@
-"""Bits that a gradient passes through: draws, relaxations and straight-through signs.
+"""Differentiable bits: random draws, relaxations and straight-through signs.
 
-Bits are ±1, −1 for a 0, so that inner products count agreements; those of
+Bits are ±1, with −1 for a 0, so that inner products count agreements. Only those of
 :func:`relaxed_bernoulli` are 0 or 1.
 """
 
@@ -17,11 +17,11 @@ def relaxed_bits(
 
     - ``tanh``: tanh(l / τ).
     - ``bernoulli``: 2b − 1 with b a relaxed draw from Ber(σ(l)) at temperature τ
-      (:func:`relaxed_bernoulli`): undecided bits are noisy, which drives them apart from 0.
+      (:func:`relaxed_bernoulli`): undecided bits are noisy, which drives logits away from 0.
     - ``straight-through``: :func:`straight_through_signs` of l / τ.
 
     Raises:
-        ValueError: if `relaxation` is none of these.
+        ValueError: if `relaxation` is not one of these.
     """
     if relaxation == "bernoulli":
         return 2 * relaxed_bernoulli(logits_NB, temperature, generator) - 1
@@ -29,7 +29,9 @@ def relaxed_bits(
         return torch.tanh(logits_NB / temperature)
     if relaxation == "straight-through":
         return straight_through_signs(logits_NB / temperature)
-    raise ValueError(f"relaxation is {relaxation!a}; it must be tanh, bernoulli, straight-through")
+    raise ValueError(
+        f"relaxation is {relaxation!a}; it must be tanh, bernoulli or straight-through"
+    )
 
 
 def straight_through_signs(logits_NB: Tensor) -> Tensor:
@@ -46,17 +48,17 @@ def straight_through_signs(logits_NB: Tensor) -> Tensor:
 def relaxed_hamming(x_NB: Tensor, y_MB: Tensor) -> Tensor:
     """Return ½ (1 − x·y / B), ``[N, M]``: the share of bits that differ, for bits of ±1.
 
-    For bits relaxed to [−1, 1] it is the share expected where each bit is drawn independently with
-    that mean. Unlike a cosine it grows as bits saturate: a student must decide its bits to part
-    what its teacher sees far apart.
+    For bits relaxed to [−1, 1] it is the expected share if each bit is drawn independently with
+    that mean. Unlike a cosine, it increases as bits saturate. So a student must decide its bits to
+    separate what its teacher separates.
     """
     return 0.5 * (1 - x_NB @ y_MB.T / x_NB.shape[1])
 
 
 def relaxed_bernoulli(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
     """Draw σ((logits + L) / τ) with L ~ Logistic(0, 1): the binary Gumbel-softmax."""
-    # Drawn on the processor, so that the draws are the same on every device.
+    # Drawn on the CPU, so that the draws are the same on every device.
     uniform = torch.rand(logits.shape, generator=generator).to(logits.device)
-    # Away from 0 and 1, where the logistic noise would be infinite.
+    # The logistic noise would be infinite at 0 and 1.
     uniform = uniform.clamp(1e-6, 1 - 1e-6)
     return torch.sigmoid((logits + torch.logit(uniform)) / temperature)

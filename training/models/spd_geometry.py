@@ -1,10 +1,10 @@
 """Distances between symmetric positive definite matrices, and functions of their eigenvalues.
 
-Shapes: ``[..., n, n]`` throughout, leading axes broadcast. pyRiemann computes what it can with
-gradients that hold everywhere: the eigenvalues of the affine-invariant distance. The gradient of a
-matrix function goes through eigenvectors, which automatic differentiation divides by the gaps of
-the eigenvalues, so that it is infinite where two are the same, as in every multiple of the
-identity; :func:`spectral_map` has one of its own.
+Shapes: ``[..., n, n]`` throughout; leading axes broadcast. pyRiemann computes the affine-invariant
+distance, whose gradient needs only eigenvalues and is finite everywhere. The gradient of a matrix
+function also needs eigenvectors. Automatic differentiation divides by the gaps of the eigenvalues,
+so its gradient is infinite where two are equal, as in every multiple of the identity. Therefore
+:func:`spectral_map` defines its own gradient.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from training.objectives.riemannian_potato import Geometry
 Scalar = Callable[[Tensor], Tensor]
 """A function of each eigenvalue."""
 
-# Eigenvalues this near each other, relative to the greater, count as equal: the difference quotient
-# would lose more digits to cancellation than the derivative halfway loses to curvature.
+# Eigenvalues that are nearer than this, relative to the greater, count as equal. Their difference
+# quotient would lose more digits to cancellation than the derivative at their middle to curvature.
 _CLOSE = 1e-5
 
-# Below this a distance has no direction, and its gradient is 0.
+# The gradient of a distance below this is 0.
 _COINCIDENT = 1e-12
 
 
 def spectral_map(x: Tensor, function: Scalar, derivative: Scalar) -> Tensor:
-    """Return V f(Λ) Vᵀ for symmetric x = V Λ Vᵀ, with a gradient at repeated eigenvalues as well.
+    """Return V f(Λ) Vᵀ for symmetric x = V Λ Vᵀ, differentiable also at repeated eigenvalues.
 
     With g the gradient of the result, that of x is V (K ∘ Vᵀ g V) Vᵀ, where K_ij =
-    (f(λ_i) − f(λ_j)) / (λ_i − λ_j), and f′ at their middle where λ_i and λ_j are close. Source:
+    (f(λ_i) − f(λ_j)) / (λ_i − λ_j), or f′ at their middle if λ_i and λ_j are close. Source:
     Daleckii and Krein (1965); for layers of networks, Ionescu, Vantzos and Sminchisescu, "Matrix
     Backpropagation for Deep Networks with Structured Layers" (2015).
     """
@@ -95,8 +95,8 @@ def rectify_eigenvalues(x: Tensor, floor: float) -> Tensor:
 def affine_invariant_distance(a: Tensor, b: Tensor) -> Tensor:
     """Return δ_R(a, b) = ‖log(b^−½ a b^−½)‖_F = (Σ log² λ_i)^½, of shape ``[...]``.
 
-    λ_i are the eigenvalues of b⁻¹ a. δ_R does not change if both become Wᵀ x W with an invertible
-    W. The gradient is 0 where a and b coincide.
+    λ_i are the eigenvalues of b⁻¹ a. δ_R is invariant under x → Wᵀ x W with an invertible W. The
+    gradient is 0 where a and b coincide.
     """
     shape = np.broadcast_shapes(a.shape, b.shape)
     squared: Tensor = distance_riemann(a.expand(shape), b.expand(shape), squared=True)
@@ -106,7 +106,7 @@ def affine_invariant_distance(a: Tensor, b: Tensor) -> Tensor:
 def half_vectors(x: Tensor) -> Tensor:
     """Return the upper triangle of symmetric matrices, row by row, ``[..., n (n + 1) / 2]``.
 
-    What is off the diagonal is multiplied by √2, so that Euclidean lengths are Frobenius norms.
+    Off-diagonal entries are multiplied by √2, so that Euclidean lengths are Frobenius norms.
     """
     n = x.shape[-1]
     row, column = torch.triu_indices(n, n)
@@ -118,4 +118,4 @@ AFFINE_INVARIANT = Geometry(
     mean=lambda x_Nnn: mean_riemann(x_Nnn, tol=1e-6),
     along=geodesic_riemann,
 )
-"""Of SPD matrices under δ_R; the mean is Karcher's, argmin Σ_i δ_R(C, X_i)²."""
+"""The geometry of SPD matrices with δ_R; the mean is Karcher's, argmin Σ_i δ_R(C, X_i)²."""

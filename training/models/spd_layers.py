@@ -21,7 +21,8 @@ from encoder.features import Floats
 from encoder.spd_features import Matrices, SpdFeatures
 from training.models.spd_geometry import half_vectors, matrix_logarithm, rectify_eigenvalues
 
-# Matrices are centred, so that this is a share of what the training documents have on average.
+# The least eigenvalue. Matrices are centred, so it is relative to the mean of the training
+# documents.
 FLOOR = 1e-4
 
 
@@ -31,7 +32,7 @@ class BiMap(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         start, _ = torch.linalg.qr(torch.randn(inputs, outputs, dtype=torch.float64))
-        # Row by row, as checkpoints restore it: products round by the order in memory.
+        # Contiguous, as checkpoints restore it: the layout in memory affects how products round.
         self.weight = ManifoldParameter(start.contiguous(), manifold=EuclideanStiefel())
 
     def forward(self, x_Nnn: Tensor) -> Tensor:
@@ -43,8 +44,8 @@ class BiMap(nn.Module):
 class SpdNetwork(nn.Module):
     """Centring, then for each of `widths` a BiMap and the rectification of eigenvalues (ReEig).
 
-    `center_nn` is C^−½ for a mean C, so that the mean itself becomes the identity. Affine-invariant
-    distances do not change by it, but eigenvalues then have a scale by which they can be rectified,
+    `center_nn` is C^−½ for a mean C, so that the mean becomes the identity. It does not change
+    affine-invariant distances, but it gives eigenvalues a common scale on which to rectify them,
     whatever the unit of the data. Centring is ours.
 
     Raises:
@@ -65,54 +66,57 @@ class SpdNetwork(nn.Module):
 
     def forward(self, x_Nnn: Tensor) -> Tensor:
         """Return matrices ``(N, m, m)``, m the last width, with eigenvalues of FLOOR or more."""
-        return rectify_eigenvalues(self._mapped(x_Nnn), FLOOR)
+        return rectify_eigenvalues(self._map(x_Nnn), FLOOR)
 
     def vectors(self, x_Nnn: Tensor) -> Tensor:
         """Return the logarithms of the matrices as vectors, ``(N, m (m + 1) / 2)`` (LogEig).
 
         Euclidean distances between them are log-Euclidean distances.
         """
-        return half_vectors(matrix_logarithm(self._mapped(x_Nnn), FLOOR))
+        return half_vectors(matrix_logarithm(self._map(x_Nnn), FLOOR))
 
     def features(self) -> SpdFeatures:
-        """Return what :meth:`vectors` computes, without torch; the centring joins the first map."""
-        first, *rest = [np.asarray(one.weight.detach()) for one in self._maps()]
+        """Return features that compute :meth:`vectors` without torch.
+
+        The centring is folded into the first map.
+        """
+        first, *rest = [np.asarray(bimap.weight.detach()) for bimap in self._bimaps()]
         weights = [np.asarray(self.center_nn) @ first, *rest]
         return SpdFeatures([weight.astype(np.float32) for weight in weights], FLOOR)
 
-    def _maps(self) -> list[BiMap]:
-        return [one for one in self.maps if isinstance(one, BiMap)]
+    def _bimaps(self) -> list[BiMap]:
+        return [module for module in self.maps if isinstance(module, BiMap)]
 
-    def _mapped(self, x_Nnn: Tensor) -> Tensor:
-        """Return what goes into the last rectification."""
+    def _map(self, x_Nnn: Tensor) -> Tensor:
+        """Return the matrices before the last rectification."""
         x_Nnn = self.center_nn @ x_Nnn @ self.center_nn
-        for number, bimap in enumerate(self._maps()):
+        for number, bimap in enumerate(self._bimaps()):
             x_Nnn = bimap(x_Nnn if number == 0 else rectify_eigenvalues(x_Nnn, FLOOR))
         return x_Nnn
 
 
 def whitening(matrices: Matrices) -> Matrices:
     """Return C^−½ of the Karcher mean C = argmin Σ_i δ_R(C, X_i)², shape ``(n, n)``."""
-    # A unit near 1: the mean's search for a smaller step stops at a fixed length.
+    # Scaled to near 1, since the search for the mean stops at an absolute step size.
     scale = float(np.trace(matrices, axis1=1, axis2=2).mean()) / matrices.shape[1]
     inverse: Matrices = invsqrtm(mean_riemann(matrices / scale, tol=1e-6)) / np.sqrt(scale)
     return (inverse + inverse.T) / 2
 
 
 def matrices_of(vectors: Floats) -> Matrices:
-    """Return the matrices whose upper triangles vectors hold, ``(N, n, n)``.
+    """Return the matrices ``(N, n, n)`` whose upper triangles are the rows of `vectors`.
 
     Raises:
-        InputError: unless they are of n (n + 1) / 2 finite numbers each and positive definite.
+        InputError: unless each row is n (n + 1) / 2 finite numbers of a positive definite matrix.
     """
     order = (math.isqrt(8 * vectors.shape[1] + 1) - 1) // 2
     return SpdFeatures([np.eye(order, dtype=np.float32)], FLOOR).matrices(vectors)
 
 
 def spd_network(center_nn: Matrices, order: int) -> SpdNetwork:
-    """Return a network from n to `order` rows, its weights drawn from torch's generator.
+    """Return a network from n to `order` rows, with weights drawn from torch's generator.
 
-    It goes by way of twice as many rows; n rows or fewer stay as they are.
+    Its first layer has twice as many rows as its last. No layer has more than n rows.
     """
     rows = len(center_nn)
     return SpdNetwork(center_nn, (min(2 * order, rows), min(order, rows)))

@@ -1,4 +1,4 @@
-"""The loss of an autoencoder in training: the terms of SSB-VAE and ours, by the recipe."""
+"""The loss of an autoencoder: the terms of SSB-VAE and ours, weighted by the recipe."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from training.objectives.ssb_vae import (
     class_probabilities,
     pairwise_loss,
     pointwise_loss,
-    probably_sharing_a_tag,
-    self_supervised_likeness,
-    sharing_a_tag,
+    self_supervised_similarity,
+    share_a_tag,
     soft_class_loss,
+    tag_sharing_probability,
     weighted_terms,
 )
 from training.queries import ClozeTask
@@ -27,9 +27,9 @@ from training.recipe import METHODS, Recipe
 
 
 class AutoencoderLoss:
-    """The loss terms of a recipe for batches of the documents trained on.
+    """The loss terms of a recipe for batches of the training documents.
 
-    With `soft_labels`, distributions over the classes, ``[N, C]``, these replace the labels.
+    `soft_labels`, distributions over the classes ``[N, C]``, replace the labels if they are passed.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class AutoencoderLoss:
             features,
             inputs,
             idf_target=recipe.idf_target,
-            # Else the reconstruction of long vectors would outweigh every other term.
+            # Otherwise the reconstruction of long vectors would outweigh every other term.
             scale_target=recipe.scale_vectors,
         )
         self._soft_labels = soft_labels
@@ -105,26 +105,26 @@ class AutoencoderLoss:
         if self._method.pairs == "labelled":
             tags_NC = self._on_device(self._tags[rows])
             labelled_N = tags_NC.any(dim=1)
-            counted_NN = labelled_N[:, None] & labelled_N[None, :]
-            return pairwise_loss(b_NB, sharing_a_tag(tags_NC), margin, counted_NN)
-        return pairwise_loss(b_NB, self._alike(class_logits_NC, rows), margin)
+            mask_NN = labelled_N[:, None] & labelled_N[None, :]
+            return pairwise_loss(b_NB, share_a_tag(tags_NC), margin, mask_NN)
+        return pairwise_loss(b_NB, self._similarity(class_logits_NC, rows), margin)
 
-    def _alike(self, class_logits_NC: Tensor, rows: Rows) -> Tensor:
-        """Return how alike the pairs of rows are, ``[N, N]``."""
+    def _similarity(self, class_logits_NC: Tensor, rows: Rows) -> Tensor:
+        """Return the similarity of all pairs of rows, ``[N, N]``."""
         multi_label = self._multi_label
         if self._recipe.likeness == "self-supervised":
-            return self_supervised_likeness(class_logits_NC, multi_label=multi_label)
+            return self_supervised_similarity(class_logits_NC, multi_label=multi_label)
         tags_NC = self._on_device(self._tags[rows])
         p_NC = (
             class_probabilities(class_logits_NC, tags_NC, multi_label=multi_label)
             if self._soft_labels is None
             else self._on_device(self._soft_labels[rows])
         )
-        return probably_sharing_a_tag(p_NC, multi_label=multi_label)
+        return tag_sharing_probability(p_NC, multi_label=multi_label)
 
     def _weights(self, progress: float) -> dict[str, float]:
         recipe = self._recipe
-        # Early predictions are poor; pairs that they get wrong would be hard to part again.
+        # Early predictions are poor, and pairs that they wrongly join are hard to separate later.
         warmup = min(1.0, progress / recipe.pairwise_warmup) if recipe.pairwise_warmup else 1.0
         return {
             "reconstruction_loss": recipe.reconstruction_weight,

@@ -1,14 +1,14 @@
-"""Continuous histogram loss: the more alike two examples are, the nearer they should be.
+"""Continuous histogram loss: the more similar two examples are, the nearer they should be.
 
-Source: Zholus and Putin, "Continuous Histogram Loss: beyond neural similarity" (2020), which
-carries the histogram loss of Ustinova and Lempitsky, "Learning Deep Embeddings with Histogram Loss"
-(2016), from pairs that are alike or not over to degrees of similarity.
+Source: Zholus and Putin, "Continuous Histogram Loss: beyond neural similarity" (2020). It extends
+the histogram loss of Ustinova and Lempitsky, "Learning Deep Embeddings with Histogram Loss" (2016),
+from pairs that are either similar or not to degrees of similarity.
 
 M pairs have distances d and similarities s, both from 0 to 1. Distances are spread over R nodes
-t_r = r Δ by a triangular kernel: a pair between two nodes counts at both, the more the nearer.
-Similarities are put at the nearest of m nodes, whole. The paper's text has Δ = 2/(R − 1) beside
-nodes r/(R − 1); the width here is Δ = 1/(R − 1), with which the kernel is a partition of unity, as
-the derivation needs: every pair counts once.
+t_r = r Δ by a triangular kernel: a pair between two nodes counts at both, and more at the nearer
+one. A similarity counts wholly at the nearest of m nodes. The paper's text has Δ = 2/(R − 1) with
+nodes r/(R − 1). The width here is Δ = 1/(R − 1), with which the kernel is a partition of unity:
+every pair counts once, as the derivation requires.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# What a similarity may lie beyond a border and still count as on it.
+# The distance beyond a border at which a similarity still counts as on it.
 _ROUNDING = 1e-7
 
 
@@ -30,56 +30,57 @@ def continuous_histogram_loss(
 ) -> Tensor:
     """Return L = Σ_rz h_rz φ_rz with φ_rz = Σ_{r' ≥ r} Σ_{z' > z} h_r'z'; a scalar.
 
-    h is :func:`pair_histogram`. L is the probability that of two pairs drawn at random the second
-    is the more alike and yet no nearer, as far as the nodes tell distances and similarities apart.
-    Pairs are drawn as often as they come with a `balance` of 0, which is the paper's loss, and all
-    degrees of similarity equally often with 1.
+    h is :func:`pair_histogram`. L is the probability that, of two random pairs, the second is more
+    similar and yet not nearer, up to the resolution of the nodes. With a `balance` of 0, which is
+    the paper's loss, all pairs are equally likely. With 1, all degrees of similarity are.
 
-    The gradient (the paper's appendix A). A pair i of similarity node z between the nodes r and
+    The gradient (the paper's appendix A): a pair i of similarity node z between the nodes r and
     r + 1 has δ_ir = r + 1 − d_i/Δ and δ_i,r+1 = d_i/Δ − r, so that ∂h_r+1,z/∂d_i = −∂h_rz/∂d_i =
-    1/(M Δ), or w_i/Δ with a balance. In L, h_rz occurs as the less alike with the factor φ_rz, and
-    as the more alike with ψ_rz = Σ_{r' ≤ r} Σ_{z' < z} h_r'z', so ∂L/∂h = φ + ψ. The sums of
-    neighbouring nodes differ in one term, and
+    1/(M Δ), or w_i/Δ with a balance. In L, h_rz occurs as the less similar pair with the factor
+    φ_rz, and as the more similar one with ψ_rz = Σ_{r' ≤ r} Σ_{z' < z} h_r'z', so ∂L/∂h = φ + ψ.
+    The sums of neighbouring nodes differ in one term, and
 
         ∂L/∂d_i = (φ_r+1,z + ψ_r+1,z − φ_rz − ψ_rz) / (M Δ)
                 = (Σ_{z' < z} h_r+1,z' − Σ_{z' > z} h_rz') / (M Δ).
 
-    A pair is drawn together by the less alike pairs at the node beyond it and pushed apart by the
-    more alike ones at the node before it. :func:`histogram_gradient` computes this.
+    Less similar pairs at the node beyond pull a pair together, and more similar pairs at the node
+    before it push it apart. :func:`histogram_gradient` computes this.
 
     Raises:
-        ValueError: unless both are ``[M]`` with M ≥ 2, all values lie in [0, 1], as `balance` does,
-            there are at least 2 of each kind of bins, and similarities differ.
+        ValueError: unless both are ``[M]`` with M ≥ 2, all values and `balance` are in [0, 1],
+            there are at least 2 bins of each kind, and similarities differ.
     """
     h_RZ = pair_histogram(
         distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins, balance=balance
     )
     if int((h_RZ.detach().sum(dim=0) > 0).sum()) < 2:
         raise ValueError(
-            f"similarity: all {len(similarity_M):,} pairs are {float(similarity_M[0]):g} alike at"
-            f" {similarity_bins} bins, as in a batch of one class; there must be two degrees"
+            f"similarity: all {len(similarity_M):,} pairs have {float(similarity_M[0]):g} at"
+            f" {similarity_bins} bins, as in a batch of one class; at least two degrees are needed"
         )
-    return (h_RZ * _farther_and_more_alike(h_RZ)).sum()
+    return (h_RZ * _sum_farther_and_more_similar(h_RZ)).sum()
 
 
-def histogram_loss(distance_M: Tensor, alike_M: Tensor, *, bins: int = 100) -> Tensor:
-    """Return Σ_r h⁻_r Σ_{q ≥ r} h⁺_q, the histogram loss of pairs that are alike or not; a scalar.
+def histogram_loss(distance_M: Tensor, similar_M: Tensor, *, bins: int = 100) -> Tensor:
+    """Return Σ_r h⁻_r Σ_{q ≥ r} h⁺_q, the histogram loss of similar and other pairs; a scalar.
 
-    h⁺ and h⁻ are the histograms of the distances of pairs where `alike_M`, ``bool[M]``, is true and
-    false, each of sum 1. It is the probability that a pair that is alike is no nearer than one that
-    is not. With similarities 0 and 1, :func:`continuous_histogram_loss` is p(S=0) p(S=1) times it.
+    h⁺ and h⁻ are the histograms, each of sum 1, of the distances of pairs where `similar_M`,
+    ``bool[M]``, is true and false. It is the probability that a similar pair is not nearer than
+    another pair. With similarities 0 and 1, :func:`continuous_histogram_loss` is p(S=0) p(S=1)
+    times this loss.
 
     Raises:
         ValueError: as :func:`continuous_histogram_loss`.
     """
-    similarity_M = alike_M.to(distance_M.dtype)
+    similarity_M = similar_M.to(distance_M.dtype)
     h_R2 = pair_histogram(distance_M, similarity_M, bins=bins, similarity_bins=2)
     share_2 = h_R2.detach().sum(dim=0)
     if bool((share_2 == 0).any()):
-        kind = "alike" if share_2[0] == 0 else "different"
-        raise ValueError(f"alike: all {len(alike_M):,} pairs are {kind}; there must be both")
+        kind = "similar" if share_2[0] == 0 else "different"
+        found = f"all {len(similar_M):,} pairs are {kind}"
+        raise ValueError(f"similar: {found}; both similar and different pairs are needed")
     negative_R, positive_R = (h_R2 / share_2).unbind(dim=1)
-    return (negative_R * _from_here_on(positive_R)).sum()
+    return (negative_R * _reverse_cumsum(positive_R)).sum()
 
 
 def pair_histogram(
@@ -93,17 +94,17 @@ def pair_histogram(
     """Return h_rz = Σ_{i: z_i = z} w_i δ_ir, of shape ``(bins, similarity_bins)`` and sum 1.
 
     δ_ir = max(0, 1 − |d_i − t_r| / Δ) is the share of pair i at distance node r, z_i its similarity
-    node and w_i its weight, 1/M without `balance` and otherwise in proportion to n_z^−balance, n_z
-    being the number of pairs at the node. h is differentiable in the distances, from the right
-    where one lies on a node.
+    node and w_i its weight. w_i is proportional to n_z^−balance, n_z being the number of pairs at
+    the node, and is 1/M without `balance`. h is differentiable in the distances; at a node, from
+    the right.
 
     Raises:
-        ValueError: as :func:`continuous_histogram_loss`, but similarities may be all the same.
+        ValueError: as :func:`continuous_histogram_loss`, but similarities may all be equal.
     """
     _check(distance_M, similarity_M, bins, similarity_bins, balance)
     z_M = similarity_node(similarity_M, similarity_bins)
     weight_M = _weights(z_M, similarity_bins, balance).to(distance_M.dtype)
-    r_M, upper_M = _place(distance_M, bins)
+    r_M, upper_M = _lower_node(distance_M, bins)
     flat = distance_M.new_zeros(bins * similarity_bins)
     flat = flat.index_add(0, r_M * similarity_bins + z_M, weight_M * (1 - upper_M))
     flat = flat.index_add(0, (r_M + 1) * similarity_bins + z_M, weight_M * upper_M)
@@ -128,17 +129,17 @@ def histogram_gradient(
             distance_M, similarity_M, bins=bins, similarity_bins=similarity_bins, balance=balance
         )
         z_M = similarity_node(similarity_M, similarity_bins)
-        r_M, _ = _place(distance_M, bins)
-        up_to_RZ = h_RZ.cumsum(dim=1)
-        less_alike_M = (up_to_RZ - h_RZ)[r_M + 1, z_M]
-        more_alike_M = (up_to_RZ[:, -1:] - up_to_RZ)[r_M, z_M]
+        r_M, _ = _lower_node(distance_M, bins)
+        cumulative_RZ = h_RZ.cumsum(dim=1)
+        less_similar_M = (cumulative_RZ - h_RZ)[r_M + 1, z_M]
+        more_similar_M = (cumulative_RZ[:, -1:] - cumulative_RZ)[r_M, z_M]
         weight_M = _weights(z_M, similarity_bins, balance).to(h_RZ.dtype)
-        return (less_alike_M - more_alike_M) * weight_M * (bins - 1)
+        return (less_similar_M - more_similar_M) * weight_M * (bins - 1)
 
 
 def similarity_node(similarity_M: Tensor, similarity_bins: int) -> Tensor:
-    """Return the nearest of the nodes z / (m − 1), ``int64[M]``; the left one from halfway."""
-    # 0.1 is halfway between the first two of six nodes, but not when rounded to float32.
+    """Return the nearest of the nodes z / (m − 1), ``int64[M]``; the lower one from halfway."""
+    # 0.1 is halfway between the first two of six nodes, but its float32 is not.
     scaled_M = similarity_M.detach().double() * (similarity_bins - 1)
     return torch.ceil(scaled_M - 0.5 - _ROUNDING * similarity_bins).long().clamp(min=0)
 
@@ -150,19 +151,20 @@ def _weights(z_M: Tensor, similarity_bins: int, balance: float) -> Tensor:
     return weight_M / weight_M.sum()
 
 
-def _place(distance_M: Tensor, bins: int) -> tuple[Tensor, Tensor]:
+def _lower_node(distance_M: Tensor, bins: int) -> tuple[Tensor, Tensor]:
     """Return the node at or before each distance, and the share that counts at the next one."""
     scaled_M = distance_M * (bins - 1)
     r_M = scaled_M.detach().floor().long().clamp(0, bins - 2)
     return r_M, scaled_M - r_M
 
 
-def _farther_and_more_alike(h_RZ: Tensor) -> Tensor:
-    from_r_RZ = _from_here_on(h_RZ)
-    return from_r_RZ.sum(dim=1, keepdim=True) - from_r_RZ.cumsum(dim=1)
+def _sum_farther_and_more_similar(h_RZ: Tensor) -> Tensor:
+    """Return φ_rz = Σ_{r' ≥ r} Σ_{z' > z} h_r'z'."""
+    farther_RZ = _reverse_cumsum(h_RZ)
+    return farther_RZ.sum(dim=1, keepdim=True) - farther_RZ.cumsum(dim=1)
 
 
-def _from_here_on(h_R: Tensor) -> Tensor:
+def _reverse_cumsum(h_R: Tensor) -> Tensor:
     """Return Σ_{q ≥ r} h_q along the first axis."""
     return h_R.flip(0).cumsum(dim=0).flip(0)
 
@@ -179,7 +181,7 @@ def _check(
         if count < 2:
             raise ValueError(f"{name} is {count}; it must be at least 2")
     for name, values in (("distance", distance_M), ("similarity", similarity_M)):
-        wrong_M = ~((values >= 0) & (values <= 1))
-        if bool(wrong_M.any()):
-            first = float(values.detach()[wrong_M][0])
-            raise ValueError(f"{name}: holds {first:g}; every {name} must be from 0 to 1")
+        invalid_M = ~((values >= 0) & (values <= 1))
+        if bool(invalid_M.any()):
+            first = float(values.detach()[invalid_M][0])
+            raise ValueError(f"{name}: contains {first:g}; every {name} must be from 0 to 1")

@@ -1,13 +1,13 @@
 """The inverse cloze task: a few words of a document must find it among the others of a batch.
 
 Source: Lee, Chang and Toutanova, "Latent Retrieval for Weakly Supervised Open Domain Question
-Answering" (2019), section 4, has a sentence find the passage that it was taken from. Here the query
-is a few words of a sentence, and the document is its code: the bits that are stored, with a
-straight-through gradient, so that training sees what a search sees.
+Answering" (2019), section 4, where a sentence must find its passage. Here the query is a few words
+of a sentence. The document is its code, the bits that are stored, with a straight-through gradient,
+so that training and search see the same.
 
-One document alone is the answer by that task, yet others of the batch answer the words too. A
-share λ of the target therefore goes to all of them, by how similar they are to the query without
-any code (:class:`training.queries.Similarities`).
+By that task only one document is the answer, but others of the batch match the words too. Therefore
+a share λ of the target is divided among all of them, by their similarity to the query without any
+code (:class:`training.queries.Similarities`).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def inverse_cloze_loss(
 ) -> Tensor:
     """Return the cross-entropy of finding documents by queries and queries by documents; a scalar.
 
-    Query i was drawn from document i; s_ij, `similarity_NN`, tells how similar it is to document j.
-    With q = tanh(query logits), d = sign(document logits), B bits, the `scale` γ, the `shared`
-    share λ and the `temperature` τ,
+    Query i was drawn from document i; s_ij, `similarity_NN`, is its similarity to document j. With
+    q = tanh(query logits), d = sign(document logits), B bits, the `scale` γ, the `shared` share λ
+    and the `temperature` τ,
 
         z_ij = (γ / B) q_i · d_j
         t_ij = (1 − λ) [i = j] + λ softmax_j(s_ij / τ)
         L    = −(1/N) Σ_ij t_ij ln softmax_j(z_ij) + the same of z and s transposed.
 
-    The query stays real, as the asymmetric ranking takes it.
+    The query is not rounded to bits, as in the asymmetric ranking.
     """
     documents_NB = straight_through_signs(document_logits_NB)
     z_NN = torch.tanh(query_logits_NB) @ documents_NB.T * (scale / documents_NB.shape[1])

@@ -1,8 +1,8 @@
-"""What metric learning asks of codes: each objective by its name.
+"""The objectives of metric learning, by name.
 
-An objective sees the relaxed codes of a batch, its pairs and how alike they are, and says how far
-the codes are from what it asks. It is a module of the network that is trained, so parameters and
-buffers of its own are learned and kept in checkpoints.
+An objective computes a loss from the relaxed codes of a batch, its pairs and their similarities. It
+is a module of the trained network, so its parameters and buffers are trained and saved in
+checkpoints.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ DISTANCES: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 """From relaxed codes ``[N, B]`` between −1 and 1 to distances ``[N, N]`` from 0 to 1.
 
-Both are the share of differing bits where codes are ±1. The cosine does not depend on how sure the
-bits are: a network whose logits are still small is told of its mistakes as loudly as one that has
-made up its mind.
+For codes of ±1 both are the share of differing bits. The cosine does not depend on the size of the
+logits, so its gradient is as strong while logits are still small.
 """
 
 
-# The root of a share of bits: what a class shrinks beyond a tenth of them counts less and less.
+# In units of the distance of PotatoRanking, the root of a share of bits: about a tenth of the bits.
+# Classes that are closer than that gain little by shrinking further.
 SOFTNESS = 0.3
 
 
 @dataclass(frozen=True)
 class MetricBatch:
-    """What an objective sees of N documents: relaxed codes, labels and M pairs with similarities.
+    """A batch of N documents: relaxed codes, labels, and M pairs with similarities.
 
-    `u_NB` lies between −1 and 1, its signs are the bits; `first_M` and `second_M` are the places
-    of the pairs in the batch, `similarity_M` runs from 0 to 1 and holds two degrees at least.
-    `distance` is one of :data:`DISTANCES`.
+    `u_NB` is between −1 and 1, and its signs are the bits. `first_M` and `second_M` are the rows of
+    the pairs in the batch. `similarity_M` is from 0 to 1 and has at least two values. `distance` is
+    one of :data:`DISTANCES`.
     """
 
     u_NB: Tensor
@@ -51,7 +51,7 @@ class MetricBatch:
     distance: Callable[[Tensor], Tensor]
 
     def distances(self) -> Tensor:
-        """Return how far each pair is apart, ``float[M]`` from 0 to 1."""
+        """Return the distance of each pair, ``float[M]`` from 0 to 1."""
         return self.distance(self.u_NB)[self.first_M, self.second_M]
 
 
@@ -74,10 +74,10 @@ class ContinuousHistogram(nn.Module):
 
 
 class GenerativeSimilarity(nn.Module):
-    """Triplets of a batch weighed by similarities, S being −distance / temperature.
+    """Triplets of a batch weighted by similarities, with S = −distance / temperature.
 
-    Where the batch has all pairs of its documents it is :func:`kernel_triplet_loss`, else
-    :func:`kernel_pair_loss` of those it has.
+    It is :func:`kernel_triplet_loss` if the batch has all pairs of its documents, and otherwise
+    :func:`kernel_pair_loss` of the pairs that it has.
     """
 
     def __init__(self, recipe: MetricRecipe, classes: int) -> None:  # noqa: ARG002
@@ -100,8 +100,8 @@ class GenerativeSimilarity(nn.Module):
 class PotatoRanking(nn.Module):
     """:class:`RiemannianPotato` of relaxed codes at distances ‖u − v‖ / √(4 B).
 
-    Where codes are ±1 this is the root of the share of differing bits. The geometric z-score is the
-    same for a distance and its square, so that the potato ranks by the Hamming distance.
+    For codes of ±1 this is the root of the share of differing bits. The geometric z-score is the
+    same for a distance and its square, so the potato ranks by the Hamming distance.
     """
 
     def __init__(self, recipe: MetricRecipe, classes: int) -> None:
@@ -119,7 +119,7 @@ class PotatoRanking(nn.Module):
     def forward(self, batch: MetricBatch) -> Tensor:
         """Return the loss of a batch, a scalar."""
         if not bool(batch.tags_NC.any()):
-            raise ValueError("label: no document of the batch has one; potatoes are of classes")
+            raise ValueError("label: no document of the batch has one; potatoes need classes")
         scaled_NB = batch.u_NB / (4 * batch.u_NB.shape[1]) ** 0.5
         loss: Tensor = self._codes(scaled_NB, batch.tags_NC)
         return loss
@@ -130,4 +130,7 @@ OBJECTIVES: Mapping[str, Callable[[MetricRecipe, int], nn.Module]] = {
     "generative-similarity": GenerativeSimilarity,
     "riemannian-potato": PotatoRanking,
 }
-"""What makes each objective of :data:`training.metric_recipe.OBJECTIVES`, for so many classes."""
+"""The constructor of each objective of :data:`training.metric_recipe.OBJECTIVES`.
+
+It takes the recipe and the number of classes.
+"""

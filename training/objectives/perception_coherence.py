@@ -1,13 +1,13 @@
 """Perception coherence, Equations (1) to (4): a student that ranks as its teacher does.
 
 Source: Nguyen, Gamboa, Zhang, Chhaibi, Gratton and Giaccone, "Feature Representation Transferring
-to Lightweight Models via Perception Coherence" (2026). A student may be too small to keep the
-teacher's geometry. It need only keep the order of the dissimilarities from every example.
+to Lightweight Models via Perception Coherence" (2026). A student may be too small to reproduce the
+teacher's geometry. It need only preserve the order of the dissimilarities from every example.
 
 - Equation (1) is F(x, y) = P(d(x, X) ≤ d(x, y)), the distribution of the dissimilarities from x.
 - Equation (2) is the coherence level φ(x) = 1 − E_Y |F₁(x, Y) − F₂(x, Y)|
   (:func:`coherence_levels`). The global level is E_X φ(X). Two independent uniform rankings have a
-  level of 2/3; the level is 1 where both order everything alike.
+  level of 2/3; the level is 1 if both rankings are the same.
 - Equation (3) is a soft rank (:func:`soft_ranks`).
 - Equation (4) is the loss (:func:`perception_coherence_loss`).
 """
@@ -30,7 +30,7 @@ from training.objectives.dissimilarity import (
 TEACHER_TEMPERATURE = 0.1
 STUDENT_TEMPERATURE = 0.3
 
-# So much stays in a core's cache; more at once takes twice as long. An accelerator wants more.
+# This many elements fit into a core's cache; more take twice as long. A GPU needs larger blocks.
 _ELEMENTS_IN_CACHE = 1 << 16
 _ELEMENTS_ON_ACCELERATOR = 1 << 24
 
@@ -79,8 +79,8 @@ def perception_coherence_embedding_loss(
     """Return :func:`perception_coherence_loss` of the embeddings of the same B examples.
 
     Raises:
-        ValueError: as that and the dissimilarities do: a batch of 1, batches of different sizes,
-            NaN, a zero vector under cosine.
+        ValueError: as :func:`perception_coherence_loss` and the dissimilarities: for a batch of 1,
+            batches of different sizes, NaN, or a zero vector under cosine.
     """
     check_batch(student_BD, teacher_BE)
     with torch.no_grad():
@@ -97,12 +97,12 @@ def perception_coherence_embedding_loss(
 def soft_ranks(d_QN: Tensor, temperature: float, *, chunk: int | None = None) -> Tensor:
     """Return r̃(d_ij) = Σ_k Λ((d_ij − d_ik) / τ) with Λ the sigmoid, ``[Q, N]``.
 
-    As τ → 0 it becomes the number of k nearer to i than j is, plus ½ for each as near, j among
-    them. Rows are taken `chunk` at a time, so that chunk · N² elements are held at once and not
-    Q · N²; the backward pass computes them afresh. The gradient is exact.
+    As τ → 0 it becomes the number of k that are nearer to i than j is, plus ½ for each that is as
+    near, including j. Rows are processed `chunk` at a time, so chunk · N² elements are in memory
+    and not Q · N². The backward pass computes them again. The gradient is exact.
 
     Raises:
-        ValueError: if `d_QN` holds NaN or infinity, `temperature` is not above 0 or `chunk` is
+        ValueError: if `d_QN` contains NaN or infinity, `temperature` is not above 0 or `chunk` is
             below 1.
     """
     if not temperature > 0:
@@ -110,14 +110,14 @@ def soft_ranks(d_QN: Tensor, temperature: float, *, chunk: int | None = None) ->
     if chunk is not None and chunk < 1:
         raise ValueError(f"chunk is {chunk}; it must be at least 1")
     check_finite(d_QN, "row")
-    held = _ELEMENTS_IN_CACHE if d_QN.device.type == "cpu" else _ELEMENTS_ON_ACCELERATOR
-    rows = chunk or max(1, held // d_QN.shape[1] ** 2)
+    elements = _ELEMENTS_IN_CACHE if d_QN.device.type == "cpu" else _ELEMENTS_ON_ACCELERATOR
+    rows = chunk or max(1, elements // d_QN.shape[1] ** 2)
     ranks: Tensor = _SoftRanks.apply(d_QN, temperature, rows)  # type: ignore[no-untyped-call]
     return ranks
 
 
 class _SoftRanks(torch.autograd.Function):
-    """The soft ranks of rows, some rows at a time."""
+    """The soft ranks of rows, computed in blocks of rows."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, d_QN: Tensor, temperature: float, rows: int) -> Tensor:
@@ -147,8 +147,8 @@ def _nearer(d_CN: Tensor, temperature: float) -> Tensor:
 
 
 Ties = Literal["upper", "middle"]
-"""`upper` counts all that are as near, as F is defined. `middle` counts half of them, the limit of
-soft ranks: fair to dissimilarities of few values, such as Hamming distances."""
+"""`upper` counts all ties, as F is defined. `middle` counts half of them, which is the limit of
+soft ranks and suits dissimilarities of few values, such as Hamming distances."""
 
 _ELEMENTS_AT_ONCE = 1 << 23
 
@@ -167,7 +167,7 @@ def coherence_levels(student_QN: Tensor, teacher_QN: Tensor, *, ties: Ties = "up
         shapes = f"{list(student_QN.shape)} and {list(teacher_QN.shape)}"
         raise ValueError(f"dissimilarities have shapes {shapes}; both must be [Q, N], N ≥ 2")
     if student_QN.isnan().any() or teacher_QN.isnan().any():
-        raise ValueError("dissimilarities hold NaN")
+        raise ValueError("dissimilarities contain NaN; all must be numbers")
     difference_QN = _distribution(student_QN, ties) - _distribution(teacher_QN, ties)
     return 1 - difference_QN.abs().mean(dim=1)
 
@@ -192,11 +192,11 @@ def global_perception_coherence(
 ) -> float:
     """Return the mean of :func:`coherence_levels` over all N examples, each against all N.
 
-    Rows are taken in blocks, so that memory grows with N and not with N².
+    Rows are processed in blocks, so memory grows with N and not with N².
 
     Raises:
-        ValueError: if there are fewer than two examples or not as many of the teacher's vectors,
-            a vector holds NaN, or one is zero under cosine.
+        ValueError: if there are fewer than two examples, the numbers of vectors of student and
+            teacher differ, a vector contains NaN, or one is zero under cosine.
     """
     check_batch(student_ND, teacher_NE)
     n, total = len(student_ND), 0.0
@@ -223,10 +223,10 @@ def estimate_perception_coherence(
 ) -> list[float]:
     """Return mini-batch estimates of the global level, one for each disjoint random batch.
 
-    The N examples are shuffled into ⌊N / B⌋ batches; an estimate is the mean of the levels of a
+    The N examples are shuffled into ⌊N / B⌋ batches. An estimate is the mean of the levels of a
     batch's examples, each against the B − 1 others. An example is left out of its own distribution:
-    it is nearest to itself for student and teacher alike, which raises the level of a small batch
-    by 2 (1 − φ) / B. `with_itself` counts it, as Definition 4.1 does. The error is O(1/√B).
+    both student and teacher place it nearest to itself, which would raise the level of a small
+    batch by 2 (1 − φ) / B. `with_itself` includes it, as Definition 4.1 does. The error is O(1/√B).
 
     Raises:
         ValueError: as :func:`global_perception_coherence`, or if `batch_size` is not from 3 to N.
@@ -234,7 +234,7 @@ def estimate_perception_coherence(
     check_batch(student_ND, teacher_NE)
     n = len(student_ND)
     if not 3 <= batch_size <= n:
-        raise ValueError(f"batch_size is {batch_size}; it must be from 3 to the {n} examples")
+        raise ValueError(f"batch_size is {batch_size}; it must be from 3 to {n}, all examples")
     others_BB = ~torch.eye(batch_size, dtype=torch.bool, device=student_ND.device)
     order = torch.randperm(n, generator=generator)[: n - n % batch_size].to(student_ND.device)
     estimates = []
@@ -263,7 +263,7 @@ def estimate_coherence_levels(
 ) -> Tensor:
     """Return the mini-batch estimate of φ of each row, from B random columns; float64[Q].
 
-    The Q examples should not be among the N, as φ's Y is independent of x. The error of each
+    The Q examples should not be among the N, since Y is independent of x in φ. The error of each
     estimate is O(1/√B).
 
     Raises:
@@ -271,6 +271,6 @@ def estimate_coherence_levels(
     """
     n = student_QN.shape[-1]
     if not 2 <= batch_size <= n:
-        raise ValueError(f"batch_size is {batch_size}; it must be from 2 to the {n} examples")
+        raise ValueError(f"batch_size is {batch_size}; it must be from 2 to {n}, all examples")
     batch = torch.randperm(n, generator=generator)[:batch_size].to(student_QN.device)
     return coherence_levels(student_QN[:, batch], teacher_QN[:, batch], ties=ties)

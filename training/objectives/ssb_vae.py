@@ -27,8 +27,8 @@ def text_reconstruction_loss(
 ) -> Tensor:
     """Return −Σ_v t_v ln softmax(E b + c)_v for each row, shape ``(N,)``; (1), first term.
 
-    With Σ_v t_v = 1 this is logsumexp(E b + c) − Σ_v t_v (E_v·b + c_v), so only the targets that
-    are not zero are read. A row without terms gives 0.
+    With Σ_v t_v = 1 this is logsumexp(E b + c) − Σ_v t_v (E_v·b + c_v), so only nonzero targets are
+    read. The loss of a row without terms is 0.
     """
     log_partition_N = log_partition(b_NB, weight_VB, bias_V)
     mean_weight_NB = weighted_sum(targets, weight_VB, sparse=False)
@@ -77,10 +77,10 @@ def gaussian_kl_loss(mean_NB: Tensor, log_variance_NB: Tensor) -> Tensor:
 def pointwise_loss(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: bool) -> Tensor:
     """Return the class loss of the labelled rows, divided by the N rows; a scalar; (2).
 
-    `tags_NC` holds 1 where a row has a class; rows without any are unlabelled and cost nothing.
-    With one class a document the loss is the cross-entropy −ln softmax(l)_c; with `multi_label`
-    it is Σ_c of the binary cross-entropies of σ(l_c). Dividing by N, not by the number of labelled
-    rows, gives every labelled document the same weight whatever batch it falls into.
+    `tags_NC` is 1 where a row has a class; rows without any are unlabelled and do not count. With a
+    single class for each document, the loss is the cross-entropy −ln softmax(l)_c. With
+    `multi_label` it is Σ_c of the binary cross-entropies of σ(l_c). Division by N, and not by the
+    number of labelled rows, gives every labelled document the same weight in any batch.
     """
     labelled_N = tags_NC.any(dim=1)
     logits, tags = class_logits_NC[labelled_N], tags_NC[labelled_N]
@@ -96,8 +96,8 @@ def pointwise_loss(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: boo
 def soft_class_loss(class_logits_NC: Tensor, soft_labels_NC: Tensor) -> Tensor:
     """Return −(1/N) Σ_i Σ_c y_ic ln softmax(l_i)_c, a scalar; (2) with soft labels y. Ours.
 
-    Each row of `soft_labels_NC` is a distribution over classes; that of a labelled document is
-    certain.
+    Each row of `soft_labels_NC` is a distribution over classes; a labelled document has probability
+    1 for its class.
     """
     return -(soft_labels_NC * class_logits_NC.log_softmax(dim=1)).sum(dim=1).mean()
 
@@ -107,27 +107,27 @@ def soft_class_loss(class_logits_NC: Tensor, soft_labels_NC: Tensor) -> Tensor:
 
 
 def pairwise_loss(
-    b_NB: Tensor, alike_NN: Tensor, margin: float, counted_NN: Tensor | None = None
+    b_NB: Tensor, similarity_NN: Tensor, margin: float, mask_NN: Tensor | None = None
 ) -> Tensor:
     """Return (1/N) Σ_ij s_ij D_ij + (1 − s_ij) max(0, ρ − D_ij) over ordered pairs; a scalar.
 
-    D_ij = ‖b_i − b_j‖² is the Hamming distance of relaxed bits, ρ the `margin`, s_ij from 0 to 1
-    how alike a pair is, and `counted_NN` selects pairs, by default all. The loss is (3) with s from
-    :func:`sharing_a_tag`, which for one class a document is the yᵀy' of (4).
+    D_ij = ‖b_i − b_j‖² is the Hamming distance of relaxed bits, ρ the `margin`, and s_ij the
+    similarity of a pair, from 0 to 1. `mask_NN` selects pairs, by default all. The loss is (3) with
+    s from :func:`share_a_tag`, which for single-label documents is the yᵀy' of (4).
     """
     norms_N = b_NB.square().sum(dim=1)
     D_NN = (norms_N[:, None] + norms_N[None, :] - 2 * b_NB @ b_NB.T).clamp(min=0)
-    s_NN = alike_NN.to(b_NB.dtype)
+    s_NN = similarity_NN.to(b_NB.dtype)
     loss_NN = s_NN * D_NN + (1 - s_NN) * (margin - D_NN).clamp(min=0)
-    if counted_NN is not None:
-        loss_NN = loss_NN * counted_NN
+    if mask_NN is not None:
+        loss_NN = loss_NN * mask_NN
     return loss_NN.sum() / len(b_NB)
 
 
-def sharing_a_tag(tags_NC: Tensor) -> Tensor:
-    """Return ``bool[N, N]``: which pairs of rows have a class in common.
+def share_a_tag(tags_NC: Tensor) -> Tensor:
+    """Return which pairs of rows have a class in common, ``bool[N, N]``.
 
-    A row without any class is like no other, and still like itself.
+    A row without a class shares one with itself only.
     """
     tags = tags_NC.to(torch.float32)
     return (tags @ tags.T > 0) | torch.eye(len(tags), dtype=torch.bool, device=tags.device)
@@ -137,36 +137,35 @@ def sharing_a_tag(tags_NC: Tensor) -> Tensor:
 # Equation (6): the same reordered, (D⁺ + D⁻) ŷᵀŷ' − D⁻.
 
 
-def self_supervised_likeness(class_logits_NC: Tensor, *, multi_label: bool) -> Tensor:
+def self_supervised_similarity(class_logits_NC: Tensor, *, multi_label: bool) -> Tensor:
     """Return ŷᵀŷ' of all pairs of rows, ``float[N, N]``, the s of :func:`pairwise_loss` in (5).
 
-    ŷ is softmax(l), of labelled rows as of others. The gradient flows through both factors into the
-    class head ψ, and by (6) parts the predictions of rows whose codes are apart. With several
-    classes a row ŷ is σ(l), and the product may exceed 1, as in the authors' code.
+    ŷ is softmax(l), for labelled rows too. The gradient flows through both factors into the class
+    head ψ, and by (6) separates the predictions of rows whose codes are far apart. With
+    `multi_label`, ŷ is σ(l), and the product may exceed 1, as in the authors' code.
     """
     y_NC = torch.sigmoid(class_logits_NC) if multi_label else class_logits_NC.softmax(dim=1)
     return y_NC @ y_NC.T
 
 
-# Ours in place of (5): labels are certain, and predictions or soft labels are fixed targets.
+# Ours instead of (5): labels are certain, and predictions or soft labels are fixed targets.
 
 
 def class_probabilities(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: bool) -> Tensor:
-    """Return ``float[N, C]``: the classes of labelled rows, and what is predicted for the others.
+    """Return the classes of labelled rows, and the predictions for the others, ``float[N, C]``.
 
-    The prediction is softmax(l), or σ(l) with several classes a row. No gradient flows back: it is
-    a target.
+    The prediction is softmax(l), or σ(l) with `multi_label`. It is a target, so no gradient flows
+    back.
     """
     logits = class_logits_NC.detach()
     predicted_NC = torch.sigmoid(logits) if multi_label else logits.softmax(dim=1)
     return torch.where(tags_NC.any(dim=1, keepdim=True), tags_NC.to(logits.dtype), predicted_NC)
 
 
-def probably_sharing_a_tag(p_NC: Tensor, *, multi_label: bool) -> Tensor:
-    """Return ``float[N, N]``: how probable it is that two rows have a class in common.
+def tag_sharing_probability(p_NC: Tensor, *, multi_label: bool) -> Tensor:
+    """Return the probability that two rows have a class in common, ``float[N, N]``.
 
-    Rows are taken as independent: Σ_c p_ic p_jc, or, with several classes a row,
-    1 − Π_c (1 − p_ic p_jc).
+    Rows are assumed independent: Σ_c p_ic p_jc, or with `multi_label` 1 − Π_c (1 − p_ic p_jc).
     """
     if not multi_label:
         return p_NC @ p_NC.T

@@ -1,4 +1,4 @@
-"""The objectives that perception coherence is compared with, which transfer a teacher's features.
+"""Objectives that transfer a teacher's features, with which perception coherence is compared.
 
 - FitNets: :func:`hint_loss`. Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation 3.
 - PKT: :func:`probabilistic_transfer_loss`. Passalis and Tefas, "Learning Deep Representations with
@@ -30,7 +30,7 @@ from training.objectives.dissimilarity import (
 
 
 def hint_loss(student_BE: Tensor, teacher_BE: Tensor) -> Tensor:
-    """Return (1/B) Σ_i ½ ‖teacher_i − student_i‖²; a scalar. No gradient flows into the teacher's.
+    """Return (1/B) Σ_i ½ ‖teacher_i − student_i‖²; a scalar. The teacher gets no gradient.
 
     Source: Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation 3.
 
@@ -40,14 +40,14 @@ def hint_loss(student_BE: Tensor, teacher_BE: Tensor) -> Tensor:
     check_batch(student_BE, teacher_BE)
     if student_BE.shape != teacher_BE.shape:
         shapes = f"{list(student_BE.shape)} and {list(teacher_BE.shape)}"
-        raise ValueError(f"features have shapes {shapes}; regress the student's to the teacher's")
+        raise ValueError(f"features have shapes {shapes}; both must have the same")
     return 0.5 * (teacher_BE.detach() - student_BE).square().sum(dim=1).mean()
 
 
 class HintLoss(nn.Module):
-    """The hint loss behind a linear regressor from student to teacher, trained with the student.
+    """The hint loss of a linear regression from student to teacher, trained with the student.
 
-    The regressor stands only in training: what is kept of the student ends before it.
+    The regressor is used only in training, and dropped afterwards.
     """
 
     def __init__(self, student_dim: int, teacher_dim: int) -> None:
@@ -63,13 +63,13 @@ def probabilistic_transfer_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tenso
     """Return (1/B) Σ_i Σ_{j≠i} p_j|i ln(p_j|i / q_j|i); a scalar.
 
     p_j|i = K(t_i, t_j) / Σ_{k≠i} K(t_i, t_k) with the kernel K(u, v) = ½ (1 + cos(u, v)), and q
-    likewise of the student. No gradient flows into the teacher's. Source: Passalis and Tefas,
-    "Learning Deep Representations with Probabilistic Knowledge Transfer" (2018), equations 4 to 7.
-    The authors' code takes the mean over all B² pairs, an example with itself among them.
+    likewise of the student. The teacher gets no gradient. Source: Passalis and Tefas, "Learning
+    Deep Representations with Probabilistic Knowledge Transfer" (2018), equations 4 to 7. The
+    authors' code takes the mean over all B² pairs, including those of an example with itself.
 
     Raises:
-        ValueError: if the batches differ in length, have fewer than two rows, hold NaN or a zero
-            vector.
+        ValueError: if the batches differ in length, have fewer than two rows, or contain NaN or a
+            zero vector.
     """
     check_batch(student_BD, teacher_BE)
     with torch.no_grad():
@@ -79,9 +79,9 @@ def probabilistic_transfer_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tenso
 
 
 def _log_neighbours(x_BD: Tensor) -> Tensor:
-    """Return ln p_j|i; the diagonal holds the logarithm of the smallest number, a probability of 0.
+    """Return ln p_j|i, with a probability of 0 replaced by the smallest number.
 
-    So does a pair of opposite vectors, whose kernel is 0: the divergence stays finite.
+    These are the diagonal and pairs of opposite vectors. So the divergence stays finite.
     """
     smallest = torch.finfo(x_BD.dtype).tiny
     kernel_BB = 1 - cosine_dissimilarity(x_BD, x_BD)
@@ -99,11 +99,11 @@ def contrastive_representation_loss(
 ) -> Tensor:
     """Return −(1/B) Σ_i [ln h(t_i, s_i) + Σ_{j≠i} ln(1 − h(t_i, s_j))]; a scalar.
 
-    h(t, s) = e^{t·s/τ} / (e^{t·s/τ} + N/M) is the critic, for rows of length 1 in a common space, N
-    the negatives of each positive and M = `n_examples` the size of the training set. Source: Tian,
-    Krishnan and Isola, "Contrastive Representation Distillation" (2020), equations 17 to 19. The
-    negatives are the N = B − 1 others of the batch, where the paper keeps a memory of the whole
-    training set; so each term needs no more than the batch.
+    h(t, s) = e^{t·s/τ} / (e^{t·s/τ} + N/M) is the critic, for rows of length 1 in a common space. N
+    is the number of negatives of each positive, and M = `n_examples` the size of the training set.
+    Source: Tian, Krishnan and Isola, "Contrastive Representation Distillation" (2020), equations 17
+    to 19. The negatives are the N = B − 1 others of the batch; the paper draws them from a memory
+    of the whole training set.
 
     Raises:
         ValueError: if the shapes differ, there are fewer than two rows, or `n_examples` is below 1.
@@ -123,7 +123,7 @@ def contrastive_representation_loss(
 
 
 class ContrastiveRepresentationLoss(nn.Module):
-    """CRD behind linear projections of student and teacher, trained with the student."""
+    """CRD of linear projections of student and teacher, trained with the student."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class ContrastiveRepresentationLoss(nn.Module):
     def forward(self, student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
         """Return :func:`contrastive_representation_loss` of the projections; a scalar.
 
-        The teacher's projection is trained too; no gradient flows into the teacher itself.
+        The teacher's projection is trained too; the teacher itself gets no gradient.
         """
         student_BP = functional.normalize(self.student_projection(student_BD), dim=1)
         teacher_BP = functional.normalize(self.teacher_projection(teacher_BE.detach()), dim=1)
@@ -164,9 +164,9 @@ def relational_loss(
 ) -> Tensor:
     """Return the weighted sum of the distance and the angle loss, RKD-DA; a scalar.
 
-    l_δ in both is the Huber loss with δ = 1. The paper sums over pairs and triples; these are the
-    means over all B² and B³, as in the authors' code, so the loss does not grow with the batch. The
-    shares of equal indices are 0.
+    l_δ in both is the Huber loss with δ = 1. The paper sums over pairs and triples. These are the
+    means over all B² and B³, as in the authors' code, so the loss does not grow with the batch.
+    Terms with equal indices are 0.
 
     Raises:
         ValueError: as :func:`relational_distance_loss`.
@@ -178,10 +178,10 @@ def relational_loss(
 def relational_distance_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
     """Return (1/B²) Σ_ij l_δ(ψ(t_i, t_j), ψ(s_i, s_j)) with ψ(u, v) = ‖u − v‖ / μ; a scalar.
 
-    μ is the mean of the distances above 0 in the batch. No gradient flows into the teacher's.
+    μ is the mean of the distances above 0 in the batch. The teacher gets no gradient.
 
     Raises:
-        ValueError: if the batches differ in length, have fewer than two rows or hold NaN.
+        ValueError: if the batches differ in length, have fewer than two rows or contain NaN.
     """
     check_batch(student_BD, teacher_BE)
     with torch.no_grad():
@@ -192,8 +192,8 @@ def relational_distance_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
 def relational_angle_loss(student_BD: Tensor, teacher_BE: Tensor) -> Tensor:
     """Return (1/B³) Σ_ijk l_δ(cos ∠ t_i t_j t_k, cos ∠ s_i s_j s_k); a scalar.
 
-    The cosine is that of the angle at j, 0 where two of the points coincide. No gradient flows into
-    the teacher's. Holds B²D + B³ elements.
+    The angle is at j; its cosine is 0 if two of the points coincide. The teacher gets no gradient.
+    Needs memory for B²D + B³ elements.
 
     Raises:
         ValueError: if the batches differ in length or have fewer than two rows.
@@ -225,13 +225,13 @@ def similarity_matching_loss(
 ) -> Tensor:
     """Return (1/B) ‖D^S − D^T‖_F, the root mean square difference of dissimilarities; a scalar.
 
-    D_ij = d(x_i, x_j), by default Euclidean. No gradient flows into the teacher's. Source: Yu et
-    al., "Learning Metrics from Teachers: Compact Networks for Image Embedding" (2019), the relative
-    teacher, there without 1/B; the works on probabilistic transfer call it MKT.
+    D_ij = d(x_i, x_j), by default Euclidean. The teacher gets no gradient. Source: Yu et al.,
+    "Learning Metrics from Teachers: Compact Networks for Image Embedding" (2019), the relative
+    teacher, without 1/B. Papers on probabilistic transfer call it MKT.
 
     Raises:
-        ValueError: if the batches differ in length, have fewer than two rows, hold NaN or, under
-            cosine, a zero vector.
+        ValueError: if the batches differ in length, have fewer than two rows, or contain NaN or,
+            under cosine, a zero vector.
     """
     check_batch(student_BD, teacher_BE)
     with torch.no_grad():
@@ -244,9 +244,9 @@ def similarity_matching_loss(
 def soft_label_loss(student_BC: Tensor, teacher_BC: Tensor, temperature: float = 2.0) -> Tensor:
     """Return T² · (1/B) Σ_i KL(softmax(teacher_i / T) ‖ softmax(student_i / T)); a scalar.
 
-    Both are logits of the same C classes. T² keeps the size of the gradient as T changes; no
-    gradient flows into the teacher's. Source: Hinton, Vinyals and Dean, "Distilling the Knowledge
-    in a Neural Network" (2015).
+    Both are logits of the same C classes. T² makes the size of the gradient independent of T. The
+    teacher gets no gradient. Source: Hinton, Vinyals and Dean, "Distilling the Knowledge in a
+    Neural Network" (2015).
 
     Raises:
         ValueError: if the shapes differ, there are fewer than two rows, or `temperature` is not

@@ -30,7 +30,7 @@ FEATURE_LOSSES: Mapping[str, Callable[..., Tensor]] = MappingProxyType(
         "mkt": similarity_matching_loss,
     }
 )
-"""Losses of features that have nothing to learn themselves."""
+"""Losses of features without parameters."""
 
 OBJECTIVES = (*FEATURE_LOSSES, "fitnet", "crd", "vid")
 
@@ -40,9 +40,9 @@ def transfer_objective(
 ) -> nn.Module:
     """Return the objective `name` as a module from (student ``[B, D]``, teacher ``[B, E]``).
 
-    What it learns itself, such as a projection, are its parameters: train them with the student
-    and drop them afterwards. `n_examples` is the size of the training set, which ``crd`` needs;
-    `settings` are keywords of the loss, such as ``student_temperature``.
+    Parameters of its own, such as a projection, must be trained with the student and dropped
+    afterwards. `n_examples` is the size of the training set, which ``crd`` needs. `settings` are
+    keyword arguments of the loss, such as ``student_temperature``.
 
     Raises:
         ValueError: if `name` is not one of :data:`OBJECTIVES`.
@@ -59,7 +59,7 @@ def transfer_objective(
 
 
 class _Parameterless(nn.Module):
-    """A loss without parameters in the form of those that have some."""
+    """A module for a loss without parameters."""
 
     def __init__(self, loss: TransferLoss) -> None:
         super().__init__()

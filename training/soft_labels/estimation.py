@@ -1,4 +1,4 @@
-"""Estimating the classes of unlabelled documents before a network is trained."""
+"""The estimation of soft labels, before a network is trained."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from training.soft_labels.text_classifiers import Scores, predict_texts
 def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     """Return the distribution over classes of each document, ``float32[N, C]``.
 
-    `rows` are features, ``[N, F]``, a scipy matrix or an array; `tags_NC` holds the shown labels,
-    at most one a document, of two classes or more. A labelled document has its class for certain.
-    Classifiers fitted to the labelled documents predict the classes of the others: for texts those
-    of :mod:`training.soft_labels.text_classifiers`; for vectors logistic regression, whose
+    `rows` are features ``[N, F]``, a scipy matrix for texts or an array for vectors. `tags_NC` has
+    the training labels, at most one for each document, of two classes or more. A labelled document
+    has probability 1 for its class. Classifiers that are fitted to the labelled documents predict
+    the classes of the others. For texts they are those of
+    :mod:`training.soft_labels.text_classifiers`. For vectors it is logistic regression, whose
     probabilities :mod:`training.soft_labels.label_spreading` spreads to the nearest neighbours.
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
@@ -27,10 +28,10 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     if len(labelled) == len(tags_NC):
         return known_NC
     predict = _predict_vectors if isinstance(rows, np.ndarray) else predict_texts
-    # Classes without a single labelled document are never predicted.
-    shown = np.flatnonzero(tags_NC[labelled].any(axis=0))
+    # Classes without a labelled document are never predicted.
+    seen = np.flatnonzero(tags_NC[labelled].any(axis=0))
     soft_NC = np.zeros_like(known_NC)
-    soft_NC[:, shown] = predict(rows, labelled, known_NC[labelled][:, shown], seed)
+    soft_NC[:, seen] = predict(rows, labelled, known_NC[labelled][:, seen], seed)
     soft_NC[labelled] = known_NC[labelled]
     return soft_NC
 
@@ -38,7 +39,7 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
 def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> Scores:
     scale = unit_scale(rows)
     model = fit_logistic(rows[labelled] / scale, classes.argmax(axis=1))
-    supposed = np.asarray(model.predict_proba(rows / scale), dtype=np.float64)
-    supposed[labelled] = classes
-    heard = spread_labels(rows, supposed)
-    return np.asarray(heard / heard.sum(axis=1, keepdims=True))
+    probabilities = np.asarray(model.predict_proba(rows / scale), dtype=np.float64)
+    probabilities[labelled] = classes
+    scores = spread_labels(rows, probabilities)
+    return np.asarray(scores / scores.sum(axis=1, keepdims=True))

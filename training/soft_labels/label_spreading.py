@@ -1,4 +1,4 @@
-"""Label spreading: passing classes from document to document along nearest neighbours."""
+"""Label spreading: documents take classes from their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scores = npt.NDArray[np.float64]
 
 _STEPS = 30
 
-# From here on comparing all documents with all others takes longer than training does.
+# From this number on, comparing all pairs of documents takes longer than training.
 _MANY = 100_000
 
 
@@ -25,22 +25,23 @@ def spread_labels(
     neighbours: int = 10,
     share: float = 0.9,
 ) -> Scores:
-    """Return Σ_t (1 − α) αᵗ Sᵗ Y, what each document has heard of each class, ``(N, C)``.
+    """Return Σ_t (1 − α) αᵗ Sᵗ Y, the scores of each document for each class, ``(N, C)``.
 
-    Y is `start_NC`, what is known or supposed of each document's classes, and α the `share` that a
-    document takes from its neighbours at every step. S is D^-½ W D^-½, W the graph of the
-    `neighbours` nearest neighbours by cosine, either way, each edge weighing the fourth power of
-    the cosine and D summing them. The sum is cut where it changes no more than a few hundredths. Of
-    100,000 documents or more a few neighbours are missed, see :func:`_index`.
+    Y is `start_NC`, the known or estimated classes of each document, and α the `share` that a
+    document takes from its neighbours at every step. S is D^-½ W D^-½. W is the graph of the
+    `neighbours` nearest neighbours by cosine, made symmetric; the weight of an edge is the fourth
+    power of the cosine, and D is the diagonal of row sums. The sum is truncated after 30 terms,
+    where it still changes by a few hundredths at most. With 100,000 documents or more, the search
+    is approximate and misses a few neighbours; see :func:`_index`.
 
     Source: Zhou, Bousquet, Lal, Weston and Schölkopf, "Learning with Local and Global Consistency"
     (2004).
     """
-    smoothing = _normalised(_neighbour_graph(vectors, neighbours))
-    heard_NC = start_NC
+    smoothing = _normalise(_neighbour_graph(vectors, neighbours))
+    scores_NC = start_NC
     for _ in range(_STEPS):
-        heard_NC = share * (smoothing @ heard_NC) + (1 - share) * start_NC
-    return heard_NC
+        scores_NC = share * (smoothing @ scores_NC) + (1 - share) * start_NC
+    return scores_NC
 
 
 def _neighbour_graph(vectors: Floats, neighbours: int) -> Any:
@@ -49,11 +50,11 @@ def _neighbour_graph(vectors: Floats, neighbours: int) -> Any:
 
     rows = len(vectors)
     unit = unit_rows(vectors)
-    # Each document finds itself, or a copy of itself, besides.
+    # One more, since each document finds itself or a copy of itself.
     cosines, found = _index(unit).search(unit, min(neighbours + 1, rows))
     source, target = np.repeat(np.arange(rows), found.shape[1]), found.ravel()
     weights = np.maximum(cosines.ravel(), 0).astype(np.float64) ** 4
-    # Fewer than asked for are found where the cells that are looked at hold fewer: then -1.
+    # The target is -1 if the searched cells hold too few documents.
     others = (source != target) & (target >= 0)
     graph = csr_array(
         (weights[others], (source[others], target[others])), shape=(rows, rows), dtype=np.float64
@@ -62,10 +63,10 @@ def _neighbour_graph(vectors: Floats, neighbours: int) -> Any:
 
 
 def _index(unit: Floats) -> Any:
-    """Return a faiss index that finds the rows of largest product with a row.
+    """Return a faiss index that finds the rows with the largest inner products.
 
-    Many rows are sorted into cells, as many as four times the square root of their number, and only
-    the 16 cells nearest to a row are looked at.
+    From 100,000 rows on, rows are sorted into cells, four times the square root of their number,
+    and a search covers only the 16 cells nearest to a row.
     """
     import faiss  # noqa: PLC0415
 
@@ -78,13 +79,13 @@ def _index(unit: Floats) -> Any:
         cosine = faiss.METRIC_INNER_PRODUCT
         index = faiss.index_factory(dimension, f"IVF{cells},Flat", cosine)
         index.nprobe = 16
-        # A sample is enough to place the cells.
+        # A sample is enough to compute the centres of the cells.
         index.train(unit[:: max(1, rows // (40 * cells))])
     index.add(unit)
     return index
 
 
-def _normalised(graph: Any) -> Any:
+def _normalise(graph: Any) -> Any:
     """Return D^-½ W D^-½; a document without neighbours has a row of zeros."""
     from scipy.sparse import diags_array  # noqa: PLC0415
 

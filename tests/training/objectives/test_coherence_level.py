@@ -142,10 +142,10 @@ def test_bad_input_is_named() -> None:
         global_perception_coherence(torch.zeros(5, 3), x)
     with pytest.raises(ValueError, match=r"shapes \[5, 3\] and \[5, 2\]"):
         coherence_levels(x, x[:, :2])
-    with pytest.raises(ValueError, match="hold NaN"):
+    with pytest.raises(ValueError, match="contain NaN"):
         coherence_levels(x, x + math.nan)
     for size in (2, 6):
-        with pytest.raises(ValueError, match=f"batch_size is {size}; it must be from 3 to the 5"):
+        with pytest.raises(ValueError, match=f"batch_size is {size}; it must be from 3 to 5"):
             estimate_perception_coherence(x, x, size, generator)
-    with pytest.raises(ValueError, match="batch_size is 4; it must be from 2 to the 3"):
+    with pytest.raises(ValueError, match="batch_size is 4; it must be from 2 to 3"):
         estimate_coherence_levels(x, x, 4, generator)

@@ -71,7 +71,7 @@ def test_the_loss_equals_the_printed_sums(
     expected = slow_loss(distance, similarity, bins, nodes)
     tensors = torch.from_numpy(distance), torch.from_numpy(similarity)
     if len(set(similarity_node(tensors[1], nodes).tolist())) < 2:
-        with pytest.raises(ValueError, match="there must be two degrees"):
+        with pytest.raises(ValueError, match="at least two degrees"):
             continuous_histogram_loss(*tensors, bins=bins, similarity_bins=nodes)
         return
     found = continuous_histogram_loss(*tensors, bins=bins, similarity_bins=nodes)
@@ -169,10 +169,10 @@ def test_a_similarity_on_a_border_goes_to_the_left(
 @pytest.mark.parametrize(
     ("distance", "similarity", "message"),
     [
-        ([0.1, 0.2], [0.5, 1.2], "similarity: holds 1.2; every similarity must be from 0 to 1"),
-        ([0.1, 0.2], [0.5, float("nan")], "similarity: holds nan"),
-        ([-0.1, 0.2], [0.5, 1.0], "distance: holds -0.1"),
-        ([0.1, 0.2], [1.0, 1.0], "similarity: all 2 pairs are 1 alike .* a batch of one class"),
+        ([0.1, 0.2], [0.5, 1.2], "similarity: contains 1.2; every similarity must be from 0 to 1"),
+        ([0.1, 0.2], [0.5, float("nan")], "similarity: contains nan"),
+        ([-0.1, 0.2], [0.5, 1.0], "distance: contains -0.1"),
+        ([0.1, 0.2], [1.0, 1.0], "similarity: all 2 pairs have 1 at .* a batch of one class"),
         ([0.1], [1.0], r"\[1\] and \[1\]; both must be \[M\], M ≥ 2"),
     ],
 )
@@ -185,7 +185,7 @@ def test_bad_pairs_are_explained(
 
 def test_a_histogram_needs_both_kinds_and_two_nodes() -> None:
     distance = torch.tensor([0.1, 0.2])
-    with pytest.raises(ValueError, match="all 2 pairs are alike; there must be both"):
+    with pytest.raises(ValueError, match="all 2 pairs are similar; both"):
         histogram_loss(distance, torch.tensor([True, True]))
     with pytest.raises(ValueError, match="balance is 2; it must be from 0 to 1"):
         continuous_histogram_loss(distance, torch.tensor([0.0, 1.0]), balance=2)

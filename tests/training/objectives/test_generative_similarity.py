@@ -202,11 +202,14 @@ ONES = torch.ones(4)
     [
         (lambda: triplet_loss(ONES, ONES[:3]), r"are \[4\] and \[3\]; both must be \[M\], M ≥ 1"),
         (lambda: triplet_loss(ONES, ONES, contrast="linear"), "contrast is 'linear'; it must be"),
-        (lambda: regression_loss(ONES, -ONES / 0), "target: holds -inf; every target must be fin"),
+        (
+            lambda: regression_loss(ONES, -ONES / 0),
+            "target: contains -inf; every target must",
+        ),
         (lambda: regression_loss(ONES[:0], ONES[:0]), "M ≥ 1"),
-        (lambda: kernel_pair_loss(ONES, ONES), "kernel: all 4 pairs have 1; pairs must differ"),
-        (lambda: kernel_pair_loss(ONES, ONES.cumsum(0) - 2), "kernel: holds -1; every kernel"),
-        (lambda: kernel_pair_loss(ONES / 0, ONES), "similarity: holds inf"),
+        (lambda: kernel_pair_loss(ONES, ONES), "kernel: all 4 pairs have 1, as in one class"),
+        (lambda: kernel_pair_loss(ONES, ONES.cumsum(0) - 2), "kernel: contains -1; every kernel"),
+        (lambda: kernel_pair_loss(ONES / 0, ONES), "similarity: contains inf"),
         (lambda: kernel_triplet_loss(torch.eye(2), torch.eye(2)), r"both must be \[N, N\], N ≥ 3"),
         (lambda: kernel_triplet_loss(torch.eye(3), torch.ones(3, 4)), r"both must be \[N, N\]"),
         (lambda: kernel_triplet_loss(torch.eye(3), torch.eye(3)), "all 6 pairs have 0"),

@@ -111,7 +111,7 @@ def test_a_potato_is_that_of_pyriemann_and_follows_one_example_as_it_does() -> N
     both = torch.from_numpy(x[:22])
     tags = one_hot(*[0] * 20, 1, 1)
     with torch.no_grad():
-        ours._meet(both, tags)
+        ours._initialize(both, tags)
     assert np.allclose(ours.references[0], theirs.covmean_, atol=1e-5)
     for number in range(22, 26):
         theirs.partial_fit(x[[number]], alpha=0.2)
@@ -190,17 +190,21 @@ def test_statistics_are_kept_in_the_state() -> None:
 @pytest.mark.parametrize(
     ("embeddings", "tags", "message"),
     [
-        (torch.zeros(3, 2), one_hot(0, 0, 0), "^label: the 3 examples of the batch are of 1 class"),
-        (torch.zeros(3, 2), one_hot(0, 1), "^tags: 3 embeddings and 2 rows of tags were given"),
+        (
+            torch.zeros(3, 2),
+            one_hot(0, 0, 0),
+            "^label: the number of classes of the 3 examples in the batch is 1",
+        ),
+        (torch.zeros(3, 2), one_hot(0, 1), "^tags: there are 3 embeddings and 2 rows of tags"),
         (
             torch.tensor([[0.0, 0.0], [0.0, torch.nan]]),
             one_hot(0, 1),
-            "^embedding: row 1 holds NaN",
+            "^embedding: row 1 contains NaN",
         ),
         (
             torch.tensor([[torch.inf, 0.0], [0.0, 0.0]]),
             one_hot(0, 1),
-            "^embedding: row 0 holds NaN",
+            "^embedding: row 0 contains NaN",
         ),
     ],
 )
@@ -222,5 +226,5 @@ def test_settings_out_of_their_range_are_an_error() -> None:
         RiemannianPotato(2, (2,), EUCLIDEAN, PLAIN, rate=0)
     with pytest.raises(ValueError, match=r"^z and tags have shapes \[2, 3\] and \[2, 2\]"):
         potato_ranking_loss(torch.zeros(2, 3), one_hot(0, 1), PLAIN)
-    with pytest.raises(ValueError, match=r"^z: holds NaN"):
+    with pytest.raises(ValueError, match=r"^z: contains NaN"):
         potato_ranking_loss(torch.full((2, 2), torch.nan), one_hot(0, 1), PLAIN)

@@ -12,10 +12,10 @@ from training.objectives.ssb_vae import (
     kl_loss,
     pairwise_loss,
     pointwise_loss,
-    probably_sharing_a_tag,
-    self_supervised_likeness,
-    sharing_a_tag,
+    self_supervised_similarity,
+    share_a_tag,
     soft_class_loss,
+    tag_sharing_probability,
 )
 
 
@@ -200,7 +200,7 @@ def test_only_the_counted_pairs_cost_something() -> None:
 
 def test_rows_that_share_a_tag_are_alike() -> None:
     tags = torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=torch.bool)
-    assert sharing_a_tag(tags).int().tolist() == [
+    assert share_a_tag(tags).int().tolist() == [
         [1, 1, 0, 0],
         [1, 1, 0, 0],
         [0, 0, 1, 0],
@@ -228,7 +228,7 @@ def test_the_self_supervised_loss_is_equations_5_and_6(multi_label: bool) -> Non
             alike = float(y[i] @ y[j])
             fifth += alike * plus - (1 - alike) * minus
             sixth += (plus + minus) * alike - minus
-    s = self_supervised_likeness(logits, multi_label=multi_label)
+    s = self_supervised_similarity(logits, multi_label=multi_label)
     loss = pairwise_loss(b, s, margin).item()
     assert loss == pytest.approx(fifth / 7, rel=1e-12)
     assert loss == pytest.approx(sixth / 7, rel=1e-12)
@@ -237,7 +237,7 @@ def test_the_self_supervised_loss_is_equations_5_and_6(multi_label: bool) -> Non
 def test_the_self_supervised_loss_learns_its_predictions() -> None:
     b, _ = random_batch(7)
     assert torch.autograd.gradcheck(
-        lambda x, y: pairwise_loss(x, self_supervised_likeness(y, multi_label=False), 1.9),
+        lambda x, y: pairwise_loss(x, self_supervised_similarity(y, multi_label=False), 1.9),
         (b.requires_grad_(), predictions(1).requires_grad_()),
     )
 
@@ -248,7 +248,7 @@ def test_far_codes_part_predictions_and_near_codes_join_them() -> None:
     logits.requires_grad_()
     for codes, sign in (([[0.0] * 4, [1.0] * 4], 1), ([[0.0] * 4, [0.0] * 4], -1)):
         b = torch.tensor(codes, dtype=torch.float64)
-        s = self_supervised_likeness(logits, multi_label=False)
+        s = self_supervised_similarity(logits, multi_label=False)
         # Of the pair of different rows alone: of a row with itself D⁺ is 0.
         others = ~torch.eye(2, dtype=torch.bool)
         loss = pairwise_loss(b, s, 4 / 3, others)
@@ -277,7 +277,7 @@ def test_the_probability_of_a_common_class_equals_sampling(multi_label: bool) ->
         sampled = (p.cumsum(axis=1) > rng.random((draws, 3, 1))).argmax(axis=2)[..., None] == range(
             4
         )
-    found = probably_sharing_a_tag(torch.from_numpy(p), multi_label=multi_label)
+    found = tag_sharing_probability(torch.from_numpy(p), multi_label=multi_label)
     for i, j in ((0, 1), (0, 2), (1, 2)):
         share = (sampled[:, i] & sampled[:, j]).any(axis=1).mean()
         assert abs(found[i, j].item() - share) < 5 * 0.5 / np.sqrt(draws)
