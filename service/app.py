@@ -177,7 +177,7 @@ def _gateway(app: Service, settings: Settings) -> ASGIApp:
     """Return the layers between the server and the routes, built from the innermost."""
     origins = _split_names(settings.cors_origin)
     gateway: ASGIApp = Admission(
-        search.ShortWay(app, app.behind_gateway),
+        search.FastPath(app, app.behind_gateway),
         app.state.keyring,
         hosts=_split_names(settings.allowed_hosts),
         own_host=settings.host,

@@ -1,1 +1,1 @@
-"""The console: a page of plain modules that shows a data folder, and the files it is made of."""
+"""The console: the files of a page that shows the data folder."""

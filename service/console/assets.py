@@ -1,4 +1,4 @@
-"""The files of the console, as they lie beside this module, ready to be sent."""
+"""The files of the console's page, read from this package."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MEDIA_TYPES = {
     "svg": "image/svg+xml",
     "woff2": "font/woff2",
 }
-"""By the end of the name; files of other kinds are not sent."""
+"""By file name extension; files with other extensions are not served."""
 
 COMPRESSED_ALREADY = {"font/woff2"}
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file: as it is, compressed unless its format is already, its type and its tag."""
+    """A file, its media type and its entity tag; `gzipped` is None for a compressed format."""
 
     body: bytes
     gzipped: bytes | None
@@ -35,18 +35,18 @@ class Asset:
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """Return the files of the console by their paths; nothing else can be asked for."""
+    """Return the files of the console by their paths; no other file is served."""
     return dict(_read(files("service.console") / "static", ""))
 
 
 def _read(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
-    for one in sorted(folder.iterdir(), key=lambda one: one.name):
-        if one.is_dir():
-            yield from _read(one, f"{prefix}{one.name}/")
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.is_dir():
+            yield from _read(path, f"{prefix}{path.name}/")
             continue
-        media_type = MEDIA_TYPES.get(one.name.rpartition(".")[2])
+        media_type = MEDIA_TYPES.get(path.name.rpartition(".")[2])
         if media_type is not None:
-            body = one.read_bytes()
+            body = path.read_bytes()
             zipped = None if media_type in COMPRESSED_ALREADY else gzip.compress(body, mtime=0)
             tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            yield prefix + one.name, Asset(body, zipped, media_type, tag)
+            yield prefix + path.name, Asset(body, zipped, media_type, tag)

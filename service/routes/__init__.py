@@ -1,1 +1,1 @@
-"""Routes: what the service answers at which address."""
+"""Routes: the endpoints of the service."""

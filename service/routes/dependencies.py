@@ -1,4 +1,4 @@
-"""What every route needs: the data folder, the limits, a place in the queue, and rendering."""
+"""What routes share: the data folder, the limits, places for writes and long reads, rendering."""
 
 from __future__ import annotations
 
@@ -80,29 +80,29 @@ LongReads = Annotated[Lane, Depends(_long_reads)]
 GateOf = Annotated[WriteGate, Depends(_write_gate)]
 Limits = Annotated[Settings, Depends(_settings)]
 
-# A request that waits for a lock or computes for long holds a thread meanwhile. There are so many
-# threads; these see to it that some are always left for single searches.
+# A request that waits for a lock or computes for long holds a thread. These limit how many do, so
+# that some threads are always left for single searches.
 WRITE = [Depends(_write_slot, scope="function")]
 # For a route that reads its body itself: a client that sends slowly must not keep writers waiting.
 writing = asynccontextmanager(_write_slot)
-# Who passes through the gate himself, looks the name up inside.
+# For a route that enters the write gate itself, to look up the collection inside.
 WRITE_SLOT = [Depends(_write_slot_only, scope="function")]
 LONG_READ = [Depends(_long_read, scope="function")]
 
-IfNoneMatch = Annotated[str | None, Header(description="`*`: only create; replace nothing.")]
+IfNoneMatch = Annotated[str | None, Header(description="`*`: create only, replace nothing.")]
 
 
 def render(
     body: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Write an answer. Fields that were never set are left out."""
-    # Done here, in the thread of the route; FastAPI would do it on the event loop.
+    """Return `body` as a JSON response. Fields that were never set are left out."""
+    # This runs in the thread of the route; FastAPI would do it on the event loop.
     text = body.model_dump_json(exclude_unset=True)
     return Response(text, status, headers, media_type="application/json")
 
 
 def encoder_name(collection: CollectionBackend) -> EncoderName | None:
-    """Return what answers say of the encoder of `collection`."""
+    """Return the encoder of `collection` as responses have it, or None if it has none."""
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
     if name is None or fingerprint is None:
         return None
@@ -110,7 +110,7 @@ def encoder_name(collection: CollectionBackend) -> EncoderName | None:
 
 
 def without_path(reason: object, folder: DataFolder) -> str:
-    """Say why without telling where on the machine the data folder is."""
+    """Return a reason as text without the path of the data folder."""
     return str(reason).replace(f"{folder.path}/", "")
 
 
@@ -122,33 +122,33 @@ def names_in_use(folder: DataFolder) -> set[str]:
 def check_free(folder: DataFolder, name: str) -> None:
     """Raise CollectionExists if there is a collection or an alias of that name."""
     if name in names_in_use(folder):
-        raise CollectionExists(f"the name {name!a} is taken")
+        raise CollectionExists(f"the name {name!a} is taken; choose another")
 
 
 def wants_async(request: Request) -> bool:
-    """Tell whether the header ``Prefer`` asks for an answer before the work is done; RFC 7240."""
-    preferences = ",".join(request.headers.getlist("prefer")).lower()
-    return "respond-async" in {one.partition(";")[0].strip() for one in preferences.split(",")}
+    """Tell whether the header ``Prefer`` has ``respond-async``; RFC 7240."""
+    preferences = ",".join(request.headers.getlist("prefer")).lower().split(",")
+    return "respond-async" in {value.partition(";")[0].strip() for value in preferences}
 
 
 def creates_only(if_none_match: str | None) -> bool:
-    """Tell whether the header ``If-None-Match`` asks to change nothing that is there.
+    """Tell whether the header ``If-None-Match`` is ``*``, so that nothing is replaced.
 
     Raises:
-        ProblemError: if it asks for anything else.
+        ProblemError: 422 if it has another value.
     """
     if if_none_match not in {None, "*"}:
-        message = f"If-None-Match is {(if_none_match or '')[:40]!a}; only * is taken"
+        message = f"If-None-Match is {(if_none_match or '')[:40]!a}; it must be *"
         raise ProblemError(422, "invalid_request", message)
     return if_none_match is not None
 
 
 @contextmanager
 def stage(request: Request, name: str) -> Iterator[None]:
-    """Tell the metrics how long a stage of the answer to `request` takes."""
+    """Measure the work within as a stage of `request`, one of the metrics' stages."""
     metrics: Metrics = request.app.state.metrics
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
         yield
     finally:
-        metrics.stages[name].observe(time.perf_counter() - began)
+        metrics.stages[name].observe(time.perf_counter() - start)

@@ -1,10 +1,10 @@
-"""``POST /v1/embeddings``: an encoder of texts, for tools that know OpenAI's interface.
+"""``POST /v1/embeddings``: encodes texts for tools that support OpenAI's API.
 
 Source: https://platform.openai.com/docs/api-reference/embeddings. The number of a bit is
-``logit - threshold``, positive where the bit is 1, so the sign of an embedding is its code. The
+``logit - threshold``, positive if the bit is 1, so the signs of an embedding are its code. The
 format ``ubinary`` is that of sentence-transformers' ``quantize_embeddings`` and of Cohere's and
-Voyage's interfaces: bytes of eight bits each, the first bit the most significant. ``input_type`` is
-Voyage's too: some encoders have a head of their own for queries.
+Voyage's APIs: bytes of eight bits each, the most significant bit first. ``input_type`` is Voyage's,
+too: some encoders have a head of their own for queries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from service.http.problems import invalid_field
 from service.http.roles import READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits
-from service.routes.encoders import encoder_named
+from service.routes.encoders import find_encoder
 from service.schemas.checks import check_length, pointing_at
 from service.schemas.embeddings import EmbeddingFormat, Embeddings, EmbeddingsRequest
 from service.schemas.results import JSONAnswer, answer_to_json
@@ -50,8 +50,11 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
     for start in range(0, len(texts), ENCODED_AT_ONCE):
         checkpoint()
         margins = embed(texts[start : start + ENCODED_AT_ONCE])
-        written = enumerate(_write(margins, body.encoding_format), start)
-        data += [{"object": "embedding", "index": at, "embedding": one} for at, one in written]
+        embeddings = enumerate(_write(margins, body.encoding_format), start)
+        data += [
+            {"object": "embedding", "index": index, "embedding": embedding}
+            for index, embedding in embeddings
+        ]
     words = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": words, "total_tokens": words}
     answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
@@ -59,27 +62,28 @@ def post_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> 
 
 
 def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:
-    """Return the encoder that a body asks for.
+    """Return the encoder that a body names.
 
     Raises:
-        ProblemError: if there is none, it takes vectors, or it has another number of bits.
+        ProblemError: 404 if it does not exist, 422 if it takes vectors or has another number of
+            bits than `dimensions`.
     """
-    encoder = encoder_named(body.model, folder)
+    encoder = find_encoder(body.model, folder)
     if encoder.kind != "text":
         raise invalid_field(f"is {body.model!a}, which takes vectors; it must take texts", "model")
     if body.dimensions not in (None, encoder.n_bits):
-        found = f"is {body.dimensions}; the encoder has {encoder.n_bits}"
-        raise invalid_field(found, "dimensions")
+        message = f"is {body.dimensions}; it must be {encoder.n_bits}, the encoder's number of bits"
+        raise invalid_field(message, "dimensions")
     return encoder
 
 
 def _texts(body: EmbeddingsRequest, limits: Settings) -> list[str]:
-    given = [body.input] if isinstance(body.input, str) else body.input
-    for place, text in enumerate(given):
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    for place, text in enumerate(texts):
         check_length(text, limits.max_text_length, "input", place)
         with pointing_at("input"):
             parse_text(text, str(place))
-    return given
+    return texts
 
 
 def _write(margins: Floats, form: EmbeddingFormat) -> list[list[float] | list[int] | str]:

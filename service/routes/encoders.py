@@ -1,7 +1,7 @@
-"""Encoders: what there is, what each was trained on, and the codes it gives.
+"""Encoders: lists and describes them, and encodes texts and vectors.
 
-They are installed by the operator, from a folder on the machine; no request brings one or names one
-by a path.
+The operator installs encoders from a folder on the machine. No request uploads one, or names one by
+a path.
 """
 
 from __future__ import annotations
@@ -41,15 +41,20 @@ from service.settings import Settings
 router = APIRouter(prefix="/v1/encoders", route_class=JSONRoute)
 
 
-def encoder_named(name: str, folder: Folder) -> Encoder:
-    """Return the encoder of a name; 404 if there is none."""
+def find_encoder(name: str, folder: Folder) -> Encoder:
+    """Return the encoder of a name.
+
+    Raises:
+        ProblemError: 404 if there is none.
+        ArtifactError: if it is damaged.
+    """
     try:
         return folder.encoders.load(name)
     except UnknownEncoder as error:
         raise ProblemError(404, "unknown_encoder", str(error)) from None
 
 
-EncoderOf = Annotated[Encoder, Depends(encoder_named)]
+EncoderOf = Annotated[Encoder, Depends(find_encoder)]
 
 
 @router.get("", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
@@ -70,7 +75,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
             **_summary(name, encoder).model_dump(),
             code_size=encoder.code_size,
             terms=len(features.vocabulary) if isinstance(features, TextFeatures) else None,
-            layers=[len(encoder.layers[0].weight), *(len(one.bias) for one in encoder.layers)],
+            layers=[len(encoder.layers[0].weight), *(len(layer.bias) for layer in encoder.layers)],
             metadata=dict(encoder.metadata),
             figures=folder.encoders.figures(name),
         )
@@ -100,7 +105,7 @@ def post_encoder_encode(
 
 
 def summarize_encoders(folder: DataFolder) -> tuple[list[EncoderSummary], list[Unavailable]]:
-    """Load every encoder that is not loaded yet; return those that can be and those that cannot."""
+    """Load every encoder; return those that can be loaded and those that cannot."""
     summaries: list[EncoderSummary] = []
     unavailable: list[Unavailable] = []
     for name in folder.encoders.names():
@@ -112,7 +117,7 @@ def summarize_encoders(folder: DataFolder) -> tuple[list[EncoderSummary], list[U
 
 
 def write_codes(codes: Codes, form: CodeFormat) -> list[str]:
-    """Write packed codes, ``uint8[N, code_size]``, as text, one each."""
+    """Write packed codes, ``uint8[N, code_size]``, as N texts."""
     if form == "hex":
         return [code_to_hex(code) for code in codes]
     if form == "base64":
@@ -133,15 +138,15 @@ def _summary(name: str, encoder: Encoder) -> EncoderSummary:
 
 
 def _encode(encoder: Encoder, inputs: Sequence[EncodeInput], limits: Settings) -> Codes:
-    """Encode `inputs`, which are those of the body.
+    """Encode the `inputs` of a body.
 
     Raises:
-        ProblemError: pointing to the one that the encoder does not take.
+        ProblemError: pointing to an input that the encoder does not take.
     """
     if encoder.kind == "text":
-        return encoder.encode([_text(one, limits, place) for place, one in enumerate(inputs)])
+        return encoder.encode([_text(item, limits, place) for place, item in enumerate(inputs)])
     return encoder.encode(
-        np.stack([_vector(one, encoder, place) for place, one in enumerate(inputs)])
+        np.stack([_vector(item, encoder, place) for place, item in enumerate(inputs)])
     )
 
 

@@ -1,4 +1,4 @@
-"""Which problem each error is."""
+"""Turns every error of a request into a problem."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _log = logging.getLogger("hummingbit.service")
 
 
 def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
-    """Make every error of `app`, whose routes are `routes`, a problem."""
+    """Make `app`, whose routes are `routes`, respond to every error with a problem."""
     translations: dict[type[Exception], Callable[[Request, Exception], ProblemError]] = {
         HTTPException: lambda request, error: _http_problem(request, error, routes),
         RequestValidationError: _validation_problem,
-        HummingbitError: _known_problem,
-        # The answer has been given, see service.http.gateway.Exchange.
+        HummingbitError: _hummingbit_problem,
+        # The gateway has responded already, see service.http.gateway.Exchange.
         Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no response in time"),
         Exception: _internal_problem,
     }
@@ -59,7 +59,7 @@ def _http_problem(request: Request, error: Exception, routes: Iterable[BaseRoute
 
 
 def _methods_at(request: Request, routes: Iterable[BaseRoute]) -> str:
-    """Return all the methods for a path; Starlette knows only those of the first route there."""
+    """Return all methods allowed at a path; Starlette knows only those of the first route there."""
     methods: set[str] = set()
     for route in routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE:
@@ -72,12 +72,12 @@ def _validation_problem(_: Request, error: Exception) -> ProblemError:
     return invalid_fields(field_errors(error.errors()))
 
 
-def _known_problem(request: Request, error: Exception) -> ProblemError:
+def _hummingbit_problem(request: Request, error: Exception) -> ProblemError:
     assert isinstance(error, HummingbitError)  # noqa: S101 - for the type checker
     name = request.path_params.get("name")
     folder = request.app.state.folder
     if isinstance(error, StoreClosed) and name is not None and name not in names_in_use(folder):
-        # It was dropped while this request was under way.
+        # The collection was dropped while this request was under way.
         return ProblemError(404, "unknown_collection", f"there is no collection {name!a}")
     problem = problem_of(error)
     if problem is None:
@@ -87,6 +87,6 @@ def _known_problem(request: Request, error: Exception) -> ProblemError:
 
 
 def _internal_problem(_: Request, __: Exception) -> ProblemError:
-    # Starlette raises the error again for the server to log, which then closes the connection.
+    # Starlette raises the error again, and the server logs it and closes the connection.
     message = "internal error; the log of the service says why"
     return ProblemError(500, "internal_error", message, headers={"Connection": "close"})

@@ -24,7 +24,7 @@ from service.routes.search import check_radius, query_of
 from service.schemas.checks import (
     check_fingerprint,
     check_text,
-    checked_filter,
+    parse_body_filter,
     pointing_among,
     pointing_at,
 )
@@ -48,12 +48,12 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 def post_search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
     """Run several searches on one generation of the collection."""
     check_fingerprint(collection, body.encoder_fingerprint)
-    # A limit beyond what any search may have is refused below, and pointed to.
+    # A limit that is too large for any search is refused below, with a pointer to it.
     largest = min(max(search.limit for search in body.searches), limits.max_limit)
     hits = len(body.searches) * largest
     if hits > limits.max_hits:
-        most = f"searches times the largest limit are at most {limits.max_hits:,}"
-        raise invalid_field(f"may find {hits:,} documents; {most}", "searches")
+        rule = f"the number of searches times the largest limit may be {limits.max_hits:,} at most"
+        raise invalid_field(f"may find {hits:,} documents; {rule}", "searches")
     results = _search(collection, body, limits)
     return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
 
@@ -69,7 +69,7 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
     """Return the codes that the collection's encoder gives texts or vectors as queries."""
     encoder = encoder_name(collection)
     if encoder is None:
-        message = "cannot be encoded: the collection has no encoder, its documents bring codes"
+        message = "cannot be encoded: the collection has no encoder, its documents come with codes"
         raise invalid_field(message, "inputs")
     queries: list[Query] = []
     for position, item in enumerate(body.inputs):
@@ -84,7 +84,7 @@ def post_encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -
 
 
 def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
-    """Encode some at a time, between which others have their turn."""
+    """Encode the queries, some at a time, so that other requests have their turn in between."""
     codes = []
     for start in range(0, len(queries), ENCODED_AT_ONCE):
         checkpoint()
@@ -99,13 +99,13 @@ def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
 def _search(
     collection: CollectionBackend, body: SearchBatch, limits: Settings
 ) -> list[dict[str, Any]]:
-    """Answer the searches of the body.
+    """Answer the searches of the body, all from one generation.
 
-    One search of the collection, as far as the farthest of them goes, answers all of them as of
-    the same generation: a shorter list is the beginning of a longer one.
+    The collection is searched once, with the largest limit and radius: a shorter list of hits is
+    the beginning of a longer one.
     """
-    began = time.perf_counter()
-    searches, filter_ = body.searches, checked_filter(body.filter)
+    start = time.perf_counter()
+    searches, filter_ = body.searches, parse_body_filter(body.filter)
     queries = [
         query_of(search, limits, "searches", position) for position, search in enumerate(searches)
     ]
@@ -113,7 +113,9 @@ def _search(
         check_radius(search.radius, collection, "searches", position)
     radii = [search.radius for search in searches if search.radius is not None]
     if body.ranking not in {None, HAMMING} and radii:
-        position = next(at for at, one in enumerate(searches) if one.radius is not None)
+        position = next(
+            position for position, search in enumerate(searches) if search.radius is not None
+        )
         message = f"is {radii[0]}; only the ranking {HAMMING!r} takes one"
         raise invalid_field(message, "searches", position, "radius")
     with pointing_among("searches"):
@@ -126,7 +128,7 @@ def _search(
             with_text=any(search.with_text for search in searches),
             filter=filter_,
         )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     return [
         search_answer(
             collection,

@@ -1,9 +1,8 @@
-"""The search of a collection, by one query.
+"""The search of a collection by one query.
 
-What most searches send is short and says no more than a text and how many hits it wants. They take
-the short way: :class:`ShortWay` stands ahead of FastAPI, which resolves what a function depends on
-anew for every request and takes longer for that than a search does. Every other request is answered
-by FastAPI's route. Both call :func:`search_response`.
+Most searches are short and have no more than a text and a limit. :class:`FastPath` answers them
+before they reach FastAPI, which resolves a route's dependencies anew for every request; that takes
+longer than such a search. FastAPI's route answers all others. Both call :func:`search_response`.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ from service.schemas.results import (
     send_json,
 )
 from service.schemas.search import (
-    FIELDS_OF_SEARCH,
-    OF_ONE_SEARCH,
+    SEARCH_FIELDS,
+    SINGLE_SEARCH_FIELDS,
     SearchFields,
     SearchRequest,
     SearchResponse,
@@ -53,11 +52,11 @@ from service.settings import Settings
 
 PATH = "/v1/collections/{name}/search"
 _PATH = re.compile(r"/v1/collections/([^/]+)/search")
-# What is longer is read in a thread.
+# A vector with more numbers is parsed in a thread.
 LONG_VECTOR = 4096
 # A longer body is parsed in slices.
 SHORT_BODY = 64 << 10
-# A search for more, or by a longer text, takes longer than others can be kept waiting.
+# A search for more hits, or by a longer text, waits in the lane of long reads.
 CHEAP_HITS = 200
 CHEAP_LENGTH = 10_000
 _JSON_TYPES = {b"application/json", b"application/json; charset=utf-8"}
@@ -69,46 +68,47 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-# An object comes as a tuple of its members, in which one that is named twice is twice.
+# It returns an object as a tuple of its members, so that a repeated key can be seen.
 _MEMBERS = JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse)
 
 
-class ShortWay:
-    """Answers a search whose body is short and plain; passes every other request on."""
+class FastPath:
+    """Answers searches with a short and valid body, and passes every other request on."""
 
     path = PATH
-    """The template of the address, as metrics and logs have it."""
+    """The route's template, for metrics and logs."""
 
-    def __init__(self, app: Service, others: ASGIApp) -> None:
-        """Stand ahead of `others`, which has all routes of `app`."""
+    def __init__(self, app: Service, next_app: ASGIApp) -> None:
+        """Pass other requests to `next_app`, which has all routes of `app`."""
         self._app = app
-        self._others = others
+        self._next = next_app
         self._turns: Turns = app.state.turns
         self._depth: int = app.state.settings.max_json_depth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a search, or pass the request on with all of its body."""
-        found = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" else None
+        """Answer a search, or pass the request on with its whole body."""
+        path = _PATH.fullmatch(scope["path"]) if scope["method"] == "POST" else None
         state = scope["state"]
-        known = state["headers"].get(b"content-type") in _JSON_TYPES
-        if found is None or not known or state["role"] < Role.READ:
-            await self._others(scope, receive, send)
+        is_json = state["headers"].get(b"content-type") in _JSON_TYPES
+        if path is None or not is_json or state["role"] < Role.READ:
+            await self._next(scope, receive, send)
             return
-        scope["route"], scope["app"], scope["path_params"] = self, self._app, {"name": found[1]}
+        name = path[1]
+        scope["route"], scope["app"], scope["path_params"] = self, self._app, {"name": name}
         try:
             message = await receive()
-            body = _body_of(message, self._depth)
-            answer = None if body is None else await self._answer(state, found[1], body)
-        except Exception as error:  # noqa: BLE001 - it is answered as every other route's
+            body = _parse_body(message, self._depth)
+            answer = None if body is None else await self._answer(state, name, body)
+        except Exception as error:  # noqa: BLE001 - handled as in every other route
             await self._answer_error(scope, receive, send, error)
             return
         if body is None:
-            await self._others(scope, _again(message, receive), send)
+            await self._next(scope, _replay(message, receive), send)
         elif answer is not None:
             await send_json(send, answer)
 
     async def _answer(self, state: dict[str, Any], name: str, body: SearchRequest) -> bytes | None:
-        """Wait for a turn and return the answer; None if somebody else has answered."""
+        """Wait for a turn and return the response; None if the gateway has responded."""
         turn = await self._turns.take()
         try:
             state["give_back_turn"] = turn.pass_on
@@ -129,10 +129,10 @@ class ShortWay:
             raise error  # for the server to log
 
 
-def _body_of(message: Message, depth: int) -> SearchRequest | None:
-    """Return what a body asks for; None unless it came whole, is short and has no mistake.
+def _parse_body(message: Message, depth: int) -> SearchRequest | None:
+    """Parse a body that arrived whole, is short and valid; return None for any other.
 
-    Objects and lists in it are nested in at most `depth` levels.
+    Its objects and lists may be nested in at most `depth` levels.
     """
     raw = message.get("body", b"")
     if message.get("more_body", False) or not 0 < len(raw) <= SHORT_BODY:
@@ -147,15 +147,15 @@ def _body_of(message: Message, depth: int) -> SearchRequest | None:
             fields = parse_json(raw, depth)
         if not isinstance(fields, dict):
             return None
-        # Each unknown field would be an error of its own.
-        few = len(fields) <= len(FIELDS_OF_SEARCH)
-        return SearchRequest.model_validate(fields) if few else None
-    except (ValueError, RecursionError, ProblemError):  # deep lists, too
+        # A body with more fields has unknown ones, and pydantic would report an error for each.
+        has_few_fields = len(fields) <= len(SEARCH_FIELDS)
+        return SearchRequest.model_validate(fields) if has_few_fields else None
+    except (ValueError, RecursionError, ProblemError):  # RecursionError: deeply nested lists
         return None
 
 
-def _again(message: Message, receive: Receive) -> Receive:
-    """Return what receives `message` again, and then the rest."""
+def _replay(message: Message, receive: Receive) -> Receive:
+    """Return a function that receives `message` again, and then the rest."""
     first = [message]
 
     async def receive_again() -> Message:
@@ -167,9 +167,12 @@ def _again(message: Message, receive: Receive) -> Receive:
 async def search_response(
     app: Service, state: dict[str, Any], name: str, body: SearchRequest
 ) -> bytes:
-    """Find the documents nearest to a text, a vector, a code or another document.
+    """Search the collection `name`, and return the response as JSON.
 
-    `state` is that of the request. The response is written as JSON.
+    `state` is that of the request's scope.
+
+    Raises:
+        ProblemError, HummingbitError: if the search is invalid or fails.
     """
     settings: Settings = app.state.settings
     collection: CollectionBackend
@@ -181,10 +184,10 @@ async def search_response(
         query = await run_in_threadpool(query_of, body, settings)
     else:
         query = query_of(body, settings)
-    long = body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-    if long or not OF_ONE_SEARCH.isdisjoint(body.model_fields_set):
+    is_long = body.limit + body.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
+    if is_long or not SINGLE_SEARCH_FIELDS.isdisjoint(body.model_fields_set):
         collection = app.state.folder.collection(name)
-        return await special_search(app, state, collection, body, query, is_long=long)
+        return await special_search(app, state, collection, body, query, is_long=is_long)
     options = SearchOptions(
         body.limit,
         body.radius,
@@ -223,16 +226,16 @@ def write_search(batched: BatchedResult, place: int, *, max_bytes: int) -> bytes
 
 
 def query_of(search: SearchFields, limits: Settings, *place: str | int) -> Query:
-    """Return what a search is by, which stands at `place` of the body.
+    """Return the query of the search at `place` of the body.
 
     Raises:
-        ProblemError: pointing to what is wrong with it, or with its limit.
+        ProblemError: pointing to the field that is invalid, such as the limit.
     """
     if search.limit > limits.max_limit:
         message = f"is {show(search.limit)}; it must be from 1 to {limits.max_limit:,}"
         raise invalid_field(message, *place, "limit")
     text, vector = search.text, None
-    # A plain search enters few modules: that of the check only if there is something wrong.
+    # Checked here first, so that a valid search enters fewer modules.
     if text is not None and len(text) > limits.max_text_length:
         check_text(text, limits, *place)
     if search.vector is not None:
@@ -242,7 +245,7 @@ def query_of(search: SearchFields, limits: Settings, *place: str | int) -> Query
 
 
 def check_radius(radius: int | None, collection: CollectionBackend, *place: str | int) -> None:
-    """Raise a ProblemError unless codes of the collection can be as far apart as `radius`."""
+    """Raise a ProblemError if `radius` exceeds the number of bits of the collection's codes."""
     if radius is not None and radius > collection.n_bits:
         message = f"is {show(radius)}; it must be from 0 to {collection.n_bits}"
         raise invalid_field(message, *place, "radius")

@@ -1,4 +1,4 @@
-"""Searches that ask for more than those can that are answered together."""
+"""Searches that cannot share a batch: expensive ones, and those with filters or further options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from encoder.explanation import explain_text
 from index.backend import CollectionBackend
 from index.filters import Filter
 from index.records import Hybrid, Query, Rescore
-from service.schemas.checks import checked_filter, pointing_at
+from service.schemas.checks import parse_body_filter, pointing_at
 from service.schemas.results import add_codes, add_differing_bits, answer_to_json, search_answer
 from service.schemas.search import SearchRequest
 
@@ -29,11 +29,11 @@ async def special_search(
     *,
     is_long: bool,
 ) -> bytes:
-    """Have a thread answer a search, among those that take as long.
+    """Answer a search in a thread; one with a new filter, or a long one, waits in its lane.
 
-    `state` is that of the request.
+    `state` is that of the request's scope.
     """
-    filter_ = checked_filter(body.filter)
+    filter_ = parse_body_filter(body.filter)
     arguments = (app, collection, body, query, filter_)
     if filter_ is not None and not collection.knows_filter(filter_):
         async with app.state.filters.place(state):
@@ -53,8 +53,8 @@ def _search_alone(
     query: Query,
     filter_: Filter | None,
 ) -> bytes:
-    """Answer a search that asks for more than those do that are searched in one batch."""
-    began = time.perf_counter()
+    """Run one search and return the response as JSON."""
+    start = time.perf_counter()
     with pointing_at():
         result = collection.search(
             [query],
@@ -74,7 +74,7 @@ def _search_alone(
             else Rescore(body.rescore.by, body.rescore.oversample),
             highlight=body.highlight,
         )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     app.state.metrics.stages["search"].observe(seconds)
     answer = search_answer(
         collection,
@@ -94,5 +94,5 @@ def _search_alone(
         add_differing_bits(answer, result, 0)
         if query.text is not None and collection.encoder is not None:
             terms = explain_text(collection.encoder, query.text)
-            answer["query_terms"] = [one._asdict() for one in terms]
+            answer["query_terms"] = [term._asdict() for term in terms]
     return answer_to_json(answer, app.state.settings.max_response_bytes)

@@ -1,4 +1,4 @@
-"""Checks of what a body holds that need the settings or the collection."""
+"""Checks of a body that need the settings or the collection."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from service.settings import Settings
 
 
 def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Document:  # noqa: A002
-    """Make a document of what stands at `place` of the body, a model with the fields of one.
+    """Return the item at `place` of the body, a model with the fields of a document, as a document.
 
     Raises:
-        ProblemError: pointing to what is wrong with it.
+        ProblemError: pointing to the field that is invalid.
     """
     check_text(item.text, limits, *place)
     check_id(id, limits, *place)
@@ -30,13 +30,13 @@ def parse_item(item: Any, limits: Settings, *place: str | int, id: str) -> Docum
         return parse_document({**record, "id": id})
 
 
-def check_fingerprint(collection: CollectionBackend, given: str | None) -> None:
-    """Raise a ProblemError, 409, if codes were made with another encoder than the collection's."""
-    if given is None or given == collection.encoder_fingerprint:
+def check_fingerprint(collection: CollectionBackend, fingerprint: str | None) -> None:
+    """Raise a ProblemError, 409, if codes were made by another encoder than the collection's."""
+    own = collection.encoder_fingerprint
+    if fingerprint is None or fingerprint == own:
         return
-    made = collection.encoder_fingerprint
-    own = "has no encoder, its documents bring codes" if made is None else f"is of encoder {made}"
-    message = f"collection {collection.name!a} {own}; the codes are of encoder {given[:80]!a}"
+    encoder = "no encoder, its documents come with codes" if own is None else f"the encoder {own}"
+    message = f"collection {collection.name!a} has {encoder}; the codes are of {fingerprint[:80]!a}"
     errors = [{"pointer": "/encoder_fingerprint", "message": message}]
     raise ProblemError(409, "encoder_mismatch", message, errors)
 
@@ -48,36 +48,36 @@ def check_text(text: str | None, limits: Settings, *place: str | int) -> None:
 
 
 def check_id(id_: str, limits: Settings, *place: str | int) -> None:
-    """Raise a ProblemError if the id of the item at `place` of the body is not one that may be."""
+    """Raise a ProblemError if the id of the item at `place` of the body is invalid."""
     check_length(id_, limits.max_id_length, *place, "id")
     if not re.fullmatch(limits.id_pattern, id_):
         raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *place, "id")
 
 
-def check_length(given: str, most: int, *place: str | int) -> None:
-    """Raise a ProblemError if the string at `place` of the body has more than `most` characters."""
-    if len(given) > most:
-        message = f"has {len(given):,} characters; at most {most:,} are allowed"
+def check_length(text: str, limit: int, *place: str | int) -> None:
+    """Raise a ProblemError if the text at `place` of the body has more than `limit` characters."""
+    if len(text) > limit:
+        message = f"has {len(text):,} characters; at most {limit:,} are allowed"
         raise invalid_field(message, *place)
 
 
-def checked_filter(given: dict[str, Any] | None) -> Filter | None:
+def parse_body_filter(condition: dict[str, Any] | None) -> Filter | None:
     """Parse the filter of a body.
 
     Raises:
-        ProblemError: pointing to it.
+        ProblemError: pointing to the part that is invalid.
     """
-    if given is None:
+    if condition is None:
         return None
     try:
-        return parse_filter(given)
+        return parse_filter(condition)
     except InputError as error:
         raise invalid_field(error.reason, error.field) from None
 
 
 @contextmanager
 def pointing_at(*place: str | int) -> Iterator[None]:
-    """Turn what is wrong with the item at `place` of the body into a problem that points to it."""
+    """Turn an InputError about the item at `place` of the body into a problem that points to it."""
     try:
         yield
     except InputError as error:
@@ -86,9 +86,9 @@ def pointing_at(*place: str | int) -> Iterator[None]:
 
 @contextmanager
 def pointing_among(*place: str | int) -> Iterator[None]:
-    """Do as :func:`pointing_at` for the items of a list; the error's position says which it is.
+    """Do as :func:`pointing_at` for the items of the list at `place`.
 
-    An error without one is about a field of the body itself.
+    The error's position says which item it is about; without one, it is about the body itself.
     """
     try:
         yield
@@ -98,7 +98,7 @@ def pointing_among(*place: str | int) -> Iterator[None]:
 
 
 def problem_at(error: InputError, *item: str | int) -> ProblemError:
-    """Return the problem of the item at `item` of the body, or of the body itself."""
-    # An error may be about the item as a whole.
+    """Return an InputError as a problem of the part `item` of the body, or of the body itself."""
+    # These fields stand for the item as a whole.
     field = () if error.field in {"query", "document"} else (error.field,)
     return invalid_field(error.reason, *item, *field)

@@ -1,7 +1,7 @@
-"""What requests and responses of every kind share: base models, fields, problems.
+"""What all requests and responses share: base models, fields, problems.
 
-Requests are checked for shape and type here, strictly: a number is not a string and true is not 1.
-What a document may hold is decided in :mod:`corpus.document`, and what a collection takes by it.
+The models check shapes and types strictly: a number is not a string, and true is not 1.
+:mod:`corpus.document` checks the contents of documents, and each collection what it accepts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from service.http.bodies.field_errors import MAX_ERRORS
 
 
 class _FirstError(FailFast):
-    """Ends the validation of a list with the first error; unlike pydantic's own, it has a hash."""
+    """Ends the validation of a list at its first error; unlike pydantic's class, it is hashable."""
 
     __hash__ = object.__hash__
 
@@ -25,33 +25,33 @@ FIRST_ERROR = _FirstError()
 
 
 class StrictModel(BaseModel):
-    """What a request's body is made of: no unknown fields, no conversions, no NaN."""
+    """A part of a request's body: no unknown fields, no conversions, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class RequestModel(StrictModel):
-    """A strict model of which many unknown fields may be given."""
+    """A strict model that reports only the first of many unknown fields."""
 
     @model_validator(mode="before")
     @classmethod
-    def _few_unknown(cls, given: Any) -> Any:
-        """Leave out all but the first unknown fields: each would be an error of its own."""
-        if not isinstance(given, dict) or len(given) <= len(cls.model_fields) + MAX_ERRORS:
-            return given
-        known = {name: value for name, value in given.items() if name in cls.model_fields}
-        unknown = (name for name in given if name not in cls.model_fields)
-        return {**known, **{name: given[name] for name in islice(unknown, MAX_ERRORS)}}
+    def _limit_unknown_fields(cls, body: Any) -> Any:
+        """Leave out all but the first unknown fields: pydantic would report an error for each."""
+        if not isinstance(body, dict) or len(body) <= len(cls.model_fields) + MAX_ERRORS:
+            return body
+        known = {name: value for name, value in body.items() if name in cls.model_fields}
+        unknown = (name for name in body if name not in cls.model_fields)
+        return {**known, **{name: body[name] for name in islice(unknown, MAX_ERRORS)}}
 
 
 class ResponseModel(BaseModel):
-    """What an answer is made of."""
+    """A part of a response's body."""
 
     model_config = ConfigDict(frozen=True)
 
 
 Strings = Annotated[list[str], FIRST_ERROR]
-"""A list of which only the first wrong entry is told."""
+"""A list that reports only its first invalid entry."""
 
 Text = Annotated[str | None, Field(description="For collections whose encoder takes texts.")]
 Vector = Annotated[
@@ -69,8 +69,8 @@ Radius = Annotated[int | None, Field(ge=0, description="The largest distance of 
 Fingerprint = Annotated[
     str | None,
     Field(
-        description="Of the encoder that made the codes: if the collection is of another, the"
-        " answer is 409."
+        description="That of the encoder that made the codes. If the collection has another"
+        " encoder, the response is 409."
     ),
 ]
 
@@ -78,8 +78,8 @@ Fingerprint = Annotated[
 Filter = Annotated[
     dict[str, Any] | None,
     Field(
-        description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists, or"
-        " and, or, not of conditions.",
+        description="A condition on payloads: a field with eq, in, gt, gte, lt, lte or exists;"
+        " or other conditions combined with and, or, not.",
         examples=[
             {"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]},
         ],
@@ -98,14 +98,14 @@ class EncoderName(ResponseModel):
 
 
 class ProblemField(ResponseModel):
-    """What is wrong with one part of the body; `pointer` is a JSON pointer (RFC 6901)."""
+    """An invalid part of the body; `pointer` is a JSON pointer (RFC 6901)."""
 
     pointer: str
     message: str
 
 
 class Problem(ResponseModel):
-    """Problem details (RFC 9457); `code` says which kind of problem and does not change."""
+    """Problem details (RFC 9457); `code` names the kind of problem and is stable."""
 
     type: str
     title: str

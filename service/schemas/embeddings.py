@@ -1,4 +1,4 @@
-"""The JSON of OpenAI's embeddings, which many tools know how to ask for."""
+"""The JSON of OpenAI's embeddings API, which many tools support."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EmbeddingFormat = Literal["float", "base64", "ubinary"]
 
 
 class EmbeddingsRequest(RequestModel):
-    """A text or several, for the encoder that `model` names."""
+    """One or more texts, for the encoder that `model` names."""
 
     input: Annotated[str, Field(min_length=1)] | Annotated[Strings, Field(min_length=1)]
     model: str = Field(description="The name of an encoder of texts.")
@@ -40,7 +40,7 @@ class Embedding(ResponseModel):
 
 
 class Usage(ResponseModel):
-    """Words of the input, separated by white space; nothing is charged."""
+    """The number of words in the input, separated by white space; nothing is charged."""
 
     prompt_tokens: int
     total_tokens: int

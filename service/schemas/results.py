@@ -1,4 +1,4 @@
-"""Search results as JSON, written straight from the hits: no model is made for each."""
+"""Writes search results as JSON straight from the hits, without a model for each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from index.records import Hit, SearchResult, StoredDocument
 from service.http.problems import ProblemError
 
 LONG_LISTS = ("hits", "documents", "results", "data")
-# An entry may be large.
+# Entries that are written between two checkpoints; each may be large.
 ENTRIES_AT_ONCE = 16
+# Bytes of a response that are sent at a time.
 SENT_AT_ONCE = 64 << 10
 
 
@@ -34,12 +35,13 @@ def search_answer(
     with_text: bool,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return a :class:`service.schemas.search.SearchResponse` for query `place` of `result`.
+    """Return a :class:`service.schemas.search.SearchResponse` as a dict, for one query of a batch.
 
-    Hits beyond `limit` and `radius`, which others of the same batch asked for, are left out.
+    `place` is the query's position in `result`. Hits beyond `limit` and `radius`, which other
+    queries of the batch requested, are left out. `seconds` is the time of the whole batch.
     """
-    found = result.hits[place]
-    hits = found[:limit]
+    all_hits = result.hits[place]
+    hits = all_hits[:limit]
     if radius is not None:
         hits = [hit for hit in hits if hit.distance <= radius]
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
@@ -51,7 +53,7 @@ def search_answer(
         "generation": result.generation,
         "engine": result.engine,
         "ranking": result.rankings[place],
-        "ties_cut": _ties_cut(found, len(hits), cut=result.ties_cut[place]),
+        "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[place]),
         "took_ms": round(seconds * 1000, 3),
     }
     if terms is not None:
@@ -71,17 +73,17 @@ def _write_hits(
         {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
     ]
     if with_payload:
-        for one, hit in zip(written, hits, strict=True):
-            one["payload"] = dict(hit.payload or {})
+        for entry, hit in zip(written, hits, strict=True):
+            entry["payload"] = dict(hit.payload or {})
     if with_text:
-        for one, hit in zip(written, hits, strict=True):
-            one["text"] = hit.text
+        for entry, hit in zip(written, hits, strict=True):
+            entry["text"] = hit.text
     if result.highlighted:
-        for one, hit in zip(written, hits, strict=True):
-            one["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
+        for entry, hit in zip(written, hits, strict=True):
+            entry["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
     if result.reranked:
-        for one, hit in zip(written, hits, strict=True):
-            one["rerank_score"] = hit.rerank_score
+        for entry, hit in zip(written, hits, strict=True):
+            entry["rerank_score"] = hit.rerank_score
     return written
 
 
@@ -102,8 +104,8 @@ def add_differing_bits(answer: dict[str, Any], result: SearchResult, place: int)
         written["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
 
 
-def stored_document(stored: StoredDocument) -> dict[str, Any]:
-    """Return a document as the response model ``StoredDocument`` describes it."""
+def document_to_json(stored: StoredDocument) -> dict[str, Any]:
+    """Return a :class:`service.schemas.collections.documents.StoredDocument` as a dict."""
     return {
         "id": stored.id,
         "code": stored.code,
@@ -114,19 +116,19 @@ def stored_document(stored: StoredDocument) -> dict[str, Any]:
 
 
 class JSONAnswer(Response):
-    """An answer in JSON, sent some at a time: it waits for a client that takes it slowly."""
+    """A JSON response that is sent in chunks, each once the client has read enough before it."""
 
     media_type = "application/json"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the answer."""
+        """Send the response."""
         headers = self.raw_headers
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await _send_body(send, bytes(self.body))
 
 
 async def send_json(send: Send, body: bytes) -> None:
-    """Send an answer in JSON, as :class:`JSONAnswer` does."""
+    """Send a JSON response as :class:`JSONAnswer` does, with status 200."""
     length = (b"content-length", b"%d" % len(body))
     headers = [length, (b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -144,34 +146,34 @@ async def _send_body(send: Send, body: bytes) -> None:
         await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
 
 
-def answer_to_json(answer: Mapping[str, Any], most: int) -> bytes:
-    """Write an answer, some entries of its long lists at a time.
+def answer_to_json(answer: Mapping[str, Any], max_bytes: int) -> bytes:
+    """Write an answer as JSON, some entries of its long lists at a time.
 
     Raises:
-        ProblemError: 422 if it has more than `most` bytes.
+        ProblemError: 422 if it has more than `max_bytes` bytes.
     """
     hits = answer.get("hits")
     if hits is not None and len(hits) <= ENTRIES_AT_ONCE and "documents" not in answer:
         written = to_json(answer)
-        if len(written) <= most:
+        if len(written) <= max_bytes:
             return written
     pieces, size = [], 0
     for piece in _pieces(answer):
         size += len(piece)
-        if size > most:
-            raise answer_too_large(most)
+        if size > max_bytes:
+            raise answer_too_large(max_bytes)
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def answer_too_large(most: int) -> ProblemError:
-    """Return the problem of an answer that has more than `most` bytes."""
-    message = f"the response has more than the limit of {most:,} bytes; ask for less at a time"
+def answer_too_large(max_bytes: int) -> ProblemError:
+    """Return the problem, 422, of an answer that has more than `max_bytes` bytes."""
+    message = f"the response has more than {max_bytes:,} bytes, the limit; request less at a time"
     return ProblemError(422, "answer_too_large", message)
 
 
 def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
-    # What is a list in one answer may be a number in another.
+    # A field that is a list in one answer may be a number in another.
     lists = [name for name in LONG_LISTS if isinstance(answer.get(name), list)]
     if all(len(answer[name]) <= ENTRIES_AT_ONCE for name in lists) and "results" not in answer:
         yield to_json(answer)
@@ -195,17 +197,17 @@ def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def to_json(answer: Mapping[str, Any] | Sequence[Any]) -> bytes:
-    """Write an answer."""
+    """Write an answer, or a part of one, as JSON."""
     try:
         return orjson.dumps(answer)
     except TypeError:
-        # A payload may hold whole numbers of more than 64 bits, and what a client sent may be
-        # quoted, a lone surrogate in it.
+        # A payload may hold whole numbers of more than 64 bits, and a quoted part of a request
+        # may hold a lone surrogate.
         return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _ties_cut(found: Sequence[Hit], n_shown: int, *, cut: bool) -> bool:
-    """Tell whether documents with the score of the last hit that is kept were left out."""
-    if n_shown == len(found):
+def _ties_cut(hits: Sequence[Hit], n_kept: int, *, cut: bool) -> bool:
+    """Tell whether documents with the score of the last of the first `n_kept` hits are left out."""
+    if n_kept == len(hits):
         return cut
-    return n_shown > 0 and found[n_shown].score == found[n_shown - 1].score
+    return n_kept > 0 and hits[n_kept].score == hits[n_kept - 1].score

@@ -1,4 +1,4 @@
-"""The JSON of searches and their answers."""
+"""The JSON of searches and their responses."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ RankingName = Annotated[
     Field(
         description="What orders the hits: hamming, by the distance of codes; asymmetric, by the"
         " probability of a document's bits given the query's real values; bm25, by the words that"
-        " they share with a text; hybrid, by both together. Left out, the"
-        " collection's own; queries by code or id are ranked by hamming then.",
+        " they share with a text; hybrid, by codes and words together. By default, the"
+        " collection's ranking, or hamming for a query by code or id.",
         json_schema_extra={"enum": [*RANKINGS, None]},
     ),
 ]
@@ -79,12 +79,14 @@ class RescoreOptions(RequestModel):
 
 
 class SearchFields(StrictModel):
-    """What every search says."""
+    """The fields of every search."""
 
     text: Text = None
     vector: Vector = None
     code: Code = None
-    id: str | None = Field(None, description="A stored document; it finds itself too.")
+    id: str | None = Field(
+        None, description="The id of a stored document, which is among the hits, too."
+    )
     limit: Limit = 10
     radius: Radius = None
     with_payload: bool = False
@@ -122,11 +124,11 @@ class SearchRequest(SearchFields):
     encoder_fingerprint: Fingerprint = None
 
 
-FIELDS_OF_SEARCH = frozenset(SearchRequest.model_fields)
-OF_ONE_SEARCH = (
-    FIELDS_OF_SEARCH - SearchFields.model_fields.keys() - {"encoder_fingerprint", "ranking"}
+SEARCH_FIELDS = frozenset(SearchRequest.model_fields)
+SINGLE_SEARCH_FIELDS = (
+    SEARCH_FIELDS - SearchFields.model_fields.keys() - {"encoder_fingerprint", "ranking"}
 )
-"""What only a search that is answered by itself can say."""
+"""Fields that only a search outside a batch can have."""
 
 
 class SearchBatch(RequestModel):

@@ -1,1 +1,1 @@
-"""Routes of collections: their documents, aliases, snapshots, codes and upkeep."""
+"""Routes of collections: their documents, aliases, snapshots, codes and maintenance."""

@@ -1,4 +1,4 @@
-"""Aliases over REST, and reindexing, which ends with a change of one."""
+"""Aliases over REST, and reindexing, which ends with the move of an alias."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.http.problems import invalid_field
 from service.http.roles import ADMIN, READ
 from service.http.routing import JSONRoute
 from service.routes.dependencies import CollectionOf, Folder, GateOf, check_free, render
-from service.routes.jobs.jobs import SubmitOf, accepted
+from service.routes.jobs.jobs import SubmitOf, accepted_response
 from service.schemas.checks import pointing_at
 from service.schemas.collections.aliases import Alias, AliasAction, Aliases, ChangeAliases, Reindex
 from service.schemas.jobs.jobs import JobInfo
@@ -23,23 +23,23 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
 @router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")
 def get_aliases(folder: Folder) -> Response:
     """List the aliases and the collection of each."""
-    return _rendered(folder)
+    return _render_aliases(folder)
 
 
 @router.post("/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases")
 def post_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     """Add, move and remove aliases in one step: all actions apply, or none.
 
-    Writes already in progress finish on the collection that the alias meant before; every later
-    request goes to the one it means now.
+    Writes already in progress finish on the collection that the alias named before; every later
+    request goes to the one that it names now.
     """
-    actions = [_action(one) for one in body.actions]
+    actions = [_action(action) for action in body.actions]
     try:
         with gate.closed():
             folder.change_aliases(actions)
     except InputError as error:
         raise invalid_field(error.reason, "actions", error.position or 0) from None
-    return _rendered(folder)
+    return _render_aliases(folder)
 
 
 @router.post(
@@ -63,14 +63,14 @@ def post_reindex(
         folder.check_engine(engine, encoder.n_bits)
     check_target(folder, body.into, body.alias)
     spec = {**body.model_dump(), "source": collection.name, "engine": engine}
-    return accepted(submit("reindex", body.into, spec))
+    return accepted_response(submit("reindex", body.into, spec))
 
 
 def check_target(folder: DataFolder, into: str, alias: str | None) -> None:
-    """Raise what is wrong with the names of a collection to be made and of the alias to move to it.
+    """Check the names of a collection to create and of the alias to move to it.
 
     Raises:
-        ProblemError: pointing to the one that is no name, or to an alias that is a collection's.
+        ProblemError: 422, pointing to an invalid name, or to an alias that names a collection.
         CollectionExists: if the collection's name is taken.
     """
     with pointing_at():
@@ -79,16 +79,16 @@ def check_target(folder: DataFolder, into: str, alias: str | None) -> None:
             check_name(alias, "alias")
     check_free(folder, into)
     if alias is not None and alias in {*folder.collections(), into}:
-        raise invalid_field("is the name of a collection; an alias needs another", "alias")
+        raise invalid_field("is the name of a collection; choose another alias", "alias")
 
 
 def _action(action: AliasAction) -> AddAlias | RemoveAlias:
     if action.add is not None:
         return AddAlias(action.add.alias, action.add.collection)
-    assert action.remove is not None  # noqa: S101 - one of the two is there
+    assert action.remove is not None  # noqa: S101 - the model requires one of the two
     return RemoveAlias(action.remove.alias)
 
 
-def _rendered(folder: Folder) -> Response:
+def _render_aliases(folder: Folder) -> Response:
     pairs = folder.aliases().items()
     return render(Aliases(aliases=[Alias(alias=alias, collection=name) for alias, name in pairs]))

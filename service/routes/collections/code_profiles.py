@@ -1,4 +1,4 @@
-"""What the codes of a collection look like, over REST."""
+"""The bits and buckets of a collection over REST."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 
 class Profiles:
-    """The last profile of each collection, for as long as nothing is written to it."""
+    """A cache of the last profile of each collection; a write makes it invalid."""
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[CollectionBackend, tuple[str, CodeProfile]]
-        self._known = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[CollectionBackend, tuple[str, CodeProfile]]
+        self._profiles = WeakKeyDictionary()
 
     def of(self, collection: CollectionBackend, label_field: str) -> CodeProfile:
-        """Return the profile of a collection as it is now.
+        """Return the profile of a collection at its current generation.
 
         Raises:
-            InputError: if the field holds something that is no label in some document.
+            InputError: if the label field of a document holds something that is not a label.
         """
-        field, profile = self._known.get(collection, (None, None))
+        field, profile = self._profiles.get(collection, (None, None))
         if profile is None or field != label_field or profile.generation != collection.generation:
             profile = profile_of(code_table(collection, label_field))
-            self._known[collection] = label_field, profile
+            self._profiles[collection] = label_field, profile
         return profile
 
 
@@ -64,14 +64,14 @@ def get_codes(
 ) -> Response:
     """Describe every bit, their correlations, and the buckets that documents share.
 
-    The first request after a write reads all payloads, in slices between which others have their
-    turn; later ones return what it found.
+    The first request after a write reads all payloads, in slices, so that other requests have
+    their turn in between; later requests return the same profile.
     """
     with pointing_at():
         profile = profiles.of(collection, label_field)
-    found = {**asdict(profile), "n_bits": collection.n_bits}
-    found["largest"] = [
-        CodeBucket(**{**asdict(one), "code": one.code.hex()}) for one in profile.largest
+    info = {**asdict(profile), "n_bits": collection.n_bits}
+    info["largest"] = [
+        CodeBucket(**{**asdict(bucket), "code": bucket.code.hex()}) for bucket in profile.largest
     ]
-    found["purity"] = None if profile.purity is None else BucketPurity(**found["purity"])
-    return render(CodesInfo(**found))
+    info["purity"] = None if profile.purity is None else BucketPurity(**info["purity"])
+    return render(CodesInfo(**info))

@@ -1,4 +1,4 @@
-"""Collections and their documents."""
+"""Collections and their documents over REST."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from service.schemas.collections.collections import (
     UpdateCollection,
 )
 from service.schemas.collections.documents import StoredDocument, UpsertDocuments, Upserted
-from service.schemas.results import stored_document
+from service.schemas.results import document_to_json
 
 
 class _AnyText(Convertor[str]):
-    """The rest of a path, whatever it holds; Starlette's own stops at the end of a line."""
+    """The rest of a path, line breaks included, at which Starlette's own convertor stops."""
 
     regex = r"[\s\S]*"
 
@@ -64,7 +64,7 @@ register_url_convertor("any_text", _AnyText())
 
 router = APIRouter(prefix="/v1/collections", route_class=JSONRoute)
 MAX_ERRORS = 100
-# Documents that are looked at between two checkpoints.
+# Documents that are checked between two checkpoints.
 CHECKED_AT_ONCE = 64
 
 
@@ -86,7 +86,7 @@ def get_collections(folder: Folder) -> Response:
 )
 def get_collection(collection: CollectionOf) -> Response:
     """Describe a collection and its codes."""
-    return render(CollectionDetail.model_validate(_described(collection, CollectionDetail)))
+    return render(CollectionDetail.model_validate(_describe(collection, CollectionDetail)))
 
 
 @router.get(
@@ -101,7 +101,7 @@ def get_stats(collection: CollectionOf) -> Response:
 
     Few distinct codes, dead bits or crowded buckets are signs of an encoder that has collapsed.
     """
-    return render(CollectionStats.model_validate(_described(collection, CollectionStats)))
+    return render(CollectionStats.model_validate(_describe(collection, CollectionStats)))
 
 
 @router.put(
@@ -110,12 +110,12 @@ def get_stats(collection: CollectionOf) -> Response:
     status_code=201,
     openapi_extra=roles.ADMIN,
     dependencies=WRITE,
-    responses={200: {"model": CollectionSummary, "description": "There was one just like it."}},
+    responses={200: {"model": CollectionSummary, "description": "An equal collection exists."}},
     summary="Create a collection",
 )
 def put_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
-    """Create a collection with an encoder, or for documents that bring codes of a given length."""
-    there = name in folder.collections()
+    """Create a collection with an encoder, or for documents that come with codes of `n_bits`."""
+    exists = name in folder.collections()
     collection = folder.create_collection(
         name,
         encoder=body.encoder,
@@ -123,7 +123,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
         engine=body.engine,
         indexed_fields=body.indexed_fields,
     )
-    return render(CollectionSummary(**_summary(collection)), 200 if there else 201)
+    return render(CollectionSummary(**_summary(collection)), 200 if exists else 201)
 
 
 @router.patch(
@@ -134,7 +134,7 @@ def put_collection(name: str, body: CreateCollection, folder: Folder) -> Respons
     summary="Change a collection's default ranking",
 )
 def patch_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
-    """Set the ranking of searches that name none."""
+    """Set the ranking of searches that do not name one."""
     with pointing_at():
         collection.set_ranking(body.ranking)
     return render(CollectionSummary(**_summary(collection)))
@@ -160,7 +160,7 @@ def delete_collection(name: str, folder: Folder) -> Response:
     dependencies=WRITE_SLOT,
     responses={
         412: {
-            "description": "With If-None-Match: one of the documents is there already.",
+            "description": "With If-None-Match: one of the documents exists already.",
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
     },
@@ -189,7 +189,7 @@ def put_documents(
             if position % CHECKED_AT_ONCE == 0:
                 checkpoint()
             documents.append(parse_item(item, limits, "documents", position, id=item.id))
-    # To see that a document is not there and then to write it must be one step.
+    # No writer may come between the check that a document is missing and its creation.
     with gate.closed() if create_only else gate.writing(), stage(request, "store"):
         collection = folder.collection(name)
         check_fingerprint(collection, body.encoder_fingerprint)
@@ -219,7 +219,7 @@ def get_document(
         stored = collection.get(id)
     if stored is None:
         raise UnknownDocument(f"collection {collection.name!a} has no document {id[:80]!a}")
-    return render(StoredDocument(**stored_document(stored)))
+    return render(StoredDocument(**document_to_json(stored)))
 
 
 @router.delete(
@@ -243,22 +243,22 @@ def delete_document(
 
 
 def _check_missing(collection: CollectionBackend, documents: list[Document]) -> None:
-    """Raise a ProblemError, 412, that points to the documents that are there."""
-    there = collection.existing_ids([document.id for document in documents])
+    """Raise a ProblemError, 412, that points to the documents that exist."""
+    existing = collection.existing_ids([document.id for document in documents])
     errors = [
         {
             "pointer": pointer("documents", place, "id"),
-            "message": f"there is a document {document.id[:80]!a} already",
+            "message": f"document {document.id[:80]!a} already exists",
         }
         for place, document in enumerate(documents)
-        if document.id in there
+        if document.id in existing
     ]
     if errors:
-        message = f"{len(errors):,} of the documents are there already; nothing was written"
+        message = f"{len(errors):,} of the documents already exist; nothing was written"
         raise ProblemError(412, "document_exists", message, errors[:MAX_ERRORS])
 
 
-def _described(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
+def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
     stats = {**collection.stats(), "encoder": encoder_name(collection)}
     return {field: stats[field] for field in model.model_fields}
 

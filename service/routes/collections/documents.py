@@ -31,8 +31,8 @@ from service.routes.dependencies import (
     render,
     wants_async,
 )
-from service.routes.jobs.jobs import SubmitOf, accepted
-from service.schemas.checks import check_fingerprint, checked_filter, pointing_at
+from service.routes.jobs.jobs import SubmitOf, accepted_response
+from service.schemas.checks import check_fingerprint, parse_body_filter, pointing_at
 from service.schemas.collections.documents import (
     BulkAnswer,
     Count,
@@ -45,12 +45,12 @@ from service.schemas.collections.documents import (
     ScrollRequest,
 )
 from service.schemas.jobs.jobs import JobInfo
-from service.schemas.results import JSONAnswer, answer_to_json, stored_document, to_json
+from service.schemas.results import JSONAnswer, answer_to_json, document_to_json, to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
 MAX_KEY_LENGTH = 255
-# Each may have a text of a million characters.
+# A document may have a text of a million characters.
 SCROLLED_AT_ONCE = 50
 _BULK_BODY = {
     "required": True,
@@ -78,10 +78,10 @@ def post_get(collection: CollectionOf, body: GetRequest, limits: Limits) -> Resp
         if stored is None:
             missing.append(id_)
             continue
-        found.append(stored_document(stored))
+        found.append(document_to_json(stored))
         size += len(to_json(found[-1]))
         if size > limits.max_response_bytes:
-            break  # which is said below
+            break  # answer_to_json refuses it below
     answer = {"documents": found, "missing": missing}
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
@@ -99,16 +99,16 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
     Documents added after the first page do not appear, deleted ones disappear, and none is
     repeated. A page ends early if its documents are large.
     """
-    filter_ = checked_filter(body.filter)
+    filter_ = parse_body_filter(body.filter)
     documents: list[dict[str, Any]] = []
     cursor, size = body.cursor, 0
     while len(documents) < body.limit and size < limits.max_response_bytes // 4:
-        some = min(body.limit - len(documents), SCROLLED_AT_ONCE)
+        count = min(body.limit - len(documents), SCROLLED_AT_ONCE)
         with pointing_at():
-            page = collection.scroll(some, cursor, filter_)
-        some_more = [stored_document(one) for one in page.documents]
-        documents += some_more
-        size += sum(len(to_json(one)) for one in some_more)
+            page = collection.scroll(count, cursor, filter_)
+        written = [document_to_json(document) for document in page.documents]
+        documents += written
+        size += sum(len(to_json(document)) for document in written)
         cursor = page.next_cursor
         if cursor is None:
             break
@@ -125,7 +125,7 @@ def post_scroll(collection: CollectionOf, body: ScrollRequest, limits: Limits) -
 )
 def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     """Count all documents, or those that match a filter."""
-    return render(Count(count=collection.count(checked_filter(body.filter))))
+    return render(Count(count=collection.count(parse_body_filter(body.filter))))
 
 
 @router.post(
@@ -136,10 +136,10 @@ def post_count(collection: CollectionOf, body: CountRequest) -> Response:
     summary="Delete documents",
 )
 def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
-    """Delete documents by ids, where unknown ones do no harm, or by a filter."""
+    """Delete documents by ids, of which unknown ones are ignored, or by a filter."""
     if (body.ids is None) == (body.filter is None):
         raise invalid_field("must have exactly one of ids and filter")
-    filter_ = checked_filter(body.filter)
+    filter_ = parse_body_filter(body.filter)
     if filter_ is None:
         result = collection.delete(body.ids or [])
     else:
@@ -151,7 +151,7 @@ def post_delete(collection: CollectionOf, body: DeleteRequest) -> Response:
     "/documents:bulk",
     response_model=BulkAnswer,
     openapi_extra={**WRITE_ROLE, "requestBody": _BULK_BODY},
-    responses={202: {"model": JobInfo, "description": "It is done in the background."}},
+    responses={202: {"model": JobInfo, "description": "A job writes them in the background."}},
     summary="Upsert documents as JSON lines",
 )
 async def post_bulk(
@@ -168,7 +168,7 @@ async def post_bulk(
     encoder_fingerprint: Annotated[
         str | None,
         QueryParameter(
-            description="Of the encoder that made the lines' codes. With it, a line may have its"
+            description="That of the encoder that made the lines' codes. With it, a line may have a"
             " code beside its text or vector, which is then not encoded again."
         ),
     ] = None,
@@ -192,13 +192,13 @@ async def post_bulk(
         spec = asdict(options)
         draft = await run_in_threadpool(submit.draft)
         try:
-            about = f"{name} {json.dumps(spec)}\n".encode()
-            digest = await save_body(request, draft / INPUT, about)
+            prefix = f"{name} {json.dumps(spec)}\n".encode()
+            digest = await save_body(request, draft / INPUT, prefix)
             key = None if idempotency_key is None else (idempotency_key, digest)
             job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        return accepted(job)
+        return accepted_response(job)
     if idempotency_key is not None:
         message = "Idempotency-Key works only for jobs; send Prefer: respond-async too"
         raise ProblemError(422, "invalid_request", message)
@@ -210,19 +210,19 @@ async def post_bulk(
 
 
 async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:
-    """Yield the lines of a body, `size` at a time, as they come."""
+    """Yield the lines of a body, `size` at a time, as they arrive."""
     lines: list[bytes] = []
-    begun: list[bytes] = []  # the pieces of a line whose end has not come
+    partial: list[bytes] = []  # the pieces of an unfinished line
     async for chunk in request.stream():
         end, *following = chunk.split(b"\n")
-        begun.append(end)
+        partial.append(end)
         if following:
-            lines += [b"".join(begun), *following[:-1]]
-            begun = [following[-1]]
+            lines += [b"".join(partial), *following[:-1]]
+            partial = [following[-1]]
         while len(lines) >= size:
             yield lines[:size]
             lines = lines[size:]
-    if rest := b"".join(begun):
+    if rest := b"".join(partial):
         lines.append(rest)
     if lines:
         yield lines

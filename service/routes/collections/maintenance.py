@@ -1,4 +1,4 @@
-"""The upkeep of collections over REST: verification, compaction, indexes of fields."""
+"""Maintenance of collections over REST: verification, compaction, indexes of fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.http.roles import ADMIN, READ, Role
 from service.http.routing import JSONRoute, check_role
 from service.jobs.kinds import compact, index_fields, verify
 from service.routes.dependencies import LONG_READ, CollectionOf, render, wants_async
-from service.routes.jobs.jobs import SubmitOf, accepted
+from service.routes.jobs.jobs import SubmitOf, accepted_response
 from service.schemas.checks import pointing_at
 from service.schemas.collections.collections import IndexedFieldsInfo, IndexFields
 from service.schemas.jobs.jobs import CompactionInfo, JobInfo, VerificationInfo
@@ -22,20 +22,20 @@ router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
     response_model=VerificationInfo,
     openapi_extra=READ,
     dependencies=LONG_READ,
-    responses={202: {"model": JobInfo, "description": "It is checked in the background."}},
+    responses={202: {"model": JobInfo, "description": "A job checks it in the background."}},
     summary="Verify a collection",
 )
 def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
     """Check every document against its checksum, and codes and index against the documents.
 
-    The check sees one moment, while searches and writes continue. The response lists the problems
-    and has the status 200 all the same. With the header ``Prefer: respond-async`` it runs as a job,
-    which requires a write key.
+    The check sees one generation, while searches and writes continue. The response lists the
+    problems, with status 200. With the header ``Prefer: respond-async`` it runs as a job, which
+    requires a write key.
     """
     if wants_async(request):
-        # Its record stays, which is more than a key that may only read is for.
+        # The job's record stays, and a read key must not write.
         check_role(request, Role.WRITE)
-        return accepted(submit("verify", collection.name))
+        return accepted_response(submit("verify", collection.name))
     return render(VerificationInfo(**verify(collection)))
 
 
@@ -50,11 +50,11 @@ def post_verify(request: Request, collection: CollectionOf, submit: SubmitOf) ->
 def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -> Response:
     """Free the space of deleted documents; searches continue, writes wait.
 
-    It needs as much space again as the collection while it runs. With the header ``Prefer:
+    While it runs, it needs as much free space as the collection takes. With the header ``Prefer:
     respond-async`` it runs as a job.
     """
     if wants_async(request):
-        return accepted(submit("compact", collection.name))
+        return accepted_response(submit("compact", collection.name))
     return render(CompactionInfo(**compact(collection)))
 
 
@@ -69,13 +69,13 @@ def post_compact(request: Request, collection: CollectionOf, submit: SubmitOf) -
 def post_index_fields(
     request: Request, collection: CollectionOf, body: IndexFields, submit: SubmitOf
 ) -> Response:
-    """Index just these fields of the payloads; searches and writes continue.
+    """Index exactly these payload fields; searches and writes continue.
 
-    Filters hold for the same documents with and without, and find them sooner with. With the header
-    ``Prefer: respond-async`` it runs as a job.
+    Filters on indexed fields find the same documents, only faster. With the header ``Prefer:
+    respond-async`` it runs as a job.
     """
     with pointing_at():
         fields = list(check_indexed_fields(body.indexed_fields))
         if wants_async(request):
-            return accepted(submit("index_fields", collection.name, {"fields": fields}))
+            return accepted_response(submit("index_fields", collection.name, {"fields": fields}))
         return render(IndexedFieldsInfo(**index_fields(collection, fields)))

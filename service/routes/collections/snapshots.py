@@ -1,4 +1,4 @@
-"""Snapshots over REST: made, uploaded, listed, downloaded, restored and deleted."""
+"""Snapshots over REST: create, upload, list, download, restore, delete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from service.routes.dependencies import (
     wants_async,
     without_path,
 )
-from service.routes.jobs.jobs import SubmitOf, accepted
+from service.routes.jobs.jobs import SubmitOf, accepted_response
 from service.schemas.checks import pointing_at
 from service.schemas.collections.snapshots import (
     RestoreSnapshot,
@@ -53,21 +53,21 @@ _FILE = {
     status_code=201,
     openapi_extra=ADMIN,
     dependencies=LONG_READ,
-    responses={202: {"model": JobInfo, "description": "It is made in the background."}},
-    summary="Make a snapshot",
+    responses={202: {"model": JobInfo, "description": "A job creates it in the background."}},
+    summary="Create a snapshot",
 )
 def post_snapshot(
     request: Request, collection: CollectionOf, folder: Folder, submit: SubmitOf
 ) -> Response:
-    """Copy the collection and its encoder as of one moment; searches and writes continue.
+    """Copy one generation of the collection, and its encoder; searches and writes continue.
 
     With the header ``Prefer: respond-async`` it runs as a job.
     """
     name = local_collection(collection).name
     if wants_async(request):
-        return accepted(submit("snapshot", name))
-    made = snapshot_record(folder.create_snapshot(name))
-    return render(SnapshotInfo(**made), 201, {"Location": f"/v1/snapshots/{made['id']}"})
+        return accepted_response(submit("snapshot", name))
+    record = snapshot_record(folder.create_snapshot(name))
+    return render(SnapshotInfo(**record), 201, {"Location": f"/v1/snapshots/{record['id']}"})
 
 
 @router.post(
@@ -76,8 +76,8 @@ def post_snapshot(
     status_code=201,
     openapi_extra={**ADMIN, "requestBody": _FILE},
     responses={
-        200: {"model": SnapshotInfo, "description": "There was one with just this file."},
-        202: {"model": JobInfo, "description": "It is checked in the background."},
+        200: {"model": SnapshotInfo, "description": "A snapshot with this very file exists."},
+        202: {"model": JobInfo, "description": "A job checks it in the background."},
     },
     summary="Upload a snapshot",
 )
@@ -90,26 +90,26 @@ async def post_upload(
         str | None,
         Query(
             pattern="^[0-9a-f]{64}$",
-            description="The sha256 of the file, in hexadecimal; any other body is refused.",
+            description="The SHA-256 of the file, in hexadecimal; a different body is refused.",
         ),
     ] = None,
 ) -> Response:
-    """Upload the file of a snapshot that was downloaded from this service or from another.
+    """Upload the file of a snapshot that was downloaded from this or another service.
 
     The whole file is checked before it is accepted, as strictly as before a restore. With the
-    header ``Prefer: respond-async`` it runs as a job.
+    header ``Prefer: respond-async`` the check runs as a job.
     """
     check_media_type(request, [TAR])
     draft = await run_in_threadpool(submit.draft)
     try:
         digest = await save_body(request, draft / UPLOAD)
         if sha256 is not None and sha256 != digest:
-            message = f"the body has the sha256 {digest}, not {sha256}, which was given"
+            message = f"the body has the SHA-256 {digest}, but the parameter sha256 is {sha256}"
             raise ProblemError(422, "invalid_snapshot", message)
         if wants_async(request):
-            return accepted(await run_in_threadpool(submit, "upload", "", draft=draft))
+            return accepted_response(await run_in_threadpool(submit, "upload", "", draft=draft))
         async with long_reads.place(request.scope["state"]):
-            return await run_in_threadpool(_added, folder, draft / UPLOAD, digest)
+            return await run_in_threadpool(_add_snapshot, folder, draft / UPLOAD, digest)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -119,12 +119,13 @@ async def post_upload(
 )
 def get_snapshots(folder: Folder, collection: str | None = None) -> Response:
     """List the snapshots of all collections or of one, even if it no longer exists."""
-    found = folder.snapshots.all(collection)
     unavailable = [
         UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
         for id_, reason in folder.snapshots.unavailable().items()
     ]
-    snapshots = [SnapshotInfo(**snapshot_record(one)) for one in found]
+    snapshots = [
+        SnapshotInfo(**snapshot_record(snapshot)) for snapshot in folder.snapshots.all(collection)
+    ]
     return render(SnapshotList(snapshots=snapshots, unavailable=unavailable))
 
 
@@ -145,13 +146,13 @@ def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the
     openapi_extra=ADMIN,
     responses={
         200: {"content": {TAR: {"schema": {"type": "string", "format": "binary"}}}},
-        206: {"description": "The part that the header Range asks for."},
-        416: {"description": "The header Range asks for what is not there."},
+        206: {"description": "The part that the header Range requests."},
+        416: {"description": "The header Range starts beyond the end of the file."},
     },
     summary="Download a snapshot",
 )
 def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
-    """Download the snapshot's file, all that another machine needs to restore it."""
+    """Download the snapshot's file, which is all that another machine needs to restore it."""
     snapshot = folder.snapshots.get(id)
     name = f"{snapshot.contents.collection}-{id}.tar"
     headers = {"ETag": f'"{snapshot.sha256}"'}
@@ -159,7 +160,7 @@ def get_snapshot_file(id: str, folder: Folder) -> Response:  # noqa: A002 - as i
 
 
 class _SnapshotFile(FileResponse):
-    """A file of which parts can be had; a wrong header ``Range`` is answered with a problem."""
+    """A file with support for ``Range``; an invalid range is answered with a problem."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_file(message: Message) -> None:
@@ -174,7 +175,7 @@ class _SnapshotFile(FileResponse):
 
 
 class _WrongRangeError(Exception):
-    """Starlette was about to answer a wrong ``Range`` in its own way."""
+    """Starlette was about to answer an invalid ``Range`` with its own kind of response."""
 
     def __init__(self, status: int, headers: MutableHeaders) -> None:
         super().__init__(status)
@@ -208,7 +209,7 @@ def post_restore(
     with pointing_at():
         check_name(body.collection, "collection")
     check_free(folder, body.collection)
-    return accepted(submit("restore", body.collection, {"snapshot": id}))
+    return accepted_response(submit("restore", body.collection, {"snapshot": id}))
 
 
 @router.delete("/snapshots/{id}", status_code=204, openapi_extra=ADMIN, summary="Delete a snapshot")
@@ -218,9 +219,9 @@ def delete_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in 
     return Response(status_code=204)
 
 
-def _added(folder: DataFolder, tar: Path, digest: str) -> Response:
-    snapshots = folder.snapshots
-    there = snapshots.with_sha256(digest)
-    made = snapshots.add(tar, link=True) if there is None else there
-    location = {"Location": f"/v1/snapshots/{made.id}"}
-    return render(SnapshotInfo(**snapshot_record(made)), 201 if there is None else 200, location)
+def _add_snapshot(folder: DataFolder, tar: Path, digest: str) -> Response:
+    existing = folder.snapshots.with_sha256(digest)
+    snapshot = folder.snapshots.add(tar, link=True) if existing is None else existing
+    status = 201 if existing is None else 200
+    location = {"Location": f"/v1/snapshots/{snapshot.id}"}
+    return render(SnapshotInfo(**snapshot_record(snapshot)), status, location)

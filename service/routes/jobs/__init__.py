@@ -1,1 +1,1 @@
-"""Routes of jobs, and of the evaluations and maps that jobs make."""
+"""Routes of jobs, and of evaluations, maps and near-duplicates, which are results of jobs."""

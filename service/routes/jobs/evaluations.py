@@ -1,4 +1,4 @@
-"""Evaluations over REST: answered at once, or as jobs, whose reports stay."""
+"""Evaluations over REST: in the response, or as jobs with a report that is kept."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
     response_model=EvaluateResponse,
     openapi_extra=READ,
     dependencies=LONG_READ,
-    responses={202: {"model": EvaluationStatus, "description": "It runs in the background."}},
+    responses={202: {"model": EvaluationStatus, "description": "A job runs in the background."}},
     summary="Evaluate",
 )
 def post_evaluate(
@@ -64,8 +64,8 @@ def post_evaluate(
 ) -> Response:
     """Measure how well the collection finds documents with the labels of the queries.
 
-    With the header ``Prefer: respond-async`` it runs as a job, and the response says where the
-    report will be.
+    With the header ``Prefer: respond-async`` it runs as a job, and the header ``Location`` of the
+    response is the address of the report.
     """
     queries, settings = parse_evaluation(body, limits)
     if wants_async(request):
@@ -74,17 +74,17 @@ def post_evaluate(
         id_ = submit("evaluation", collection.name, draft=draft).id
         status = EvaluationStatus(id=id_, status="running", error=None, report=None)
         return render(status, 202, {"Location": f"/v1/evaluations/{id_}"})
-    began = time.perf_counter()
+    start = time.perf_counter()
     with pointing_among("queries"):
-        found = evaluate_collection(
+        result = evaluate_collection(
             collection, queries, body.metrics, body.label_field, **settings.relevance
         )
     return render(
         EvaluateResponse(
-            **found.to_dict(),
+            **result.to_dict(),
             n_bits=collection.n_bits,
             encoder=encoder_name(collection),
-            took_ms=round((time.perf_counter() - began) * 1000, 3),
+            took_ms=round((time.perf_counter() - start) * 1000, 3),
         )
     )
 
@@ -94,7 +94,7 @@ def post_evaluate(
     response_model=EvaluationStatus,
     openapi_extra=READ,
     responses={
-        200: {"content": {one.media_type: {} for one in FORMATS.values()}},
+        200: {"content": {form.media_type: {} for form in FORMATS.values()}},
     },
     summary="Get an evaluation",
 )
@@ -106,22 +106,23 @@ def get_evaluation(
 ) -> Response:
     """Get an evaluation's status and, once it is done, its report.
 
-    The query parameter ``format`` chooses the format, otherwise the header ``Accept``.
+    The query parameter ``format`` chooses the format; without it, the header ``Accept`` does.
     """
-    chosen = _check_format(format) if format else _accepted(request.headers.get("accept", "*/*"))
+    accept = request.headers.get("accept", "*/*")
+    form = _check_format(format) if format else _preferred_format(accept)
     job = _evaluation(jobs, id)
-    if chosen == "json":
+    if form == "json":
         return render(_status(job, jobs))
     _check_done(job)
     try:
-        with _reading(jobs, job) as folder:
-            text = FORMATS[chosen].write(_finished_job(folder), None)
-    except PlotError as missing:
-        raise ProblemError(501, "format_unavailable", str(missing)) from None
+        with _job_folder(jobs, job) as folder:
+            text = FORMATS[form].write(_finished_job(folder), None)
+    except PlotError as error:
+        raise ProblemError(501, "format_unavailable", str(error)) from None
     if text is None:
         message = "there is no TREC run; the notes of the report say why"
         raise ProblemError(406, "format_unavailable", message)
-    return Response(text, media_type=FORMATS[chosen].media_type)
+    return Response(text, media_type=FORMATS[form].media_type)
 
 
 @router.get(
@@ -131,18 +132,18 @@ def get_evaluation(
     summary="Get an evaluation's queries",
 )
 def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
-    """Get the queries that an evaluation was made with, as they were sent, each with its id."""
+    """Get the queries of an evaluation as they were sent, each with its id."""
     job = _evaluation(jobs, id)
     _check_done(job)
-    with _reading(jobs, job) as folder:
+    with _job_folder(jobs, job) as folder:
         path = folder / REQUEST_FILE
         if not path.exists():
-            message = "the queries of this evaluation were not kept; an earlier version made it"
+            message = "the evaluation is from an earlier version, which did not keep the queries"
             raise ProblemError(404, "unknown_evaluation", message)
         body = EvaluateRequest.model_validate_json(path.read_bytes())
     queries = [
-        one.model_copy(update={"id": one.id or str(place)})
-        for place, one in enumerate(body.queries)
+        query.model_copy(update={"id": query.id or str(place)})
+        for place, query in enumerate(body.queries)
     ]
     return render(EvaluatedQueries(queries=queries))
 
@@ -155,11 +156,11 @@ def get_queries(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the pa
     summary="Compare two evaluations",
 )
 def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
-    """Compare an evaluation with another, query by query, and hold it to a gate.
+    """Compare an evaluation with another, query by query, and check it against a gate.
 
     Differences come with bootstrap intervals and the p-values of paired permutation tests.
     """
-    report, baseline = (_report(jobs, one) for one in (id, body.baseline))
+    report, baseline = _report(jobs, id), _report(jobs, body.baseline)
     try:
         rules = [] if body.gate is None else parse_gate(body.gate)
         compared = compare_reports(report, rules, baseline, ignore_unmatched_queries=True)
@@ -180,7 +181,7 @@ def post_compare(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  
 def _report(jobs: Jobs, id_: str) -> Report:
     job = _evaluation(jobs, id_)
     _check_done(job)
-    with _reading(jobs, job) as folder:
+    with _job_folder(jobs, job) as folder:
         return _finished_job(folder).report
 
 
@@ -193,7 +194,7 @@ def _check_done(job: JobRecord) -> None:
 
 
 @contextmanager
-def _reading(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
+def _job_folder(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
     with reading_files(lambda: _evaluation(jobs, job.id)):
         yield jobs.files.of(job.id)
 
@@ -212,7 +213,7 @@ def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
     status = status_of(job)
     report = None
     if status == "done":
-        with _reading(jobs, job) as folder:
+        with _job_folder(jobs, job) as folder:
             report = _finished_job(folder).report
     return EvaluationStatus(id=job.id, status=status, error=reason_of(job), report=report)
 
@@ -225,27 +226,27 @@ def _finished_job(folder: Path) -> Job:
 
 def _check_format(name: str) -> str:
     if name not in FORMATS:
-        known = ", ".join(FORMATS)
-        message = f"format is {name[:40]!a}; it must be one of {known}"
+        message = f"format is {name[:40]!a}; it must be one of {', '.join(FORMATS)}"
         raise ProblemError(422, "invalid_request", message)
     return name
 
 
-def _accepted(header: str) -> str:
+def _preferred_format(header: str) -> str:
     """Return the format that the header ``Accept`` prefers; RFC 9110, section 12.5.1."""
     ranges = []
     for part in header.split(","):
         media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        quality = next((text[2:] for text in parameters if text.startswith("q=")), "1")
         try:
             ranges.append((-float(quality), media_type))
         except ValueError:
             continue
-    by_type = {one.media_type: name for name, one in FORMATS.items()}
+    by_type = {form.media_type: name for name, form in FORMATS.items()}
     by_type |= {"*/*": "json", "application/*": "json", "text/*": "markdown", "text/xml": "junit"}
-    # The sort is stable: of two that are equally welcome, the first is meant.
-    for rank, media_type in sorted(ranges, key=lambda one: one[0]):
+    # The sort is stable: of two with equal quality, the first wins.
+    for rank, media_type in sorted(ranges, key=lambda ranked: ranked[0]):
         if rank < 0 and media_type in by_type:
             return by_type[media_type]
-    known = ", ".join(one.media_type for one in FORMATS.values())
-    raise ProblemError(406, "not_acceptable", f"an evaluation is available as {known}")
+    media_types = ", ".join(form.media_type for form in FORMATS.values())
+    message = f"Accept is {header[:80]!a}; an evaluation is available as {media_types}"
+    raise ProblemError(406, "not_acceptable", message)

@@ -1,4 +1,4 @@
-"""Jobs over REST: list, show, cancel; and what every route that starts one needs."""
+"""Jobs over REST: list, describe, cancel; and what routes that submit jobs share."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ JobsOf = Annotated[Jobs, Depends(_jobs)]
 
 
 class Submit:
-    """Takes jobs for whoever makes the request; quotas are for each key."""
+    """Submits jobs for the key of the request, which has a quota of its own."""
 
     def __init__(self, request: Request, jobs: JobsOf) -> None:
-        # Where no key is asked for, what a client makes up has no quota of its own.
+        # If the service has no keys, a client must not get a quota for each key that it invents.
         is_required = request.app.state.keyring.is_required
         key = request_key(request.scope["state"]["headers"]) if is_required else None
         self.jobs = jobs
-        # The key itself is nowhere on disk.
+        # A hash, so that the key itself is nowhere on disk.
         self._owner = "" if key is None else hashlib.sha256(key.encode()).hexdigest()[:16]
 
     def draft(self) -> Path:
-        """Return an empty folder for what the job needs."""
+        """Return an empty folder for the job's files."""
         return self.jobs.files.draft()
 
     def __call__(
@@ -55,7 +55,7 @@ class Submit:
         draft: Path | None = None,
         idempotency: tuple[str, str] | None = None,
     ) -> JobRecord:
-        """Take a job, see :meth:`service.jobs.runner.Jobs.submit`."""
+        """Submit a job; see :meth:`service.jobs.runner.Jobs.submit`."""
         new = NewJob(kind, collection, spec or {}, self._owner, idempotency)
         return self.jobs.submit(draft or self.jobs.files.draft(), new)
 
@@ -71,9 +71,9 @@ def get_jobs(
     kind: str | None = None,
     collection: str | None = None,
 ) -> Response:
-    """List the latest jobs, newest first; of one state, kind or collection where it is given."""
-    found = jobs.last(limit, state, kind, collection)
-    return render(JobList(jobs=[job_info(job) for job in found]))
+    """List the latest jobs, newest first; all of them, or those of a state, kind or collection."""
+    latest = jobs.last(limit, state, kind, collection)
+    return render(JobList(jobs=[job_info(job) for job in latest]))
 
 
 @router.get("/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
@@ -91,16 +91,16 @@ def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
 )
 def post_cancel(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Cancel a waiting or running job. What it has written stays; a reindexing is undone."""
-    return accepted(jobs.cancel(id))
+    return accepted_response(jobs.cancel(id))
 
 
-def accepted(job: JobRecord) -> Response:
-    """Answer that a job was taken, and where it can be asked for."""
+def accepted_response(job: JobRecord) -> Response:
+    """Return the response 202, with the job and, in ``Location``, its address."""
     return render(job_info(job), 202, {"Location": f"/v1/jobs/{job.id}"})
 
 
 def job_info(job: JobRecord) -> JobInfo:
-    """Return what is told of a job."""
+    """Return a job as responses have it."""
     percent = round(100 * job.done / job.total, 1) if job.total else None
     return JobInfo.model_validate(
         {
@@ -125,14 +125,14 @@ def job_info(job: JobRecord) -> JobInfo:
 
 
 def status_of(job: JobRecord) -> Status:
-    """Return what is told of a job where its result is asked for."""
+    """Return the status of a job's result."""
     if job.finished is None:
         return "running"
     return "done" if job.state == "done" else "failed"
 
 
 def reason_of(job: JobRecord) -> str | None:
-    """Say why there is no result of a job, and will be none; None of one that runs or is done."""
+    """Return why a job failed or was cancelled; None if it is done or not finished."""
     if job.error is not None:
         return str(job.error["detail"])
     return "it was cancelled" if job.state == "cancelled" else None
@@ -140,7 +140,7 @@ def reason_of(job: JobRecord) -> str | None:
 
 @contextmanager
 def reading_files(look_up: Callable[[], object]) -> Iterator[None]:
-    """Read the files of a job: where one is gone, so may the job be, and `look_up` says so."""
+    """Read files of a job; if one is missing, call `look_up`, which raises if the job is gone."""
     try:
         yield
     except FileNotFoundError:

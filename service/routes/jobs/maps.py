@@ -1,4 +1,4 @@
-"""Maps and near-duplicates over REST: jobs that read a whole collection, and what they found."""
+"""Maps and near-duplicates over REST: jobs that read a whole collection, and their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from service.routes.dependencies import CollectionOf, render
 from service.routes.jobs.jobs import (
     JobsOf,
     SubmitOf,
-    accepted,
+    accepted_response,
     reading_files,
     reason_of,
     status_of,
@@ -44,16 +44,16 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
     summary="Draw a map",
 )
 def post_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Response:
-    """Lay out the distinct codes in the plane, as a job: near codes lie near each other."""
+    """Lay out the distinct codes in the plane, as a job: similar codes lie near each other."""
     if body.method == "tsne" and importlib.util.find_spec("openTSNE") is None:
-        message = "is 'tsne', which needs openTSNE: pip install 'hummingbit[map]'; or take 'pca'"
+        message = "is 'tsne', which needs openTSNE: pip install 'hummingbit[map]', or send 'pca'"
         raise invalid_field(message, "method")
-    return accepted(submit("map", collection.name, body.model_dump()))
+    return accepted_response(submit("map", collection.name, body.model_dump()))
 
 
 @router.get("/maps/{id}", response_model=MapStatus, openapi_extra=READ, summary="Get a map")
 def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
-    """Get a map's status and, once it is done, its description; `points` has the points."""
+    """Get a map's status and, once it is done, its description; its points have another address."""
     job = _job(jobs, id, "map")
     status = status_of(job)
     drawn_map = None
@@ -73,17 +73,17 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
 def get_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get the points of a finished map: columns of P points each, little-endian.
 
-    x and y, from -1 to 1, and the mean place of the code's documents in the order of insertion,
-    from 0 to 1, as float32; the number of documents as uint32; the label as uint16, a place in
+    x and y, from -1 to 1, and the mean position of the code's documents in the order of insertion,
+    from 0 to 1, as float32; the number of documents as uint32; the label as uint16, a position in
     `labels`, 65,534 for one that is not listed, 65,535 for none; its share of the labelled
-    documents as uint8, 254 for all, 255 where none is labelled; and the codes, n_bits / 8 bytes
-    each. If the map has a `time`, the place on its scale follows, from 0 to 1, NaN where no
-    document has a value, as float32. If it has `given_labels`, the label that people gave and its
-    share follow, as uint16 and uint8, as above.
+    documents as uint8, 254 for all, 255 if none is labelled; and the codes, n_bits / 8 bytes each.
+    If the map has a `time`, the position on its scale follows, from 0 to 1, as float32, NaN if no
+    document has a value. If it has `given_labels`, the label that people gave and its share follow,
+    as uint16 and uint8, as above.
     """
     job = _job(jobs, id, "map")
     if job.state != "done":
-        raise ProblemError(409, "not_finished", reason_of(job) or "the map is not drawn yet")
+        raise ProblemError(409, "not_finished", reason_of(job) or "the map is not finished yet")
     return Response(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
 
 
@@ -102,7 +102,7 @@ def post_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
     criteria = body.model_dump()
     with pointing_at():
         DuplicateCriteria(**criteria).check(collection.n_bits)
-    return accepted(submit("duplicates", collection.name, criteria))
+    return accepted_response(submit("duplicates", collection.name, criteria))
 
 
 @router.get(
@@ -123,8 +123,8 @@ def get_duplicates(
     page: list[Cluster] = []
     if status == "done":
         with reading_files(lambda: jobs.get(job.id)):
-            found = read_clusters(jobs.files.of(job.id), offset, limit)
-            page = [Cluster(**one) for one in found]
+            clusters = read_clusters(jobs.files.of(job.id), offset, limit)
+            page = [Cluster(**cluster) for cluster in clusters]
     return render(
         Duplicates(
             id=job.id,
@@ -140,7 +140,8 @@ def get_duplicates(
 def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
     job = jobs.get(id_)
     if job.kind != kind:
-        raise ProblemError(404, "unknown_job", f"job {id_[:40]!a} is not of the kind {kind}")
+        message = f"job {id_[:40]!a} is of the kind {job.kind}, not {kind}"
+        raise ProblemError(404, "unknown_job", message)
     return job
 
 

@@ -1,4 +1,4 @@
-"""Labels and judgements over REST as text: JSON lines and TREC's qrels."""
+"""Import and export of labels and judgements over REST: JSON lines and TREC's qrels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ from service.http.roles import READ
 from service.http.roles import WRITE as WRITE_ROLE
 from service.http.routing import JSONRoute
 from service.routes.dependencies import LONG_READ, Folder, Limits, render, writing
-from service.routes.labels.annotation_requests import LocalCollection, WhoAsks, keeping_labels
+from service.routes.labels.annotation_requests import (
+    LocalCollection,
+    RequestPerson,
+    collection_with_labels,
+)
 from service.schemas.labels.labels import Imported
 from service.schemas.results import answer_too_large
 
@@ -55,7 +59,7 @@ _TEXT_BODY = {
     summary="Export labels",
 )
 def get_exported_labels(collection: LocalCollection, limits: Limits) -> Response:
-    """Return every label as JSON lines, one record a line."""
+    """Return all labels as JSON lines, one record per line."""
     lines = write_records(collection.annotations.labels())
     return _lines(lines, JSON_LINES[0], limits.max_response_bytes)
 
@@ -73,19 +77,19 @@ def get_exported_judgements(
     limits: Limits,
     format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,  # noqa: A002
 ) -> Response:
-    """Return every judgement: `jsonl`, one record a line; `qrels`, TREC's format.
+    """Return all judgements: `jsonl`, one record per line; `qrels`, TREC's format.
 
-    In qrels a query is named by its text, percent-encoded where it has white space, and people are
-    left out: the grade is the one that most gave. `queries` are the texts of these ids, as
-    `hummingbit evaluate` takes them.
+    In qrels the id of a query is its text, with white space percent-encoded. People are left out:
+    the grade is the one that most of them gave. `queries` are the queries of these ids, as
+    `hummingbit evaluate` reads them.
     """
-    judgements, most = collection.annotations.judgements(), limits.max_response_bytes
+    judgements, max_bytes = collection.annotations.judgements(), limits.max_response_bytes
     if format == JSONL:
-        return _lines(write_records(judgements), JSON_LINES[0], most)
+        return _lines(write_records(judgements), JSON_LINES[0], max_bytes)
     if format == QRELS:
-        return _lines(write_qrels(judgements), "text/plain", most)
+        return _lines(write_qrels(judgements), "text/plain", max_bytes)
     if format == QUERIES:
-        return _lines(write_queries(judgements), JSON_LINES[0], most)
+        return _lines(write_queries(judgements), JSON_LINES[0], max_bytes)
     raise invalid_field(f"is {format[:40]!a}; it must be one of {', '.join(FORMATS)}", "format")
 
 
@@ -100,45 +104,45 @@ async def post_import(
     request: JSONRequest,
     name: str,
     folder: Folder,
-    asking: WhoAsks,
+    person: RequestPerson,
     format: Annotated[str, Query(description="`jsonl` or `qrels`.")] = JSONL,  # noqa: A002
     who: Annotated[
         str | None,
-        Query(min_length=1, max_length=64, description="Who said what no record says of."),
+        Query(min_length=1, max_length=64, description="The person of records that name none."),
     ] = None,
 ) -> Response:
-    """Read labels and judgements as they are exported, each in place of what the person said.
+    """Import labels and judgements in the format of an export; each replaces the person's own.
 
-    Records of documents that are not in the collection are passed over and counted. If a line is
-    wrong, nothing is written. Two thousand records are written at a time, and other writers have
-    their turn in between; if the disk fails there, the request can be repeated.
+    Records of documents that are not in the collection are skipped and counted. If a line is
+    invalid, nothing is written. Two thousand records are written at a time, and other writers have
+    their turn in between; if the disk fails meanwhile, the request can be repeated.
     """
     check_media_type(request, (*JSON_LINES, "text/plain"))
     folder.collection(name)
     raw = await request.read_body()
-    labels, judgements = await run_in_threadpool(_read, request, raw, who or asking, format)
+    labels, judgements = await run_in_threadpool(_read, request, raw, who or person, format)
     report = None
-    for some in _some_at_a_time(labels, judgements):
+    for batch in _batches(labels, judgements):
         async with writing(request):
-            # An alias may have moved meanwhile.
-            collection = keeping_labels(folder.collection(name))
-            written = await run_in_threadpool(import_records, collection, *some)
+            # An alias may have moved since the last batch.
+            collection = collection_with_labels(folder.collection(name))
+            written = await run_in_threadpool(import_records, collection, *batch)
         report = written if report is None else report.and_then(written)
-    assert report is not None  # noqa: S101 - there is a first part, if an empty one
+    assert report is not None  # noqa: S101 - there is at least one batch
     return render(Imported(**asdict(report)))
 
 
-def _some_at_a_time(
+def _batches(
     labels: Sequence[DocumentLabel], judgements: Sequence[Judgement]
 ) -> Iterator[tuple[Sequence[DocumentLabel], Sequence[Judgement]]]:
-    """Yield parts of a few records each, the first one even if it is empty."""
+    """Yield the records in batches, at least one, which may be empty."""
     for start in range(0, max(len(labels), len(judgements), 1), WRITTEN_AT_ONCE):
         end = start + WRITTEN_AT_ONCE
         yield labels[start:end], judgements[start:end]
 
 
 def _read(
-    request: JSONRequest, raw: bytes, asking: str, form: str
+    request: JSONRequest, raw: bytes, person: str, form: str
 ) -> tuple[list[DocumentLabel], list[Judgement]]:
     try:
         lines = raw.decode("utf-8-sig").split("\n")
@@ -148,16 +152,16 @@ def _read(
         raise invalid_field(f"is {form[:40]!a}; it must be {JSONL} or {QRELS}", "format")
     try:
         with in_turn(request):
-            return read_lines(lines, form, "body", asking)
+            return read_lines(lines, form, "body", person)
     except InputError as error:
         raise invalid_field(str(error).removeprefix("line: ")) from None
 
 
-def _lines(lines: Iterable[str], media_type: str, most: int) -> Response:
+def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
     written, size = [], 0
     for line in lines:
         written.append(f"{line}\n".encode())
         size += len(written[-1])
-        if size > most:
-            raise answer_too_large(most)
+        if size > max_bytes:
+            raise answer_too_large(max_bytes)
     return Response(b"".join(written), media_type=media_type)

@@ -1,4 +1,4 @@
-"""What the routes of labels and judgements share: the collection, the person, pages of records."""
+"""What routes of labels and judgements share: the collection, the person, pages of records."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from service.routes.dependencies import CollectionOf, render
 from service.schemas.labels.labels import AnnotationsWritten, NewJudgement, NewLabel
 from service.schemas.results import JSONAnswer, answer_to_json
 
-Given = TypeVar("Given", NewLabel, NewJudgement)
+Entry = TypeVar("Entry", NewLabel, NewJudgement)
 Record = TypeVar("Record", DocumentLabel, Judgement)
 Key = TypeVar("Key", tuple[str, str], tuple[str, str, str])
 
 PageSize = Annotated[int, Query(ge=1, le=1000, description="Records on a page.")]
-Cursor = Annotated[str | None, Query(description="The `next_cursor` of the page before.")]
-Person = Annotated[str | None, Query(description="Only what this person said.")]
+Cursor = Annotated[str | None, Query(description="The `next_cursor` of the previous page.")]
+Person = Annotated[str | None, Query(description="Only records of this person.")]
 
 
 async def _places(request: Request) -> VectorCache:
@@ -38,17 +38,21 @@ async def _places(request: Request) -> VectorCache:
     return places
 
 
-def keeping_labels(collection: CollectionBackend) -> Collection:
-    """Return a collection that keeps labels; 422 if it lies where none are kept."""
+def collection_with_labels(collection: CollectionBackend) -> Collection:
+    """Return the collection if it can store labels.
+
+    Raises:
+        ProblemError: 422 if it is on Milvus.
+    """
     try:
         return local_collection(collection)
     except InputError:
-        message = f"collection {collection.name!a} is on Milvus, which keeps no labels"
+        message = f"collection {collection.name!a} is on Milvus, which cannot store labels"
         raise invalid_field(message) from None
 
 
 async def _local(collection: CollectionOf) -> Collection:
-    return keeping_labels(collection)
+    return collection_with_labels(collection)
 
 
 async def _who(request: Request) -> str:
@@ -60,41 +64,41 @@ async def _who(request: Request) -> str:
 
 PlacesOf = Annotated[VectorCache, Depends(_places)]
 LocalCollection = Annotated[Collection, Depends(_local)]
-WhoAsks = Annotated[str, Depends(_who)]
+RequestPerson = Annotated[str, Depends(_who)]
 
 
 @contextmanager
 def _pointing_at_places(field: str, places: Sequence[int]) -> Iterator[None]:
-    """Turn what is wrong with an item into a problem that points to its place in the body."""
+    """Turn an InputError about an item into a problem that points to its place in the body."""
     try:
         yield
     except InputError as error:
         raise invalid_field(error.reason, field, places[error.position or 0], error.field) from None
 
 
-def set_given(
+def write_entries(
     field: str,
-    given: Sequence[Given],
-    read: Callable[[Given], Record | Key],
+    entries: Sequence[Entry],
+    read: Callable[[Entry], Record | Key],
     write: Callable[[Sequence[Record], Sequence[Key]], AnnotationResult],
 ) -> Response:
-    """Write what the list `field` of a body says, all of it or none.
+    """Write the entries of the list `field` of a body, all of them or none.
 
-    Of an entry `read` makes a record, or the key of the one that it takes back.
+    `read` turns an entry into a record to set, or into the key of a record to remove.
 
     Raises:
-        ProblemError: pointing to the entry that is wrong.
+        ProblemError: pointing to an invalid entry.
     """
     records: list[Record] = []
     removed: list[Key] = []
     places: list[int] = []
-    for place, one in enumerate(given):
+    for place, entry in enumerate(entries):
         with _pointing_at_places(field, [place]):
-            made = read(one)
-        if isinstance(made, tuple):
-            removed.append(made)
+            change = read(entry)
+        if isinstance(change, tuple):
+            removed.append(change)
         else:
-            records.append(made)
+            records.append(change)
             places.append(place)
     with _pointing_at_places(field, places):
         written = write(records, removed)
@@ -103,31 +107,35 @@ def set_given(
 
 def page_answer(
     field: str,
-    found: Sequence[Record],
+    records: Sequence[Record],
     limit: int,
     to_json: Callable[[Record], dict[str, Any]],
-    most: int,
+    max_bytes: int,
 ) -> Response:
-    """Answer with the records of a page, and the cursor of the next one if there is any.
+    """Respond with a page of `records`, which are one more than `limit` if there is another page.
 
     Raises:
-        ProblemError: 422 if the answer has more than `most` bytes.
+        ProblemError: 422 if the response has more than `max_bytes` bytes.
     """
-    records, next_cursor = page_of(found, limit)
-    page = {field: [to_json(one) for one in records], "next_cursor": next_cursor}
-    return JSONAnswer(answer_to_json(page, most))
+    page, next_cursor = paginate(records, limit)
+    answer = {field: [to_json(record) for record in page], "next_cursor": next_cursor}
+    return JSONAnswer(answer_to_json(answer, max_bytes))
 
 
-def page_of(found: Sequence[Record], limit: int) -> tuple[Sequence[Record], str | None]:
-    """Return the records of a page, and the cursor of the next one if there is any."""
-    if len(found) <= limit:
-        return found, None
-    raw = json.dumps(found[limit - 1].key, ensure_ascii=False).encode()
-    return found[:limit], base64.urlsafe_b64encode(raw).decode().rstrip("=")
+def paginate(records: Sequence[Record], limit: int) -> tuple[Sequence[Record], str | None]:
+    """Return the first `limit` records, and the cursor of the next page if there are more."""
+    if len(records) <= limit:
+        return records, None
+    raw = json.dumps(records[limit - 1].key, ensure_ascii=False).encode()
+    return records[:limit], base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def key_of(cursor: str | None, length: int) -> tuple[str, ...]:
-    """Return the key that :func:`page_of` wrote."""
+def parse_cursor(cursor: str | None, length: int) -> tuple[str, ...]:
+    """Return the key that :func:`paginate` wrote, of `length` parts; an empty one without a cursor.
+
+    Raises:
+        ProblemError: 422 if it is not a cursor of such a list.
+    """
     if cursor is None:
         return ()
     try:
@@ -135,13 +143,13 @@ def key_of(cursor: str | None, length: int) -> tuple[str, ...]:
         key = json.loads(raw)
     except (UnicodeEncodeError, binascii.Error, ValueError, RecursionError):
         key = None
-    whole = isinstance(key, list) and len(key) == length
-    if not whole or not all(isinstance(part, str) and is_storable(part) for part in key):
+    is_key = isinstance(key, list) and len(key) == length
+    if not is_key or not all(isinstance(part, str) and is_storable(part) for part in key):
         message = f"is {cursor[:60]!a}; it must be the next_cursor of a page of this list"
         raise invalid_field(message, "cursor")
     return tuple(key)
 
 
-def shown(document: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the vector, which nobody labels by."""
+def without_vector(document: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the vector, which is of no use to a person who labels."""
     return {name: value for name, value in document.items() if name != "vector"}

@@ -19,11 +19,11 @@ from service.routes.labels.annotation_requests import (
     LocalCollection,
     PageSize,
     Person,
-    WhoAsks,
-    key_of,
+    RequestPerson,
     page_answer,
-    set_given,
-    shown,
+    parse_cursor,
+    without_vector,
+    write_entries,
 )
 from service.schemas.checks import pointing_at
 from service.schemas.labels.labels import (
@@ -33,7 +33,7 @@ from service.schemas.labels.labels import (
     NewJudgement,
     PutJudgements,
 )
-from service.schemas.results import JSONAnswer, answer_to_json, stored_document
+from service.schemas.results import JSONAnswer, answer_to_json, document_to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", route_class=JSONRoute)
 
@@ -54,9 +54,10 @@ def get_judgements(
     query: Annotated[str | None, Query(description="Only judgements of this query.")] = None,
     who: Person = None,
 ) -> Response:
-    """List what people said of answers to queries, by query, id of the document and person."""
-    found = collection.annotations.judgements(key_of(cursor, 3), limit + 1, query=query, who=who)
-    return page_answer("judgements", found, limit, judgement_to_json, limits.max_response_bytes)
+    """List the judgements of answers, ordered by query, id of the document and person."""
+    key = parse_cursor(cursor, 3)
+    records = collection.annotations.judgements(key, limit + 1, query=query, who=who)
+    return page_answer("judgements", records, limit, judgement_to_json, limits.max_response_bytes)
 
 
 @router.put(
@@ -66,15 +67,17 @@ def get_judgements(
     dependencies=WRITE,
     summary="Set judgements",
 )
-def put_judgements(collection: LocalCollection, body: PutJudgements, asking: WhoAsks) -> Response:
-    """Set judgements of (query, document) pairs, or take them back: all of them, or none.
+def put_judgements(
+    collection: LocalCollection, body: PutJudgements, person: RequestPerson
+) -> Response:
+    """Set or remove judgements of (query, document) pairs: all of them, or none on an error.
 
     They are on disk when the response arrives. Repeating the request changes nothing.
     """
-    return set_given(
+    return write_entries(
         "judgements",
         body.judgements,
-        lambda one: _new_judgement(one, asking),
+        lambda entry: _new_judgement(entry, person),
         collection.annotations.set_judgements,
     )
 
@@ -89,42 +92,45 @@ def put_judgements(collection: LocalCollection, body: PutJudgements, asking: Who
 def get_pool(
     *,
     collection: LocalCollection,
-    asking: WhoAsks,
+    person: RequestPerson,
     limits: Limits,
     query: Annotated[str, Query(min_length=1, max_length=10_000)],
     n: Annotated[int, Query(ge=1, le=1000, description="Answers to judge.")] = 20,
     depth: Annotated[int, Query(ge=1, le=1000, description="Answers of each ranking.")] = 50,
     method: Annotated[str, Query(description="What comes first.")] = AP_PRIOR,
-    who: Annotated[str | None, Query(description="Who is going to judge them.")] = None,
+    who: Annotated[str | None, Query(description="The person who will judge them.")] = None,
 ) -> Response:
-    """Pool the answers of all rankings to a query, those first whose judgement tells most.
+    """Pool the answers of all rankings to a query, the most informative to judge first.
 
     Methods: `ap-prior` (what weighs most in average precision), `difference` (where the rankings
     disagree most) and `depth-k` (as TREC pools). What `who` has judged is left out.
     """
-    person = who or asking
-    judged = [one.id for one in collection.annotations.judgements(query=query, who=person)]
+    judgements = collection.annotations.judgements(query=query, who=who or person)
+    judged_ids = [judgement.id for judgement in judgements]
     with pointing_at():
-        pooled, counts = pool_answers(collection, query, depth, method, judged)
-    rows = {one.id: collection.get(one.id) for one in pooled[:n]}
+        pool, counts = pool_answers(collection, query, depth, method, judged_ids)
     documents = [
-        {**shown(stored_document(stored)), "weight": one.weight, "ranks": dict(one.ranks)}
-        for one in pooled[:n]
-        if (stored := rows[one.id]) is not None
+        {
+            **without_vector(document_to_json(stored)),
+            "weight": pooled.weight,
+            "ranks": dict(pooled.ranks),
+        }
+        for pooled in pool[:n]
+        if (stored := collection.get(pooled.id)) is not None
     ]
     answer = {
         "query": query,
         "method": method,
         "documents": documents,
         "rankings": dict(counts),
-        "judged": len(judged),
+        "judged": len(judged_ids),
     }
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
-def _new_judgement(given: NewJudgement, asking: str) -> Judgement | tuple[str, str, str]:
-    """Return the record of what is said; its key where it is taken back."""
-    who = given.who or asking
-    if given.grade is None:
-        return given.query, given.id, who
-    return Judgement(given.query, given.id, given.grade, who, now())
+def _new_judgement(entry: NewJudgement, person: str) -> Judgement | tuple[str, str, str]:
+    """Return the judgement to set, or the key of the one to remove."""
+    who = entry.who or person
+    if entry.grade is None:
+        return entry.query, entry.id, who
+    return Judgement(entry.query, entry.id, entry.grade, who, now())

@@ -1,4 +1,4 @@
-"""Labels of documents over REST, and what to label next."""
+"""Labels of documents over REST, and suggestions of what to label next."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from service.routes.labels.annotation_requests import (
     PageSize,
     Person,
     PlacesOf,
-    WhoAsks,
-    key_of,
+    RequestPerson,
     page_answer,
-    set_given,
+    parse_cursor,
+    write_entries,
 )
 from service.schemas.checks import pointing_at
 from service.schemas.labels.labels import (
@@ -62,9 +62,10 @@ def get_labels(
     document: Annotated[str | None, Query(description="Only labels of this document.")] = None,
     who: Person = None,
 ) -> Response:
-    """List what people said of documents, by id of the document and person."""
-    found = collection.annotations.labels(key_of(cursor, 2), limit + 1, id_=document, who=who)
-    return page_answer("labels", found, limit, label_to_json, limits.max_response_bytes)
+    """List the labels of documents, ordered by id of the document and person."""
+    key = parse_cursor(cursor, 2)
+    records = collection.annotations.labels(key, limit + 1, id_=document, who=who)
+    return page_answer("labels", records, limit, label_to_json, limits.max_response_bytes)
 
 
 @router.put(
@@ -74,15 +75,15 @@ def get_labels(
     dependencies=WRITE,
     summary="Set labels",
 )
-def put_labels(collection: LocalCollection, body: PutLabels, asking: WhoAsks) -> Response:
-    """Set labels of documents, or take them back: all of them, or none on an error.
+def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPerson) -> Response:
+    """Set or remove labels of documents: all of them, or none on an error.
 
     They are on disk when the response arrives. Repeating the request changes nothing.
     """
-    return set_given(
+    return write_entries(
         "labels",
         body.labels,
-        lambda one: _new_label(one, asking),
+        lambda entry: _new_label(entry, person),
         collection.annotations.set_labels,
     )
 
@@ -98,32 +99,32 @@ def get_suggested(
     *,
     collection: LocalCollection,
     places: PlacesOf,
-    asking: WhoAsks,
+    person: RequestPerson,
     limits: Limits,
     n: Annotated[int, Query(ge=1, le=1000, description="Documents to suggest.")] = 10,
     method: Annotated[str, Query(description="How to choose them.")] = DEFAULT_METHOD,
     label_field: LabelField = None,
-    who: Annotated[str | None, Query(description="Who is going to label them.")] = None,
-    skip: Annotated[list[str] | None, Query(description="Ids to pass over.")] = None,
+    who: Annotated[str | None, Query(description="The person who will label them.")] = None,
+    skip: Annotated[list[str] | None, Query(description="Ids to skip.")] = None,
 ) -> Response:
-    """Suggest the documents whose labels would teach most, with what they are taken for so far.
+    """Suggest the documents whose labels would teach most, with the most likely labels of each.
 
     Methods: `tcm` (typical documents of clusters first, then the smallest margins), `margin`,
     `entropy`, `badge`, `typiclust`, `herding`, `core-set`, `random`, and `second-opinion`
     (labelled by others and not by `who`, the least likely labels first). Of more than 20,000
-    documents a sample is looked at.
+    documents, a sample is considered.
     """
     with pointing_at():
-        chosen, labelled = suggest_documents(
+        suggested, labelled = suggest_documents(
             collection,
             places,
             n,
             method,
             label_field=label_field,
-            who=who or asking,
+            who=who or person,
             without=skip or [],
         )
-    answer = suggestions_to_json(method, chosen, labelled)
+    answer = suggestions_to_json(method, suggested, labelled)
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
@@ -137,23 +138,23 @@ def get_suggested(
 def get_label_stats(
     collection: LocalCollection, places: PlacesOf, limits: Limits, label_field: LabelField = None
 ) -> Response:
-    """Count labels and judgements by person, and say how far people agree (Cohen's κ).
+    """Count labels and judgements by person, and measure how far people agree (Cohen's κ).
 
-    Of more than 50 people, those are compared who said most.
-    `expected_gain` says what a next label would add, by a power law through the learning curve.
+    Of more than 50 people, only the 50 with the most records are compared. `expected_gain` is what
+    the next label would add, by a power law through the learning curve.
     """
     with pointing_at():
-        found = label_statistics(collection, places, label_field)
-    answer = LabelStats.model_validate(found).model_dump(mode="json")
+        statistics = label_statistics(collection, places, label_field)
+    answer = LabelStats.model_validate(statistics).model_dump(mode="json")
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
-def _new_label(given: NewLabel, asking: str) -> DocumentLabel | tuple[str, str]:
-    """Return the record of what is said; its key where it is taken back."""
-    who = given.who or asking
-    if given.label is None and given.labels is None:
-        return given.id, who
-    if given.label is not None and given.labels is not None:
-        raise InputError("labels", "is given beside label; only one of the two can be")
-    labels = given.labels if given.label is None else [given.label]
-    return DocumentLabel(given.id, tuple(labels or ()), who, given.grade, now())
+def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
+    """Return the labels to set, or the key of those to remove."""
+    who = entry.who or person
+    if entry.label is None and entry.labels is None:
+        return entry.id, who
+    if entry.label is not None and entry.labels is not None:
+        raise InputError("labels", "cannot be combined with label; send one of the two")
+    labels = entry.labels if entry.label is None else [entry.label]
+    return DocumentLabel(entry.id, tuple(labels or ()), who, entry.grade, now())

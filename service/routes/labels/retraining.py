@@ -1,4 +1,4 @@
-"""Retraining over REST: a job makes an encoder of the labels, a person confirms or takes back."""
+"""Retraining over REST: a job trains an encoder from the labels; a person confirms or reverts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.jobs.runner import Jobs
 from service.jobs.training_process import can_train
 from service.routes.collections.aliases import check_target
 from service.routes.dependencies import Folder, GateOf, Limits, names_in_use, render
-from service.routes.jobs.jobs import JobsOf, SubmitOf, accepted
+from service.routes.jobs.jobs import JobsOf, SubmitOf, accepted_response
 from service.schemas.checks import pointing_at
 from service.schemas.jobs.jobs import JobInfo
 from service.schemas.labels.retraining import Retrain, TakenBack
@@ -41,24 +41,25 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
 def post_retrain(
     name: str, body: Retrain, folder: Folder, limits: Limits, submit: SubmitOf
 ) -> Response:
-    """Train an encoder on the collection's texts and labels, as a job, and judge it.
+    """Train an encoder on the collection's texts and labels, as a job, and evaluate it.
 
-    Labels held out of training tell whether it finds better than the encoder in use. If the gate
-    passes, the job ends as `waiting for confirmation`; `POST /v1/jobs/{id}/confirm` then reindexes
-    and moves the alias. With `auto` the job does that itself. Searches and writes continue.
+    The new encoder and the one in use are compared on labels that are held out of training. If the
+    gate passes, the job ends as `waiting for confirmation`; `POST /v1/jobs/{id}/confirm` then
+    reindexes and moves the alias. With `auto` the job does that itself. Searches and writes
+    continue.
     """
     collection = folder.collection(name)
     with pointing_at():
-        held = local_collection(collection)
-        encoder = check_retrainable(held)
+        local = local_collection(collection)
+        encoder = check_retrainable(local)
     if limits.training == "here" and not can_train():
         message = (
             "this service cannot train: install hummingbit[train], or set training to elsewhere and"
             " run hummingbit label train where it is installed; neither works on Windows"
         )
         raise ProblemError(501, "training_unavailable", message)
-    spec = _spec(name, body, folder, held, encoder.n_bits)
-    return accepted(submit("retrain", collection.name, spec))
+    spec = _spec(name, body, folder, local, encoder.n_bits)
+    return accepted_response(submit("retrain", collection.name, spec))
 
 
 @router.post(
@@ -69,19 +70,19 @@ def post_retrain(
     summary="Confirm a retraining",
 )
 def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:  # noqa: A002
-    """Reindex with the encoder that a retraining made, as a job, and move the alias to the result.
+    """Reindex with the encoder of a retraining, as a job, and move the alias to the result.
 
-    Repeating the request returns the same job, or begins another one if that failed.
+    Repeating the request returns the same job, or starts another one if that failed.
     """
     job = _retraining(jobs.get(id))
     if (job.result or {}).get("state") != "waiting for confirmation":
-        message = f"job {id} is {job.state}; only one that waits for confirmation can be confirmed"
+        message = f"job {id} is {job.state}; it must be waiting for confirmation"
         raise ProblemError(409, "nothing_to_confirm", message)
     names = ("source", "encoder", "into", "alias", "engine")
     spec = {name: job.spec[name] for name in names}
     folder.encoders.load(spec["encoder"])
     key = (_confirmation(id, jobs), id)
-    return accepted(submit("reindex", spec["into"], spec, idempotency=key))
+    return accepted_response(submit("reindex", spec["into"], spec, idempotency=key))
 
 
 @router.post(
@@ -91,25 +92,26 @@ def post_confirm(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Res
     summary="Take a retraining or a reindexing back",
 )
 def post_take_back(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:  # noqa: A002
-    """Let the alias mean the old collection again; the new one and its encoder stay.
+    """Move the alias back to the old collection; the new one and its encoder stay.
 
     If documents or labels were written since the alias moved, the response is 409: they are in the
-    new collection only, and reindexing it with the old encoder keeps them.
+    new collection only. To keep them, reindex it with the old encoder.
     """
     job = jobs.get(id)
     if job.kind != "reindex":
         job = jobs.with_key(_confirmation(_retraining(job).id, jobs)) or job
-    spec, made = job.spec, job.result or {}
+    spec, result = job.spec, job.result or {}
     alias = spec["alias"]
     with gate.closed():
-        if "generation" not in made or alias is None or folder.aliases().get(alias) != spec["into"]:
-            message = f"no alias means {spec['into']!a} because of job {id}"
+        has_moved = "generation" in result and alias is not None
+        if not has_moved or folder.aliases().get(alias) != spec["into"]:
+            message = f"job {id} moved no alias that still names {spec['into']!a}"
             raise ProblemError(409, "cannot_take_back", message)
         old, new = folder.collection(spec["source"]), folder.collection(spec["into"])
-        if new.generation != made["generation"]:
+        if new.generation != result["generation"]:
             message = (
-                f"documents or labels of {spec['into']!a} were written since the alias moved to it;"
-                f" reindex it with encoder {old.encoder_name!a} to keep them"
+                f"documents or labels were written to {spec['into']!a} since the alias moved to it;"
+                f" to keep them, reindex it with encoder {old.encoder_name!a}"
             )
             raise ProblemError(409, "cannot_take_back", message)
         folder.change_aliases([AddAlias(alias, spec["source"])])
@@ -134,7 +136,7 @@ def _spec(
             except ValueError as error:
                 raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
     if encoder in encoders:
-        raise invalid_field(f"is {encoder!a}, an encoder that there is already", "encoder")
+        raise invalid_field(f"is {encoder!a}, which already exists; choose another", "encoder")
     return {
         **body.model_dump(),
         "into": into,
@@ -147,14 +149,14 @@ def _spec(
 
 
 def _next_name(name: str, taken: set[str]) -> str:
-    """Return ``NAME-2``, or the first number after it that is free."""
-    stem, _, number = name.rpartition("-")
-    if not (stem and number.isdecimal()):
-        stem, number = name, "1"
-    at = int(number) + 1
-    while f"{stem}-{at}" in taken:
-        at += 1
-    return f"{stem}-{at}"
+    """Return ``NAME-2``, or with the next free number; ``NAME-2`` itself becomes ``NAME-3``."""
+    stem, _, suffix = name.rpartition("-")
+    if not (stem and suffix.isdecimal()):
+        stem, suffix = name, "1"
+    number = int(suffix) + 1
+    while f"{stem}-{number}" in taken:
+        number += 1
+    return f"{stem}-{number}"
 
 
 def _retraining(job: JobRecord) -> JobRecord:
@@ -165,14 +167,14 @@ def _retraining(job: JobRecord) -> JobRecord:
 
 
 def _confirmation(id_: str, jobs: Jobs) -> str:
-    """Return the idempotency key of the job that a confirmation begins, or has begun.
+    """Return the idempotency key of the job that a confirmation starts, or has started.
 
-    No header holds a line break, so it is no client's key. Those of attempts that failed stay.
+    A header cannot hold a line break, so no client can send this key. Failed attempts keep theirs.
     """
     key = f"confirmation of\n{id_}"
     for attempt in count(2):
-        begun = jobs.with_key(key)
-        if begun is None or begun.state not in {"failed", "cancelled"}:
+        job = jobs.with_key(key)
+        if job is None or job.state not in {"failed", "cancelled"}:
             break
         key = f"confirmation of\n{id_}\n{attempt}"
     return key

@@ -1,1 +1,1 @@
-"""Routes about the service itself: health, access, the API's description, the console."""
+"""Routes about the service itself: health, access, the API description, the console."""

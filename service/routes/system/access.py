@@ -1,4 +1,4 @@
-"""What the holder of a key may do, for clients that offer no more than that."""
+"""The role of the request's key, so that a client can offer only what the key allows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 @router.get("/access", response_model=Access, openapi_extra=READ, summary="What the key may do")
 async def get_access(request: Request, limits: Limits) -> Response:
-    """Return the role of the request's key, whether the service writes, and its limits."""
+    """Return the role of the request's key, whether the service is read-only, and its limits."""
     return render(
         Access(
             role=request.scope["state"]["role"].label,

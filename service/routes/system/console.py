@@ -1,4 +1,4 @@
-"""The console's page and files, for whoever asks: what they show is asked for with a key."""
+"""The console's page and files. They need no key, but the requests that the page sends do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from service.http.routing import JSONRoute
 
 router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 
-# Scripts and styles are files of this service. Text is never taken for markup: not even a script
-# of ours can put a string where the browser would read tags.
+# Scripts and styles are files of this service. Trusted Types keep even our own scripts from using a
+# string as markup.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -34,7 +34,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # A browser asks whether its copy is still the file of this version.
+    # A browser must check whether its copy is still current.
     "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
 }
@@ -42,7 +42,7 @@ HEADERS = {
 
 @router.get("/console", openapi_extra=EVERYBODY)
 async def get_console() -> Response:
-    """Go to the page, whose files have addresses below its own."""
+    """Redirect to the page; the addresses of its files are relative to it."""
     return Response(status_code=307, headers={"Location": "console/", **HEADERS})
 
 

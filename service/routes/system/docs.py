@@ -1,6 +1,6 @@
-"""The description of the interface, and a page that shows it without asking any other host.
+"""The OpenAPI description, and a page that shows it without requests to any other host.
 
-The page's script is Swagger UI's, as the package ``fastapi-offline`` carries it.
+The page's script is Swagger UI, from the package ``fastapi-offline``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from service.http.routing import JSONRoute
 
 router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 
-# Nothing comes from elsewhere and nothing goes there.
+# The page loads nothing from other hosts, and sends nothing to them.
 POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
 HEADERS = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
 CACHED = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
@@ -61,7 +61,7 @@ async def get_openapi(request: Request) -> Response:
 
 @router.get("/docs", openapi_extra=READ)
 async def get_docs() -> Response:
-    """Show the description as a page where requests can be tried."""
+    """Show the description as a page that can send requests."""
     return Response(PAGE, media_type="text/html", headers=HEADERS)
 
 

@@ -1,4 +1,4 @@
-"""Is the service there, is everything in order, and how has it done so far."""
+"""Whether the process is alive, whether everything can be opened, and metrics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def get_livez() -> Status:
     "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
 )
 async def get_readyz(request: Request, folder: Folder) -> Response:
-    """List the collections and encoders, or return 503 with what is wrong with which of them.
+    """List the collections and encoders, or return 503 with the problems of each.
 
     `unavailable` lists those that cannot be opened; `unwritable` lists collections that can be
     searched but not written to. All others are served. A service that is stopping is not ready.
@@ -56,7 +56,7 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
     encoders, bad_encoders = summarize_encoders(folder)
     collections = {one.name: one.reason for one in unavailable_collections(folder)}
     unwritable = {
-        name: [without_path(one, folder) for one in problems]
+        name: [without_path(problem, folder) for problem in problems]
         for name, problems in folder.problems().items()
     }
     if not collections and not bad_encoders and not unwritable:
@@ -66,9 +66,10 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
         "collections": collections,
         "encoders": {one.name: one.reason for one in bad_encoders},
     }
-    counts = {"opened": len(collections) + len(bad_encoders), "written": len(unwritable)}
-    said = [f"{count} cannot be {what}" for what, count in counts.items() if count]
-    problem = ProblemError(503, "not_ready", f"in the data folder, {' and '.join(said)}")
+    counts = {"opened": len(collections) + len(bad_encoders), "written to": len(unwritable)}
+    clauses = [f"{count} cannot be {verb}" for verb, count in counts.items() if count]
+    message = f"of the collections and encoders, {' and '.join(clauses)}"
+    problem = ProblemError(503, "not_ready", message)
     return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
 
 

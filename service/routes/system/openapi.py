@@ -1,4 +1,4 @@
-"""The OpenAPI description, errors as they are."""
+"""The OpenAPI description of the service, including its problems."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SECURITY_SCHEMES = {
         "description": "Any user name; the key is the password.",
     },
 }
-"""Where a service has keys; one without takes requests without."""
+"""For a service with keys; one without accepts requests without a key."""
 
 REFUSALS = {
-    "400": "The body is not valid JSON, or cannot be read at all.",
+    "400": "The body is not valid JSON, or the request is not valid HTTP.",
     "401": "The key is missing, unknown or revoked.",
     "403": "The key's role is too low, or the service is read-only.",
     "404": "Nothing has that name.",
     "408": "The body was not sent in time.",
-    "409": "It conflicts with what exists, or with its state.",
+    "409": "The request conflicts with the current state.",
     "413": "The body is larger than the limit.",
     "415": "The Content-Type is not supported.",
     "422": "The request is invalid; `errors` points to what is wrong.",
@@ -95,7 +95,7 @@ EXAMPLES: dict[str, Any] = {
         "metrics": ["P@100", "mAP@100", "nDCG@10"],
     },
 }
-"""A request of each kind, by the name of its schema."""
+"""An example of each request, by the name of its schema."""
 
 PREFER = {
     "name": "Prefer",
@@ -105,17 +105,22 @@ PREFER = {
 }
 HEADERS: dict[str, dict[str, Any]] = {
     "202": {"Location": {"description": "The address of the job.", "schema": {"type": "string"}}},
-    "401": {"WWW-Authenticate": {"description": "How.", "schema": {"type": "string"}}},
+    "401": {
+        "WWW-Authenticate": {
+            "description": "How to send the key.",
+            "schema": {"type": "string"},
+        }
+    },
     "429": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
     "503": {"Retry-After": {"description": "In seconds.", "schema": {"type": "string"}}},
 }
-"""What answers carry besides their bodies, by status; ``X-Request-ID`` is in all of them."""
+"""Headers of responses, by status; ``X-Request-ID`` is in all of them."""
 
 WITH_BODY = {"408", "413", "415", "422"}
 
 
 def describe(app: FastAPI) -> None:
-    """Have `app` describe its errors as problem details; FastAPI describes its own otherwise."""
+    """Make `app` describe its errors as problem details, not as FastAPI's own."""
 
     @cache
     def description() -> bytes:
@@ -161,7 +166,7 @@ def _describe_headers(schema: dict[str, Any]) -> None:
 
 
 def _group(schema: dict[str, Any]) -> None:
-    """Put every operation under the kind of thing that it is about."""
+    """Tag every operation with the resource of its path."""
     for path, operations in schema["paths"].items():
         kind = path.split("/")[2] if path.startswith("/v1/") else "service"
         for operation in operations.values():
@@ -174,13 +179,13 @@ def _add_examples(schema: dict[str, Any]) -> None:
 
 
 def _refusals(operation: dict[str, Any]) -> list[str]:
-    """Return the statuses of the refusals that an operation knows."""
+    """Return the statuses of the refusals that an operation may respond with."""
     if operation["x-role"] == "nobody":
         return []
-    with_body, with_place = "requestBody" in operation, bool(operation.get("parameters"))
+    has_body, has_parameters = "requestBody" in operation, bool(operation.get("parameters"))
     return [
         status
         for status in REFUSALS
-        if (with_body or status not in {*WITH_BODY, "400"})
-        and (with_place or status not in {"404", "409"})
+        if (has_body or status not in {*WITH_BODY, "400"})
+        and (has_parameters or status not in {"404", "409"})
     ]

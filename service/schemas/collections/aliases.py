@@ -28,7 +28,7 @@ class AliasAction(RequestModel):
     remove: AliasToRemove | None = None
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> AliasAction:
+    def _check_exactly_one(self) -> AliasAction:
         if (self.add is None) == (self.remove is None):
             raise ValueError("must have exactly one of add and remove")
         return self
@@ -65,7 +65,6 @@ class Reindex(RequestModel):
     alias: str | None = Field(None, description="Moves to the collection once it is complete.")
     engine: str | None = Field(
         None,
-        description="What the collection is searched by; without one, what the old one was made"
-        " with.",
+        description="The engine that searches the new collection; by default, that of the old one.",
         json_schema_extra={"enum": [*ENGINES, None]},
     )

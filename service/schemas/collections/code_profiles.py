@@ -1,4 +1,4 @@
-"""The JSON of what a collection's codes look like."""
+"""The JSON of a collection's bits and buckets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from service.schemas.common import ResponseModel
 
 
 class CodeBucket(ResponseModel):
-    """A code, and what most of its labelled documents are called; null where none is labelled."""
+    """A code, its most frequent label and the share that has it; both are null without labels."""
 
     code: str
     documents: int
@@ -15,7 +15,7 @@ class CodeBucket(ResponseModel):
 
 
 class BucketPurity(ResponseModel):
-    """How far documents of one code share a label, over codes of two labelled ones or more.
+    """How far documents of one code share a label, over codes with two labelled ones or more.
 
     `mean` weighs codes by their labelled documents; `by_chance` is the share of the most frequent
     label. `histogram` counts labelled documents by the purity of their code, in ten equal steps.
@@ -33,9 +33,9 @@ class CodesInfo(ResponseModel):
 
     `ones` is the share of documents in which each bit is 1; bit 0 is the first of the code.
     `correlation` is Pearson's r between bits, of every `step`-th bit where there are more than
-    128; 0 for bits that never change. `alone` counts documents whose code no other has. `entropy`
-    is that of the distribution of documents over codes, in bits. `largest` are the codes of the
-    most documents; `purity` is null where no document is labelled.
+    128; 0 for bits that never change. `alone` counts documents whose code no other document has.
+    `entropy` is that of the distribution of documents over codes, in bits. `largest` are the codes
+    with the most documents; `purity` is null if no document is labelled.
     """
 
     generation: int

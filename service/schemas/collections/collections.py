@@ -12,41 +12,41 @@ from service.schemas.common import EncoderName, RankingUsed, RequestModel, Respo
 
 
 class CreateCollection(RequestModel):
-    """Exactly one of `encoder`, which makes the codes, and `n_bits`, for codes that are sent."""
+    """Exactly one of `encoder`, which makes the codes, and `n_bits`, if documents have codes."""
 
     encoder: str | None = None
     n_bits: int | None = Field(None, description="A multiple of 8 from 8 to 1024.")
     engine: str = Field(
         AUTO,
-        description="What the collection is searched by, from now on; auto chooses by its codes."
-        " Answers are the same with all of them.",
+        description="The engine that searches the collection; auto chooses one by its codes."
+        " All engines give the same results.",
         json_schema_extra={"enum": [*ENGINES]},
     )
     indexed_fields: list[str] | None = Field(
         None,
         max_length=MAX_INDEXED_FIELDS,
-        description="Fields of payloads by which filters find documents without reading payloads."
-        " Answers are the same with and without.",
+        description="Payload fields by which filters find documents without reading payloads."
+        " Results are the same with and without.",
     )
 
 
 class IndexFields(RequestModel):
-    """The fields of payloads that are to be indexed from now on; none to index none."""
+    """The payload fields to index, in place of those indexed before; an empty list for none."""
 
     indexed_fields: list[str] = Field(max_length=MAX_INDEXED_FIELDS)
 
 
 class IndexedFieldsInfo(ResponseModel):
-    """The fields of payloads that are indexed."""
+    """The payload fields that are indexed."""
 
     indexed_fields: list[str]
 
 
 class UpdateCollection(RequestModel):
-    """What can be changed of a collection."""
+    """The properties of a collection that can be changed."""
 
     ranking: str = Field(
-        description="The ranking of searches that name none.",
+        description="The ranking of searches that do not name one.",
         json_schema_extra={"enum": [*RANKINGS]},
     )
 
@@ -59,10 +59,10 @@ class Unavailable(ResponseModel):
 
 
 class CollectionSummary(ResponseModel):
-    """A collection; `encoder` is null if its documents bring their own codes.
+    """A collection; `encoder` is null if its documents come with codes.
 
-    `engine_setting` is the engine it was made with; `ranking` applies to searches that name none.
-    Filters on `indexed_fields` of payloads read no payloads.
+    `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
+    name one. Filters on `indexed_fields` read no payloads.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Collections(ResponseModel):
 
 
 class BitBalance(ResponseModel):
-    """Over the bits: the share of documents in which a bit is 1, or the entropy of a bit."""
+    """Over all bits: the share of documents in which a bit is 1, or the entropy of a bit."""
 
     least: float
     mean: float
@@ -91,7 +91,7 @@ class BitBalance(ResponseModel):
 
 
 class CollectionDetail(CollectionSummary):
-    """A collection and its codes; collapsed codes have few distinct values."""
+    """A collection and its codes; an encoder that has collapsed gives few distinct codes."""
 
     distinct_codes: int
     largest_share: float | None

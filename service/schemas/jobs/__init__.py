@@ -1,1 +1,1 @@
-"""The JSON of jobs, and of what they make: evaluations, maps, near-duplicates."""
+"""The JSON of jobs and their results: evaluations, maps, near-duplicates."""

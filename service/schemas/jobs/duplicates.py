@@ -11,17 +11,17 @@ from service.schemas.common import RequestModel, ResponseModel
 
 
 class FindDuplicates(RequestModel):
-    """When two documents are near-duplicates; a cluster is what near-duplicates connect."""
+    """When two documents are near-duplicates; chains of near-duplicates form a cluster."""
 
-    radius: int = Field(ge=0, description="In how many bits their codes differ at most.")
+    radius: int = Field(ge=0, description="The most bits in which their codes may differ.")
     confirm: float | None = Field(
         None, gt=0, le=1, description="The least Jaccard similarity of their texts' shingles."
     )
-    shingle: int = Field(5, ge=1, le=MAX_SHINGLE, description="How many terms a shingle has.")
+    shingle: int = Field(5, ge=1, le=MAX_SHINGLE, description="The number of terms in a shingle.")
 
 
 class Cluster(ResponseModel):
-    """Documents that near-duplicates connect, oldest first; of `size` ids the first 1,000."""
+    """A cluster of `size` documents; `ids` are the 1,000 oldest of them, oldest first."""
 
     size: int
     ids: list[str]
@@ -30,7 +30,7 @@ class Cluster(ResponseModel):
 class Duplicates(ResponseModel):
     """Near-duplicates of a collection: a page of clusters, by their oldest documents.
 
-    `clusters` counts all of them; it and the page are there once `status` is done.
+    `clusters` counts all of them. Until `status` is done, it is null and the page is empty.
     """
 
     id: str

@@ -18,17 +18,17 @@ from service.schemas.common import (
 )
 
 
-def _wrong_grades(given: Any) -> Any:
-    """Return the first wrong grade alone, if there is one: each would be an error of its own."""
-    if not isinstance(given, dict):
-        return given
-    for query, grades in given.items():
+def _first_invalid_grade(qrels: Any) -> Any:
+    """Return only the first invalid grade, if any: pydantic would report an error for each."""
+    if not isinstance(qrels, dict):
+        return qrels
+    for query, grades in qrels.items():
         if not isinstance(grades, dict):
             return {query: grades}
         for document, grade in grades.items():
             if type(grade) is not int:
                 return {query: {document: grade}}
-    return given
+    return qrels
 
 
 class LabelledQuery(RequestModel):
@@ -53,10 +53,12 @@ class EvaluateRequest(RequestModel):
         ["P@100", "mAP@100"], min_length=1, max_length=20, description="Such as P@k and mAP@k."
     )
     label_field: str = Field("label", description="The payload field that holds the label.")
-    qrels: Annotated[dict[str, dict[str, int]], BeforeValidator(_wrong_grades)] | None = Field(
-        None,
-        description="Grades by the ids of query and document, in place of labels; above 0 is"
-        " relevant.",
+    qrels: Annotated[dict[str, dict[str, int]], BeforeValidator(_first_invalid_grade)] | None = (
+        Field(
+            None,
+            description="Grades by the ids of queries and documents, in place of labels; above 0 is"
+            " relevant.",
+        )
     )
     hierarchy: bool = Field(
         False,
@@ -109,7 +111,7 @@ class CompareEvaluations(RequestModel):
 
 
 class ComparedEvaluations(ResponseModel):
-    """What changed since the baseline, over the queries that both have, and what the gate says.
+    """The changes since the baseline, over the queries of both, and the results of the gate.
 
     `notes` says how many queries were left out; `passed` is true without a gate.
     """

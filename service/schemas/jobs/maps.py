@@ -10,10 +10,10 @@ from service.schemas.common import RequestModel, ResponseModel
 
 
 class DrawMap(RequestModel):
-    """How the distinct codes are laid out in the plane.
+    """How to lay out the distinct codes in the plane.
 
     `tsne` shows neighbourhoods and needs openTSNE, an optional package; `pca` shows the coarse
-    shape. Left out, the best one that is installed.
+    shape. By default, `method` is the best one installed.
     """
 
     method: Literal["pca", "tsne"] | None = None
@@ -41,11 +41,11 @@ class TimeScale(ResponseModel):
 
 
 class MapDescription(ResponseModel):
-    """A finished map. The generation is that of the collection when it was read.
+    """A finished map of the collection at `generation`.
 
-    `labels` are the 200 most frequent of the label field and `label_documents` how many documents
-    have each; `given_labels` are those that people gave, as far as they agree. `time` is there if
-    the map was drawn with a time field.
+    `labels` are the 200 most frequent of the label field, and `label_documents` the number of
+    documents of each; `given_labels` are those that people gave, if they agree. `time` is present
+    if the map was drawn with a time field.
     """
 
     collection: str

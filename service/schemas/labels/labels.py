@@ -13,31 +13,31 @@ Who = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="Who says so; by default the name of the request's key, or `anonymous`.",
+        description="The person; by default the name of the request's key, or `anonymous`.",
     ),
 ]
 
 
 class NewLabel(RequestModel):
-    """What one person says of a document: `label`, or `labels`; null for both takes it back."""
+    """One person's `label` or `labels` of a document; without either, they are removed."""
 
     id: str
     label: str | None = None
     labels: Strings | None = Field(
-        None, max_length=100, description="Several labels, or none: `[]` says that no class fits."
+        None, max_length=100, description="Several labels; `[]` means that no class fits."
     )
-    grade: int = Field(1, ge=0, le=1000, description="How well they fit; 0 says that they do not.")
+    grade: int = Field(1, ge=0, le=1000, description="How well they fit; 0 means not at all.")
     who: Who = None
 
 
 class PutLabels(RequestModel):
-    """Labels to set, each in place of what the same person said before: all of them or none."""
+    """Labels to set, all or none; each replaces the same person's labels of the document."""
 
     labels: list[NewLabel] = Field(min_length=1, max_length=10_000)
 
 
 class NewJudgement(RequestModel):
-    """How well a document answers a query; a grade above 0 is relevant, null takes it back."""
+    """How well a document answers a query; above 0 is relevant, and null removes the judgement."""
 
     query: str = Field(min_length=1, max_length=10_000)
     id: str
@@ -46,20 +46,20 @@ class NewJudgement(RequestModel):
 
 
 class PutJudgements(RequestModel):
-    """Judgements to set, each in place of what the same person said before: all or none."""
+    """Judgements to set, all or none; each replaces the same person's judgement of the pair."""
 
     judgements: list[NewJudgement] = Field(min_length=1, max_length=10_000)
 
 
 class AnnotationsWritten(ResponseModel):
-    """How many records changed, were added or taken back; they are on disk."""
+    """The number of records that were changed, added or removed; the changes are on disk."""
 
     changed: int
     generation: int
 
 
 class Imported(ResponseModel):
-    """What was read, what changed, and how many records were of documents that are not there."""
+    """The records read and changed; `unknown` counts those of documents that do not exist."""
 
     labels: int
     judgements: int
@@ -69,7 +69,7 @@ class Imported(ResponseModel):
 
 
 class LabelRecord(ResponseModel):
-    """What a person said of a document; `when` is in UTC."""
+    """A person's labels of a document; `when` is in UTC."""
 
     id: str
     labels: list[str]
@@ -86,7 +86,7 @@ class LabelPage(ResponseModel):
 
 
 class JudgementRecord(ResponseModel):
-    """What a person said of an answer to a query; `when` is in UTC."""
+    """A person's judgement of an answer to a query; `when` is in UTC."""
 
     query: str
     id: str
@@ -103,7 +103,7 @@ class JudgementPage(ResponseModel):
 
 
 class Guess(ResponseModel):
-    """A label, and the probability that a classifier of the labels so far gives it."""
+    """A label, and its probability by a classifier trained on the labels so far."""
 
     label: str
     probability: float
@@ -130,14 +130,14 @@ class SuggestedLabels(ResponseModel):
 
 
 class LabelCount(ResponseModel):
-    """A label, and how many documents have it."""
+    """A label, and the number of documents that have it."""
 
     label: str
     documents: int
 
 
 class Person(ResponseModel):
-    """How much a person has labelled and judged."""
+    """The number of documents that a person labelled, and of answers that they judged."""
 
     who: str
     labels: int
@@ -145,7 +145,7 @@ class Person(ResponseModel):
 
 
 class AgreementInfo(ResponseModel):
-    """How far two people agree; `kappa` is Cohen's, null where both gave one answer throughout."""
+    """How far two people agree; `kappa` is Cohen's, null if both always gave the same answer."""
 
     who: list[str]
     on: str
@@ -155,11 +155,11 @@ class AgreementInfo(ResponseModel):
 
 
 class GainInfo(ResponseModel):
-    """What a next label is expected to gain.
+    """What the next label is expected to gain.
 
     `accuracy` is that of a fast classifier of the labels in cross-validation, `per_label` what one
-    more label adds by the power law through `curve`, and `labels_to_one_percent` how many labels
-    the next hundredth takes, null where the curve no longer rises.
+    more label adds by the power law through `curve`, and `labels_to_one_percent` the number of
+    labels until the accuracy rises by 0.01, null if the curve no longer rises.
     """
 
     accuracy: float
@@ -169,7 +169,7 @@ class GainInfo(ResponseModel):
 
 
 class LabelStats(ResponseModel):
-    """Counts, agreement, and what a next label is expected to gain, null with too few labels."""
+    """Counts, agreement, and what the next label is expected to gain, null with too few labels."""
 
     documents: int
     labelled: int
@@ -182,7 +182,7 @@ class LabelStats(ResponseModel):
 
 
 class PooledDocument(ResponseModel):
-    """A document to judge: how much its judgement tells, and its rank in each ranking, from 1."""
+    """A document to judge, how informative its judgement is, and its rank in each ranking."""
 
     id: str
     text: str | None

@@ -1,4 +1,4 @@
-"""The JSON of retraining, and what its job's result holds."""
+"""The JSON of retraining."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from service.schemas.common import RequestModel, ResponseModel
 
 NewName = Annotated[
     str | None,
-    Field(description="By default the collection's name and the next number that is free."),
+    Field(description="By default the collection's name with the next free number."),
 ]
 
 
 class Retrain(RequestModel):
-    """How to make a better encoder of the labels, and what is to become of it."""
+    """How to train a better encoder from the labels, and when to use it."""
 
     into: NewName = None
     encoder: Annotated[
@@ -23,34 +23,34 @@ class Retrain(RequestModel):
     ] = None
     alias: str | None = Field(
         None,
-        description="Moves to the new collection. By default the alias by which the collection was"
-        " named in the path, if it was.",
+        description="Moves to the new collection. By default the alias in the path, if the path"
+        " names the collection by one.",
     )
     auto: bool = Field(
-        False, description="Go on without a person's confirmation where the gate passes."
+        False, description="If the gate passes, continue without a person's confirmation."
     )
     label_field: str | None = Field(
         None,
         description="A payload field with labels for the documents that nobody has labelled.",
     )
     held_out: float = Field(
-        0.2, gt=0, le=0.5, description="The share of the labels that is held out to judge by."
+        0.2, gt=0, le=0.5, description="The share of the labels held out for the evaluation."
     )
     min_gain: float = Field(
         0.0,
         ge=-1,
         le=1,
-        description="What the new encoder must add to mAP@100, tie-averaged, on held-out labels.",
+        description="What the new encoder must add to the tie-averaged mAP@100 on held-out labels.",
     )
-    n_bits: int | None = Field(None, description="By default as long as the codes in use.")
+    n_bits: int | None = Field(None, description="By default that of the codes in use.")
     epochs: int | None = Field(
-        None, ge=1, le=1000, description="Fewer make it faster; class codes have none."
+        None, ge=1, le=1000, description="Fewer make training faster; class codes have none."
     )
     seed: int = Field(0, ge=0, le=2**31 - 1)
 
 
 class TakenBack(ResponseModel):
-    """The alias, and the collection that it means again; the new one stays."""
+    """The alias, and the old collection that it names again; the new collection stays."""
 
     alias: str
     collection: str
