@@ -383,6 +383,7 @@ def test_documents_are_labelled_by_keys_and_taken_back(
         page.get_by_label("Another label").fill(SCRIPT)
         page.get_by_role("button", name="Label it so").click()
         expect(subject).not_to_have_attribute("data-document", first or "")
+        expect(page.locator("dd").first).to_have_text("1 of 40")
         second = subject.get_attribute("data-document")
         page.locator(".subject").focus()
         page.keyboard.press("1")

@@ -44,7 +44,7 @@ export function AnswerJudge({ collection, who, can, onChanged }) {
       await write(current.id, grade);
       setSaid((before) => [{ at, id: current.id, grade }, ...before]);
       setAt(at + 1);
-      if ((said.length + 1) % 5 === 0 || at + 1 === pool.documents.length) onChanged();
+      if (!said.length || (said.length + 1) % 5 === 0 || at + 1 === pool.documents.length) onChanged();
     } catch (problem) {
       setError(problem);
     }

@@ -75,7 +75,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
       await put(`${of(collection)}/labels`, { labels: [{ id: current.id, labels, ...(who && { who }) }] });
       setPast((before) => [{ document: current, labels }, ...before]);
       next();
-      if ((past.length + 1) % 5 === 0) onChanged();
+      if (!past.length || (past.length + 1) % 5 === 0) onChanged();
     } catch (problem) {
       setError(problem);
     }

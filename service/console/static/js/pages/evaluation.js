@@ -17,7 +17,11 @@ async function load() {
   }));
 }
 
-const nameOf = ({ job, report }) => `${report.subject.name} ${report.subject.encoder ?? ""} · ${ago(job.finished)}`;
+// Reports of one collection made in the same minute differ in their figures, if in anything.
+const nameOf = ({ job, report }) => {
+  const [first] = report.metrics;
+  return [[report.subject.name, report.subject.encoder].filter(Boolean).join(" "), ago(job.finished), first && `${first.name} ${figure(first.expected)}`].filter(Boolean).join(" · ");
+};
 
 function Runs({ runs, shown, setParams }) {
   const columns = [
