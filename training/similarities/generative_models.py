@@ -1,19 +1,19 @@
-"""How likely two things are to have come from one source rather than two: generative similarity.
+"""Generative similarity: how likely it is that two examples have one source rather than two.
 
 Source: Marjieh, Kumar, Campbell et al., "Learning Human-Aligned Representations with Contrastive
-Learning and Generative Similarity" (2024). A source θ is drawn from a prior p(θ), then what is seen
-from p(x | θ). Two examples are as alike as
+Learning and Generative Similarity" (2024). A source θ is drawn from a prior p(θ), and an example
+from p(x | θ). The similarity of two examples is
 
     s_gen(x, y) = p(x, y | same) / p(x, y | different)
                 = ∫ p(x | θ) p(y | θ) p(θ) dθ / (p(x) p(y)),    p(x) = ∫ p(x | θ) p(θ) dθ.
 
-"Different" means drawn independently: the two sources may happen to be equal. s_gen is 0 or more,
-and 1 is where being told one says nothing of the other. Its logarithm is −∞ where the two cannot
-have come from one source.
+"Different" means drawn independently, so the two sources may happen to be equal. s_gen is 0 or
+more. It is 1 if one example says nothing about the other. Its logarithm is −∞ if the two cannot
+have the same source.
 
-A model here gives ln s_gen in closed form, and triplets (x, y, z) with x and y of one source and z
-of another. :mod:`training.similarities.tree_hierarchy`
-and :mod:`training.similarities.program_kernel` have more.
+A model here computes ln s_gen in closed form, and samples triplets (x, y, z) with x and y from one
+source and z from another. :mod:`training.similarities.tree_hierarchy` and
+:mod:`training.similarities.program_kernel` have further models.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ numbers of categories, labels or programs, counted from 0."""
 
 
 class Triplets(NamedTuple):
-    """M triplets: of each, `anchor` and `same` come from one source, `different` from its own."""
+    """M triplets: `anchor` and `same` have one source, and `different` has a source of its own."""
 
     anchor: Examples
     same: Examples
@@ -40,33 +40,33 @@ class Triplets(NamedTuple):
 
 
 class GenerativeModel(Protocol):
-    """What is believed of how examples come about."""
+    """A model of how examples are generated."""
 
     def log_similarity(self, first: Examples, second: Examples) -> Numbers:
-        """Return ln s_gen of examples that correspond; leading axes broadcast."""
+        """Return ln s_gen of corresponding examples; leading axes broadcast."""
 
     def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
-        """Draw `count` triplets, a row each."""
+        """Draw `count` triplets, one for each row."""
 
 
 class GaussianMixture:
-    """Points around one of K means, equally in all directions: x ~ N(μ_θ, σ² I).
+    """Points around one of K means, with the same variance in all directions: x ~ N(μ_θ, σ² I).
 
     With r_k(x) = p(k | x) ∝ p_k exp(−‖x − μ_k‖² / 2σ²), Bayes' rule gives the closed form
 
         s_gen(x, y) = Σ_k r_k(x) r_k(y) / p_k                                     (the paper's H2).
 
-    Of two means that are equally frequent it is 1 + tanh(a(x)/2) tanh(a(y)/2), where a is the log
-    odds of the first: from 0, surely different, to 2, surely the same.
+    For two means of equal weight it is 1 + tanh(a(x)/2) tanh(a(y)/2), where a is the log odds of
+    the first mean. It ranges from 0, certainly different, to 2, certainly the same.
 
     Args:
         means: ``[K, D]``.
-        deviation: σ, the same for all.
-        weights: p_k, ``[K]``, scaled to sum 1; equal if there are none.
+        deviation: σ of all means.
+        weights: p_k, ``[K]``, scaled to sum 1; equal by default.
 
     Raises:
-        ValueError: unless there are two or more means, all finite, σ > 0, and the weights are
-            positive and as many as the means.
+        ValueError: unless there are two or more means, all finite, σ > 0, and each mean has a
+            positive weight.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class GaussianMixture:
             or not np.isfinite(self.means_KD).all()
         ):
             shape = list(self.means_KD.shape)
-            raise ValueError(f"means: have shape {shape}; they must be [K, D], K ≥ 2, and finite")
+            raise ValueError(
+                f"means: shape is {shape}; it must be [K, D], K ≥ 2, of finite numbers"
+            )
         if not 0 < deviation < np.inf:
             raise ValueError(f"deviation is {deviation:g}; it must be above 0 and finite")
         self.deviation = deviation
@@ -97,14 +99,14 @@ class GaussianMixture:
         return _floats(joint - logsumexp(joint, axis=-1, keepdims=True))
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[Numbers, npt.NDArray[np.int64]]:
-        """Draw points, ``float64[count, D]``, and which mean each is drawn around."""
+        """Draw points, ``float64[count, D]``, and return the number of the mean of each too."""
         source = rng.choice(len(self.prior_K), size=count, p=self.prior_K)
         return self._around(source, rng), source
 
     def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
         """See :class:`GenerativeModel`; examples are ``float64[count, D]``."""
-        one, other = rng.choice(len(self.prior_K), size=(2, count), p=self.prior_K)
-        return Triplets(*(self._around(source, rng) for source in (one, one, other)))
+        first, second = rng.choice(len(self.prior_K), size=(2, count), p=self.prior_K)
+        return Triplets(*(self._around(source, rng) for source in (first, first, second)))
 
     def _around(self, source: npt.NDArray[np.int64], rng: np.random.Generator) -> Numbers:
         shape = (len(source), self.means_KD.shape[1])
@@ -112,17 +114,17 @@ class GaussianMixture:
 
 
 class BetaBernoulli:
-    """F features that a source has each with a probability of its own: θ_f ~ Beta(α, β).
+    """F binary features, each with a probability that depends on the source: θ_f ~ Beta(α, β).
 
-    With n = f(x) + f(y), E[θ^n (1 − θ)^(2 − n)] over E[θ]^n E[1 − θ]^(2 − n) is, for one feature,
+    With n = f(x) + f(y), E[θ^n (1 − θ)^(2 − n)] / (E[θ]^n E[1 − θ]^(2 − n)) is, for one feature,
 
         both have it     (α + 1) (α + β) / (α (α + β + 1))
         neither has it   (β + 1) (α + β) / (β (α + β + 1))
         one of them      (α + β) / (α + β + 1)                                    (the paper's I3)
 
     and ln s_gen is the sum of the logarithms. With α = β it is a constant − ln(1 + 1/α) Σ (f(x) −
-    f(y))², and with any α / β so in proportion to |ln(α + β)| as both tend to 0: in the limit, up
-    to scale, generative similarity is minus the squared distance of the features.
+    f(y))². With any ratio α / β, as both tend to 0, it approaches that form with the factor
+    |ln(α + β)|: in the limit, up to scale, it is minus the squared distance of the features.
 
     Raises:
         ValueError: unless there is a feature, and α and β are above 0 and finite.
@@ -144,43 +146,44 @@ class BetaBernoulli:
         """See :class:`GenerativeModel`; examples are 0/1, ``[..., F]``.
 
         Raises:
-            ValueError: if the last axis is not F long or holds something else than 0 and 1.
+            ValueError: if the last axis does not have length F, or a value is not 0 or 1.
         """
-        has = self._check(first) + self._check(second)
-        return _floats(self._log_3[has].sum(axis=-1))
+        counts = self._check(first) + self._check(second)
+        return _floats(self._log_3[counts].sum(axis=-1))
 
     def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
         """See :class:`GenerativeModel`; examples are ``uint8[count, F]``."""
-        one, other = rng.beta(self.alpha, self.beta, size=(2, count, self.features))
-        draws = (rng.random((count, self.features)) < theta for theta in (one, one, other))
+        first, second = rng.beta(self.alpha, self.beta, size=(2, count, self.features))
+        draws = (rng.random((count, self.features)) < theta for theta in (first, first, second))
         return Triplets(*(draw.astype(np.uint8) for draw in draws))
 
     def _check(self, examples: Examples) -> npt.NDArray[np.int64]:
-        given = np.asarray(examples)
-        if given.shape[-1:] != (self.features,) or not np.isin(given, (0, 1)).all():
-            must = f"[..., {self.features}] of 0 and 1"
-            raise ValueError(f"features: have shape {list(given.shape)}; they must be {must}")
-        return given.astype(np.int64)
+        values = np.asarray(examples)
+        if values.shape[-1:] != (self.features,) or not np.isin(values, (0, 1)).all():
+            expected = f"[..., {self.features}] of 0 and 1"
+            raise ValueError(f"features: have shape {list(values.shape)}; they must be {expected}")
+        return values.astype(np.int64)
 
 
 def _prior(name: str, weights: Sequence[float] | Numbers | None, count: int) -> Numbers:
-    given = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-    if given.shape != (count,) or count < 2 or not ((given > 0) & np.isfinite(given)).all():
-        shown = np.array2string(given, threshold=8)
-        raise ValueError(f"{name}: are {shown}; they must be {max(2, count)} numbers above 0")
-    return _floats(given / given.sum())
+    prior = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
+    if prior.shape != (count,) or count < 2 or not ((prior > 0) & np.isfinite(prior)).all():
+        found = np.array2string(prior, threshold=8)
+        raise ValueError(f"{name}: are {found}; they must be {max(2, count)} numbers above 0")
+    return _floats(prior / prior.sum())
 
 
 def check_numbers(examples: Examples, count: int) -> npt.NDArray[np.int64]:
-    """Return examples that are numbers of things, of which there are `count`.
+    """Check examples that are numbers of categories, of which there are `count`, and return them.
 
     Raises:
-        ValueError: unless they are whole numbers from 0 to below `count`.
+        ValueError: unless they are integers from 0 to `count` − 1.
     """
-    given = np.asarray(examples)
-    if not np.issubdtype(given.dtype, np.integer) or not ((given >= 0) & (given < count)).all():
+    numbers = np.asarray(examples)
+    is_integer = np.issubdtype(numbers.dtype, np.integer)
+    if not is_integer or not ((numbers >= 0) & (numbers < count)).all():
         raise ValueError(f"examples: must be whole numbers from 0 to {count - 1}")
-    return given.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def _floats(values: Any) -> Numbers:

@@ -1,4 +1,4 @@
-"""A tree of labels: which stand near each other, from dotted names or a parent–child file."""
+"""A tree of labels, from dotted names or a parent–child file, and the similarities of labels."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from corpus.lines import open_bytes
 from training.data import TrainingDataError
 
 Table = npt.NDArray[np.float32]
-"""How alike the classes of a corpus are, ``float32[C, C]``, symmetric, from 0 to 1."""
+"""The similarities of classes, ``float32[C, C]``, symmetric, from 0 to 1."""
 
 SEPARATOR = "."
 
 
 @dataclass(frozen=True)
 class LabelTree:
-    """The parent of every label that has one; labels without one stand below one common root.
+    """The parent of each label. Labels without a parent are children of a common root.
 
     Raises:
-        TrainingDataError: if a label is its own ancestor; the cycle is named.
+        TrainingDataError: if a label is its own ancestor. The message names the cycle.
     """
 
     parents: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        whole: set[str] = set()
+        checked: set[str] = set()
         for start in self.parents:
             path: dict[str, None] = {}
             label = start
-            while label in self.parents and label not in whole:
+            while label in self.parents and label not in checked:
                 if label in path:
                     cycle = [*list(path)[list(path).index(label) :], label]
-                    shown = " → ".join(cycle if len(cycle) <= 8 else [*cycle[:7], "…"])
+                    names = " → ".join(cycle if len(cycle) <= 8 else [*cycle[:7], "…"])
                     raise TrainingDataError(
-                        f"hierarchy: {shown} is a cycle; every label must lead to a root"
+                        f"hierarchy: {names} is a cycle; every label must lead to a root"
                     )
                 path[label] = None
                 label = self.parents[label]
-            whole.update(path)
+            checked.update(path)
 
     def check_holds(self, classes: Iterable[str]) -> None:
         """Check that every class is a label of the tree.
 
         Raises:
-            TrainingDataError: naming the first that is not.
+            TrainingDataError: if one is not. The message names the first.
         """
         known = {*self.parents, *self.parents.values()}
         unknown = [label for label in classes if label not in known]
@@ -68,19 +68,21 @@ class LabelTree:
     def similarities(self, classes: Sequence[str]) -> Table:
         """Return the share of levels that two classes have in common, 1 for the same class.
 
-        That is the depth of their nearest common ancestor over the greatest depth of a class; what
-        stands just below the root has depth 1. In 20 Newsgroups, whose deepest name has 5 parts,
-        ``rec.sport.hockey`` is 2/5 like ``rec.sport.baseball``, 1/5 like ``rec.autos`` and not at
-        all like ``sci.crypt``. Only the common part counts, so that a class named in more detail
-        than another is not therefore farther from all.
+        It is the depth of their nearest common ancestor divided by the greatest depth of a class;
+        children of the root have depth 1. In 20 Newsgroups, whose deepest name has 5 parts, the
+        similarity of ``rec.sport.hockey`` is 2/5 with ``rec.sport.baseball``, 1/5 with
+        ``rec.autos`` and 0 with ``sci.crypt``. Only the common part counts, so a more detailed name
+        does not make a class less similar to others.
 
-        A root that all classes share tells nothing and counts for no level.
+        Levels that all classes have in common do not count.
         """
         paths = [self.path(label) for label in classes]
-        shared_by_all = _common([min(paths), max(paths)]) if len(set(paths)) > 1 else 0
-        depths = np.array([[_common([a, b]) for b in paths] for a in paths], dtype=np.float32)
+        n_common = _common_length([min(paths), max(paths)]) if len(set(paths)) > 1 else 0
+        depths = np.array(
+            [[_common_length([a, b]) for b in paths] for a in paths], dtype=np.float32
+        )
         deepest = max(len(path) for path in paths)
-        table: Table = (depths - shared_by_all) / np.float32(max(1, deepest - shared_by_all))
+        table: Table = (depths - n_common) / np.float32(max(1, deepest - n_common))
         np.fill_diagonal(table, 1.0)
         return table
 
@@ -98,11 +100,11 @@ def dotted_tree(labels: Iterable[str]) -> LabelTree:
 def read_tree(path: Path) -> LabelTree:
     """Read a file of lines ``parent child``, separated by a tab or, without one, by spaces.
 
-    Empty lines are passed over; `.gz` and `.xz` are decompressed.
+    Empty lines are skipped; `.gz` and `.xz` files are decompressed.
 
     Raises:
-        TrainingDataError: naming the line, if it is not two labels or gives a child another
-            parent; if there is a cycle, no line, or the file cannot be read.
+        TrainingDataError: if a line is not two labels or gives a child a second parent (the message
+            names the line), if there is a cycle or no line, or if the file cannot be read.
     """
     parents: dict[str, str] = {}
     try:
@@ -114,23 +116,23 @@ def read_tree(path: Path) -> LabelTree:
         parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
         if not parts or parts == [""]:
             continue
-        where = f"hierarchy: {path}:{number}"
+        location = f"hierarchy: {path}:{number}"
         if len(parts) != 2 or not all(parts):
-            raise TrainingDataError(f"{where}: is {line!a:.60}; it must be a parent and a child")
+            raise TrainingDataError(f"{location}: is {line!a:.60}; it must be a parent and a child")
         parent, child = parts
         if parents.setdefault(child, parent) != parent:
             found = f"{child!a} has the parents {parents[child]!a} and {parent!a}"
-            raise TrainingDataError(f"{where}: {found}; in a tree it has one")
+            raise TrainingDataError(f"{location}: {found}; in a tree it has one")
     if not parents:
         raise TrainingDataError(f"hierarchy: {path}: is empty; it must hold a parent and a child")
     return LabelTree(parents)
 
 
-def _common(paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the labels with which both of two paths begin."""
-    count = 0
-    for one, other in zip(*paths, strict=False):
-        if one != other:
+def _common_length(paths: Sequence[tuple[str, ...]]) -> int:
+    """Return the length of the longest common prefix of two paths."""
+    length = 0
+    for first, second in zip(*paths, strict=False):
+        if first != second:
             break
-        count += 1
-    return count
+        length += 1
+    return length

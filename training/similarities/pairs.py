@@ -1,4 +1,4 @@
-"""How alike pairs of documents are, from their labels or as a user lists them."""
+"""Similarities of pairs of documents, from their labels or from a file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Pairs:
-    """M pairs among the N documents of a batch, by their places in it, and how alike they are.
+    """M pairs among N documents, with their similarities.
 
-    `first` and `second` are int64[M], `similarity` float32[M] from 0 to 1.
+    `first` and `second`, int64[M], are the positions of the documents, and `similarity` is
+    float32[M], from 0 to 1.
     """
 
     first: Rows
@@ -32,28 +33,28 @@ class Pairs:
 
     @property
     def spread(self) -> float:
-        """The greatest less the least similarity; 0 where there is nothing to tell apart."""
+        """The greatest similarity minus the least; 0 if all are equal or there are no pairs."""
         return float(np.ptp(self.similarity)) if len(self.similarity) else 0.0
 
 
 class PairSource(Protocol):
-    """Where batches come from: units that are drawn, and the documents and pairs they stand for."""
+    """The source of batches: items to draw, each a document or a pair of documents."""
 
     def __len__(self) -> int:
-        """How many units there are to draw."""
+        """Return the number of items."""
 
-    def batch(self, units: Rows) -> tuple[Rows, Pairs]:
+    def batch(self, items: Rows) -> tuple[Rows, Pairs]:
         """Return the documents of a batch, int64[N] rows of the corpus, and the pairs among them.
 
-        `units` are distinct numbers from 0 to below the number of units.
+        `items` are distinct numbers, from 0 to the number of items − 1.
         """
 
 
 class LabelledPairs:
-    """Units are labelled documents; the pairs of a batch are all pairs of its documents.
+    """Items are labelled documents; the pairs of a batch are all pairs of its documents.
 
-    `classes_NN` says how alike classes are, ``float32[C, C]``. Of documents with several classes
-    the most similar ones count.
+    `classes_CC` has the similarities of classes, ``float32[C, C]``. For documents with several
+    classes, the most similar classes count.
 
     Raises:
         TrainingDataError: if fewer than two classes occur.
@@ -63,55 +64,55 @@ class LabelledPairs:
         self._rows: Rows = np.flatnonzero(tags.any(axis=1))
         self._tags = tags[self._rows]
         self._table = classes_CC
-        found = int(self._tags.any(axis=0).sum())
-        if found < 2:
+        n_classes = int(self._tags.any(axis=0).sum())
+        if n_classes < 2:
             raise TrainingDataError(
-                f"label: the labelled documents have {found} of the classes; pairs of one class are"
-                " all equally alike, and at least two classes are needed"
+                f"label: the labelled documents have {n_classes} of the classes; pairs of one class"
+                " are all equally similar, so at least two classes are needed"
             )
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def batch(self, units: Rows) -> tuple[Rows, Pairs]:
+    def batch(self, items: Rows) -> tuple[Rows, Pairs]:
         """See :class:`PairSource`."""
-        tags = self._tags[units]
-        first, second = np.triu_indices(len(units), k=1)
+        tags = self._tags[items]
+        first, second = np.triu_indices(len(items), k=1)
         if (tags.sum(axis=1) == 1).all():
             classes = tags.argmax(axis=1)
             similarity = self._table[classes[first], classes[second]]
         else:
-            # How like each class the most similar one of i is, then the most over the classes of j.
+            # The maximum over the classes of each document, then over the classes of the other.
             nearest_NC = np.stack([self._table[row].max(axis=0) for row in tags])
             nearest_NN = np.stack([np.where(tags, row, 0).max(axis=1) for row in nearest_NC])
             similarity = nearest_NN[first, second]
-        return self._rows[units], Pairs(first, second, similarity)
+        return self._rows[items], Pairs(first, second, similarity)
 
 
 class ListedPairs:
-    """Units are pairs of documents; those of a batch are the ones drawn.
+    """Items are pairs of documents; the pairs of a batch are its items.
 
     Raises:
-        TrainingDataError: if all are equally alike.
+        TrainingDataError: if all pairs are equally similar.
     """
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
         if pairs.spread == 0:
             raise TrainingDataError(
-                f"similarity: all {len(pairs.similarity):,} pairs are equally alike; there must be"
-                " at least two degrees of similarity"
+                f"similarity: all {len(pairs.similarity):,} pairs are equally similar; there must"
+                " be at least two degrees of similarity"
             )
 
     def __len__(self) -> int:
         return len(self._pairs.similarity)
 
-    def batch(self, units: Rows) -> tuple[Rows, Pairs]:
+    def batch(self, items: Rows) -> tuple[Rows, Pairs]:
         """See :class:`PairSource`."""
-        ends = np.concatenate([self._pairs.first[units], self._pairs.second[units]])
-        rows, places = np.unique(ends, return_inverse=True)
-        first, second = np.split(places.astype(np.int64), 2)
-        return rows, Pairs(first, second, self._pairs.similarity[units])
+        documents = np.concatenate([self._pairs.first[items], self._pairs.second[items]])
+        rows, positions = np.unique(documents, return_inverse=True)
+        first, second = np.split(positions.astype(np.int64), 2)
+        return rows, Pairs(first, second, self._pairs.similarity[items])
 
 
 def equal_classes(classes: Sequence[str]) -> Table:
@@ -123,38 +124,38 @@ def graded_classes(classes: Sequence[str]) -> Table:
     """Return 1 − |g − g'| / (greatest − least grade) of classes that are numbers.
 
     Raises:
-        TrainingDataError: if a class is not a finite number, or all are the same number.
+        TrainingDataError: if a class is not a finite number, or all classes are the same number.
     """
     grades = np.array([_grade(name) for name in classes])
     spread = float(np.ptp(grades)) if len(grades) else 0.0
     if spread == 0:
-        raise TrainingDataError("label: all grades are the same; there must be two")
+        raise TrainingDataError("label: all grades are the same; there must be at least two")
     table: Table = (1 - np.abs(grades[:, None] - grades) / spread).astype(np.float32)
     return table
 
 
 def read_pairs(path: Path, ids: Sequence[str]) -> Pairs:
-    """Read JSON lines ``{"a": ID, "b": ID, "similarity": 0 to 1}``; places are those in `ids`.
+    """Read JSON lines ``{"a": ID, "b": ID, "similarity": 0 to 1}``; positions are those in `ids`.
 
     Raises:
-        TrainingDataError: naming the line, if it is no such object, an id is not one of `ids`, both
-            are the same, or the similarity is not a number from 0 to 1; if the file cannot be read
-            or is empty.
+        TrainingDataError: if a line is not such an object, an id is not one of `ids`, both are the
+            same, or the similarity is not a number from 0 to 1 (the message names the line); or if
+            the file cannot be read or is empty.
     """
-    place = {id_: row for row, id_ in enumerate(ids)}
-    found: list[tuple[int, int, float]] = []
+    positions = {id_: position for position, id_ in enumerate(ids)}
+    pairs: list[tuple[int, int, float]] = []
     try:
         with open_bytes(path) as stream:
             for row in read_json_lines(stream, str(path)):
-                where = f"pairs: {path}:{row.line}"
+                location = f"pairs: {path}:{row.line}"
                 if row.reason is not None:
-                    raise TrainingDataError(f"{where}: {row.reason}")
-                found.append(_parse_pair(row.record, place, where))
+                    raise TrainingDataError(f"{location}: {row.reason}")
+                pairs.append(_parse_pair(row.record, positions, location))
     except (OSError, ReadError) as error:
         raise TrainingDataError(f"pairs: {path}: cannot be read: {error}") from None
-    if not found:
+    if not pairs:
         raise TrainingDataError(f"pairs: {path}: is empty; it must hold at least two pairs")
-    first, second, similarity = zip(*found, strict=True)
+    first, second, similarity = zip(*pairs, strict=True)
     return Pairs(
         np.array(first, dtype=np.int64),
         np.array(second, dtype=np.int64),
@@ -162,21 +163,22 @@ def read_pairs(path: Path, ids: Sequence[str]) -> Pairs:
     )
 
 
-def _parse_pair(record: Any, place: dict[str, int], where: str) -> tuple[int, int, float]:
+def _parse_pair(record: Any, positions: dict[str, int], location: str) -> tuple[int, int, float]:
     if not isinstance(record, dict) or set(record) != {"a", "b", "similarity"}:
-        raise TrainingDataError(f"{where}: must be an object with the fields a, b and similarity")
+        raise TrainingDataError(f"{location}: must be an object with fields a, b and similarity")
     for field in ("a", "b"):
-        if not isinstance(record[field], str) or record[field] not in place:
-            message = f"{field} is {record[field]!a:.60}, which is no document's id"
-            raise TrainingDataError(f"{where}: {message}")
+        if not isinstance(record[field], str) or record[field] not in positions:
+            message = f"{field} is {record[field]!a:.60}; it must be the id of a document"
+            raise TrainingDataError(f"{location}: {message}")
     if record["a"] == record["b"]:
-        raise TrainingDataError(f"{where}: a and b are both {record['a']!a:.60}")
+        message = f"a and b are both {record['a']!a:.60}; they must differ"
+        raise TrainingDataError(f"{location}: {message}")
     similarity = record["similarity"]
     is_number = isinstance(similarity, int | float) and not isinstance(similarity, bool)
     if not is_number or not 0 <= similarity <= 1:
         message = f"similarity is {similarity!a:.60}; it must be a number from 0 to 1"
-        raise TrainingDataError(f"{where}: {message}")
-    return place[record["a"]], place[record["b"]], float(similarity)
+        raise TrainingDataError(f"{location}: {message}")
+    return positions[record["a"]], positions[record["b"]], float(similarity)
 
 
 def _grade(name: str) -> float:
@@ -185,5 +187,7 @@ def _grade(name: str) -> float:
     except ValueError:
         grade = math.nan
     if not math.isfinite(grade):
-        raise TrainingDataError(f"label: {name!a:.60} is not a number; graded labels must be")
+        raise TrainingDataError(
+            f"label: {name!a:.60} is not a number; graded labels must be numbers"
+        )
     return grade

@@ -1,4 +1,4 @@
-"""How alike programs are, by the parts that their parse trees share.
+"""The similarity of programs, by the parts that their parse trees have in common.
 
 Source: Moschitti, "Making Tree Kernels Practical for Natural Language Learning" (2006), after
 Vishwanathan and Smola (2002) for the subtree kernel.
@@ -16,27 +16,27 @@ from training.similarities.generative_models import Examples, Numbers, Triplets
 
 
 class ParseTree(NamedTuple):
-    """A node of a parse tree: its label, and the trees below it in their order."""
+    """A node of a parse tree: its label, and its children in order."""
 
     label: str
     children: tuple[ParseTree, ...] = ()
 
 
 def tree_kernel(
-    one: ParseTree, other: ParseTree, *, decay: float = 1.0, partial: bool = False
+    first: ParseTree, second: ParseTree, *, decay: float = 1.0, partial: bool = False
 ) -> float:
-    """Return Σ Δ(n, m) over the nodes n of one tree and m of the other.
+    """Return Σ Δ(n, m) over the nodes n of the first tree and m of the second.
 
-    Without `partial` it is the subtree kernel: it counts the pairs of equal subtrees, a node with
-    all that stands below it. With `partial` it is the subset-tree kernel, whose fragments may end
+    Without `partial` it is the subtree kernel, which counts the pairs of equal subtrees, nodes with
+    all their descendants. With `partial` it is the subset-tree kernel, whose fragments may end
     above the leaves. With λ the `decay` and σ = 1 for `partial`, else 0,
 
         Δ(n, m) = 0                                   if labels or labels of children differ,
                   λ                                   if they have no children,
                   λ Π_j (σ + Δ(n_j, m_j))             over the children otherwise.
 
-    A leaf counts as a tree of its own, where Moschitti begins with the node above it: the leaves of
-    a program are its calls, those of a sentence are its words.
+    A leaf counts as a tree. In Moschitti's definition the smallest tree is the parent of a leaf,
+    since the leaves of a sentence are its words; here the leaves of a program are its calls.
 
     Raises:
         ValueError: unless the decay is above 0 and at most 1.
@@ -56,7 +56,7 @@ def tree_kernel(
             product *= partial + fragments(a, b)
         return product
 
-    return sum(fragments(n, m) for n in _nodes(one) for m in _nodes(other))
+    return sum(fragments(n, m) for n in _nodes(first) for m in _nodes(second))
 
 
 def _nodes(tree: ParseTree) -> list[ParseTree]:
@@ -64,10 +64,10 @@ def _nodes(tree: ParseTree) -> list[ParseTree]:
 
 
 class ProgramKernel:
-    """Programs that come in pairs the oftener, the more of their parse trees is shared.
+    """Programs that form a pair more often the more their parse trees have in common.
 
-    Where the likelihood of what programs draw cannot be had, a kernel of the programs stands for
-    it: with κ(i, j) = k(i, j) / √(k(i, i) k(j, j)) of :func:`tree_kernel`,
+    If the likelihood of the output of programs cannot be computed, a kernel of the programs
+    replaces it. With κ(i, j) = k(i, j) / √(k(i, i) k(j, j)) and k from :func:`tree_kernel`,
 
         p(i, j | same) ∝ κ(i, j),   p(i, j | different) = 1/N²,   s_gen(i, j) = κ(i, j) / mean κ.
 
@@ -83,12 +83,12 @@ class ProgramKernel:
         self, programs: Sequence[ParseTree], *, decay: float = 1.0, partial: bool = False
     ) -> None:
         if len(programs) < 2:
-            raise ValueError(f"programs: are {len(programs)}; there must be two or more")
+            raise ValueError(f"programs: has {len(programs)}; there must be two or more")
         k_NN = np.array(
             [[tree_kernel(a, b, decay=decay, partial=partial) for b in programs] for a in programs]
         )
-        own_N = np.sqrt(np.diag(k_NN))
-        self.kernel_NN: Numbers = k_NN / own_N / own_N[:, None]
+        norm_N = np.sqrt(np.diag(k_NN))
+        self.kernel_NN: Numbers = k_NN / norm_N / norm_N[:, None]
 
     def log_similarity(self, first: Examples, second: Examples) -> Numbers:
         """Return ln s_gen of programs by their numbers; leading axes broadcast."""

@@ -1,4 +1,4 @@
-"""Labels in a tree as a source of examples: the generative similarity of eq. 4."""
+"""The generative similarity of labels in a tree (equation 4)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from training.similarities.label_tree import LabelTree
 
 
 class TreeHierarchy:
-    """Labels at the leaves of a tree of K levels, which are reached by walking down from the root.
+    """Labels at the leaves of a tree of K levels, reached by a random walk from the root.
 
-    Each step takes one of the children at random, all alike. A source is a node at a level k that
-    is drawn from 1 to K, all alike; what comes from it are leaves below. Two leaves whose deepest
-    common node is at level k* are as similar as
+    Each step of the walk goes to a child, with equal probabilities. A source is a node at level k,
+    drawn uniformly from 1 to K, and its examples are the leaves below it. The similarity of two
+    leaves whose deepest common node is at level k* is
 
-        s_gen = (1/K) Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l           (the paper's eq. 4, but for its K)
+        s_gen = (1/K) Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l           (the paper's eq. 4, except for its K)
 
-    where p_l is one over the number of children at the step to level l of their path. For a leaf
-    that lies higher than K, the walk stays there at the levels below (p_l = 1). A label that stands
-    above others counts as one more leaf among its children.
+    where p_l is one over the number of children at the step to level l of their path. At a leaf
+    above level K, the walk stays there (p_l = 1). A label that is the ancestor of others counts as
+    one more leaf among its children.
 
     Args:
-        tree: where the labels stand; levels above the deepest node that all share are left out.
-        labels: the leaves, C of them, in the order in which they are numbered.
+        tree: the tree of the labels; the levels that all labels have in common are left out.
+        labels: the C leaves, in the order of their numbers.
 
     Raises:
         ValueError: unless there are two labels or more, all different.
@@ -33,14 +33,15 @@ class TreeHierarchy:
 
     def __init__(self, tree: LabelTree, labels: Sequence[str]) -> None:
         if len(set(labels)) < max(2, len(labels)):
-            raise ValueError(f"labels: are {len(labels)}; they must be two or more, all different")
+            found = f"{len(labels)}, of which {len(set(labels))} are different"
+            raise ValueError(f"labels: has {found}; there must be two or more, all different")
         paths = [tree.path(label) for label in labels]
         depth = max(map(len, paths))
-        whole = [path + path[-1:] * (depth - len(path)) for path in paths]
-        shared = _shared(whole)
+        padded = [path + path[-1:] * (depth - len(path)) for path in paths]
+        n_common = _common_length(padded)
         self.labels = tuple(labels)
-        self.levels = depth - shared
-        self._paths = [path[shared:] for path in whole]
+        self.levels = depth - n_common
+        self._paths = [path[n_common:] for path in padded]
         children: dict[tuple[str, ...], set[str]] = {}
         for path in self._paths:
             for level in range(self.levels):
@@ -53,26 +54,27 @@ class TreeHierarchy:
 
     @property
     def prior(self) -> Numbers:
-        """How often the walk ends at each label, ``float64[C]``, of sum 1."""
+        """The probability that the walk ends at each label, ``float64[C]``."""
         return np.asarray(self._reach_CK[:, -1], dtype=np.float64)
 
     def table(self) -> Numbers:
-        """Return s_gen of every two labels, ``float64[C, C]``."""
-        return np.asarray(self._shared_sums()[0] / self.levels, dtype=np.float64)
+        """Return s_gen of all pairs of labels, ``float64[C, C]``."""
+        return np.asarray(self._sums()[0] / self.levels, dtype=np.float64)
 
     def printed_table(self) -> Numbers:
-        """Return equation 4 to the letter, ``float64[C, C]``: K is k*, of each pair its own.
+        """Return equation 4 as printed, ``float64[C, C]``: K is k*, which depends on the pair.
 
-        It is the mean of Π 1/p_l over the levels that two leaves share, where :meth:`table` has
-        their sum over the levels of the tree. So it is no ratio of densities, and no model gives
-        it. Leaves that share no level have 1, of which the logarithm is 0; the paper does not say.
+        It is the mean of Π 1/p_l over the levels that two leaves have in common, where
+        :meth:`table` divides the sum by the number of levels of the tree. So it is not a ratio of
+        densities, and no model generates it. Leaves without a common level have 1, whose logarithm
+        is 0; the paper does not define it.
         """
-        sums_CC, shared_CC = self._shared_sums()
-        means_CC = sums_CC / np.maximum(shared_CC, 1)
-        return np.asarray(np.where(shared_CC > 0, means_CC, 1.0), dtype=np.float64)
+        sums_CC, depth_CC = self._sums()
+        means_CC = sums_CC / np.maximum(depth_CC, 1)
+        return np.asarray(np.where(depth_CC > 0, means_CC, 1.0), dtype=np.float64)
 
-    def _shared_sums(self) -> tuple[Numbers, Numbers]:
-        """Return Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l and k* of every two labels."""
+    def _sums(self) -> tuple[Numbers, Numbers]:
+        """Return Σ_{k ≤ k*} Π_{l ≤ k} 1/p_l and k* of all pairs of labels."""
         number: dict[tuple[str, ...], int] = {}
         node_CK = np.array(
             [
@@ -80,25 +82,25 @@ class TreeHierarchy:
                 for path in self._paths
             ]
         )
-        sums_CC, shared_CC = (np.zeros((len(self.labels), len(self.labels))) for _ in range(2))
+        sums_CC, depth_CC = (np.zeros((len(self.labels), len(self.labels))) for _ in range(2))
         for node_C, reach_C in zip(node_CK.T, self._reach_CK.T, strict=True):
-            is_shared_CC = node_C[:, None] == node_C
-            sums_CC += is_shared_CC / reach_C
-            shared_CC += is_shared_CC
-        return sums_CC, shared_CC
+            is_common_CC = node_C[:, None] == node_C
+            sums_CC += is_common_CC / reach_C
+            depth_CC += is_common_CC
+        return sums_CC, depth_CC
 
     def log_similarity(self, first: Examples, second: Examples) -> Numbers:
         """See :class:`GenerativeModel`; examples are numbers of labels."""
-        one, other = check_numbers(first, len(self.labels)), check_numbers(second, len(self.labels))
+        rows, columns = (check_numbers(numbers, len(self.labels)) for numbers in (first, second))
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.table())[one, other])
+            return np.asarray(np.log(self.table())[rows, columns])
 
     def sample_triplets(self, count: int, rng: np.random.Generator) -> Triplets:
         """See :class:`GenerativeModel`; examples are numbers of labels."""
         level = rng.integers(1, self.levels + 1, size=count)
         anchor, other = rng.choice(len(self.labels), size=(2, count), p=self.prior)
-        # The node above a leaf is drawn as often as the walk comes by it, so the leaf may come
-        # first; the second leaf is then drawn from those below the node.
+        # A node is drawn as often as the walk visits it. So the first leaf can be drawn first, then
+        # its ancestor at the level, and then the second leaf from those below that node.
         same = [
             self._below(self._paths[leaf][:k], rng) for leaf, k in zip(anchor, level, strict=True)
         ]
@@ -110,8 +112,8 @@ class TreeHierarchy:
         return int(rng.choice(len(weight_C), p=weight_C / weight_C.sum()))
 
 
-def _shared(paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the labels with which all paths begin."""
+def _common_length(paths: Sequence[tuple[str, ...]]) -> int:
+    """Return the length of the longest common prefix of all paths."""
     first, last = min(paths), max(paths)
     count = 0
     while count < min(len(first), len(last)) and first[count] == last[count]:

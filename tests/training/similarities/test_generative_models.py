@@ -139,8 +139,8 @@ def test_the_same_generator_draws_the_same() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GaussianMixture([[1.0, 2.0]]), r"means: have shape \[1, 2\]; they must be"),
-        (lambda: GaussianMixture([[1.0], [np.nan]]), "they must be .* finite"),
+        (lambda: GaussianMixture([[1.0, 2.0]]), r"means: shape is \[1, 2\]; it must be"),
+        (lambda: GaussianMixture([[1.0], [np.nan]]), "it must be .* of finite numbers"),
         (lambda: GaussianMixture(MEANS, 0), "deviation is 0; it must be above 0"),
         (lambda: GaussianMixture(MEANS, 1, [1, 2]), "weights: .* must be 3 numbers above 0"),
         (lambda: GaussianMixture(MEANS, 1, [1, 2, 0]), "weights: .* must be 3 numbers above 0"),

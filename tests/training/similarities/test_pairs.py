@@ -63,7 +63,7 @@ def test_grades_are_alike_by_their_difference() -> None:
     for wrong, message in (
         (["1", "good"], "'good' is not a number; graded labels must be"),
         (["1", "nan"], "'nan' is not a number"),
-        (["1", "1.0"], "all grades are the same; there must be two"),
+        (["1", "1.0"], "all grades are the same; there must be at least two"),
     ):
         with pytest.raises(TrainingDataError, match=message):
             graded_classes(wrong)
@@ -98,15 +98,15 @@ def test_listed_pairs_make_batches_of_the_documents_they_name(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (pair(b="e"), "p.jsonl:2: b is 'e', which is no document's id"),
-        (pair(a=3), "a is 3, which is no document's id"),
+        (pair(b="e"), "p.jsonl:2: b is 'e'; it must be the id of a document"),
+        (pair(a=3), "a is 3; it must be the id of a document"),
         (pair("a", "a"), "a and b are both 'a'"),
         (pair(similarity=1.01), r"similarity is 1.01; it must be a number from 0 to 1"),
         (pair(similarity=-0.1), "similarity is -0.1"),
         (pair(similarity=True), "similarity is True"),
         (pair(similarity="1"), "similarity is '1'"),
-        ({"a": "a", "b": "b"}, "must be an object with the fields a, b and similarity"),
-        (["a", "b", 1], "must be an object with the fields"),
+        ({"a": "a", "b": "b"}, "must be an object with fields a, b and similarity"),
+        (["a", "b", 1], "must be an object with fields"),
     ],
 )
 def test_a_bad_pair_is_named_with_its_line(record: object, message: str, tmp_path: Path) -> None:
@@ -126,5 +126,5 @@ def test_a_bad_file_of_pairs_is_explained(tmp_path: Path) -> None:
 
 def test_pairs_all_equally_alike_are_refused() -> None:
     zero, one = np.zeros(3, dtype=np.int64), np.ones(3, dtype=np.int64)
-    with pytest.raises(TrainingDataError, match="all 3 pairs are equally alike"):
+    with pytest.raises(TrainingDataError, match="all 3 pairs are equally similar"):
         ListedPairs(Pairs(zero, one, np.full(3, 0.5, dtype=np.float32)))

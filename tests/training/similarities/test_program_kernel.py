@@ -85,7 +85,7 @@ def test_programs_are_alike_by_what_they_share() -> None:
 
 def test_a_kernel_needs_two_programs_and_a_decay() -> None:
     tree = ParseTree("a")
-    with pytest.raises(ValueError, match="programs: are 1; there must be two or more"):
+    with pytest.raises(ValueError, match="programs: has 1; there must be two or more"):
         ProgramKernel([tree])
     with pytest.raises(ValueError, match="decay is 0; it must be above 0 and at most 1"):
         tree_kernel(tree, tree, decay=0)

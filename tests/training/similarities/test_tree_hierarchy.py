@@ -113,5 +113,5 @@ def test_logarithms_and_numbers() -> None:
 
 @pytest.mark.parametrize("labels", [["a"], ["a", "b", "a"], []])
 def test_labels_must_be_several_and_different(labels: list[str]) -> None:
-    with pytest.raises(ValueError, match="they must be two or more, all different"):
+    with pytest.raises(ValueError, match="there must be two or more, all different"):
         TreeHierarchy(dotted_tree(labels), labels)
