@@ -44,6 +44,8 @@ from service.server import BACKLOG, announce, bind_listener, check_address, run_
 from service.settings import Settings
 from service.workers.child_process import send_signal, start
 from service.workers.forwarding import ForwardedClient, Forwarding
+from service.workers.retries import Retry
+from service.workers.unix_sockets import check_socket_path, listen_at
 
 POLL_SECONDS = 0.25
 # A process that ends sooner is not replaced before this time is over.
@@ -54,8 +56,6 @@ WRITER_CONNECTIONS = 65_536
 MIN_SHARED_DOCUMENTS = 100_000
 SECONDS_BETWEEN_RENEWALS = 60.0
 WRITER = 0
-# The smallest limit of any system, in bytes, without the terminating null.
-MAX_SOCKET_PATH = 103
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -78,7 +78,7 @@ def serve_by_workers(settings: Settings) -> None:
         TemporaryDirectory(prefix="hummingbit-") as private,
     ):
         configure_logs(settings)
-        _check_socket_path(Path(private))
+        check_socket_path(Path(private))
         _Supervisor(settings, listener, Path(private)).run()
 
 
@@ -100,6 +100,8 @@ class _Supervisor:
         self._leaving: set[int] = set()
         self._shared_compactions: dict[str, int] = {}
         self._renew_at = 0.0
+        self._starts = [Retry() for _ in self._sockets]
+        self._follows = Retry()
         self._folder: DataFolder | None = None
         self._app: Service | None = None
         self._stopping = False
@@ -137,22 +139,28 @@ class _Supervisor:
             soonest = process.started + MIN_LIFETIME_SECONDS
             while not self._stopping and (left := soonest - time.monotonic()) > 0:
                 self._wake_up.wait(left)
-            if not self._stopping:
-                with suppress(HummingbitError):  # logged; the next check tries again
-                    self._start(process.slot)
         running = {process.slot for process in self._processes.values()}
         missing = set(range(len(self._sockets))) - running
         for slot in sorted(missing):
-            with suppress(HummingbitError):
-                self._start(slot)
-        if self._folder is not None:
-            try:
-                self._folder.follow()
-                is_outdated = self._compactions() != self._shared_compactions
-                if is_outdated and time.monotonic() > self._renew_at:
-                    self._renew_readers()
-            except HummingbitError as error:
+            if self._starts[slot].is_due and not self._stopping:
+                with suppress(HummingbitError):  # logged; a later check tries again
+                    self._start(slot)
+        if self._folder is not None and self._follows.is_due:
+            self._follow(self._folder)
+
+    def _follow(self, folder: DataFolder) -> None:
+        """Follow the writer, and renew the readers if indexes were compacted."""
+        try:
+            folder.follow()
+            compactions = self._compactions()
+        except HummingbitError as error:
+            if self._follows.note_failure(str(error)):
                 _log.warning("the data folder cannot be followed: %s", error)
+            return
+        self._follows.note_success()
+        if compactions != self._shared_compactions and time.monotonic() > self._renew_at:
+            with suppress(HummingbitError):  # logged; the next renewal tries again
+                self._renew_readers()
 
     def _collections(self) -> dict[str, Collection]:
         collections = {} if self._folder is None else self._folder.collections()
@@ -172,7 +180,7 @@ class _Supervisor:
 
     def _renew_readers(self) -> None:
         """Replace the readers, so that they share the compacted indexes; each starts first."""
-        self._shared_compactions = self._compactions()
+        compactions = self._compactions()
         self._renew_at = time.monotonic() + SECONDS_BETWEEN_RENEWALS
         for pid, process in list(self._processes.items()):
             if process.slot != WRITER and not self._stopping:
@@ -180,6 +188,7 @@ class _Supervisor:
                 send_signal(pid, signal.SIGTERM)
                 self._processes.pop(pid, None)
                 self._leaving.add(pid)
+        self._shared_compactions = compactions
 
     def _reap(self) -> Iterator[tuple[int, _Process]]:
         """Yield the processes that ended unasked, by id."""
@@ -207,8 +216,10 @@ class _Supervisor:
         try:
             pid = start(role, self._alive, lambda: self._stopping)
         except HummingbitError as error:
-            _log.error("%s could not be started: %s", _process_name(slot), error)
+            if self._starts[slot].note_failure(str(error)):
+                _log.error("%s could not be started: %s", _process_name(slot), error)
             raise
+        self._starts[slot].note_success()
         self._processes[pid] = _Process(slot, time.monotonic())
 
     def _write(self, on_ready: Callable[[], object]) -> None:
@@ -218,7 +229,7 @@ class _Supervisor:
             "max_connections_per_address": WRITER_CONNECTIONS,
         }
         with (
-            _listen_at(self._sockets[WRITER]) as listener,
+            listen_at(self._sockets[WRITER]) as listener,
             # Readers search, so the writer needs no index until somebody evaluates.
             settings.location.open(
                 writable=not settings.read_only, indexed=False, follow=settings.read_only
@@ -234,7 +245,7 @@ class _Supervisor:
         assert folder is not None  # noqa: S101 - for the type checker
         assert app is not None  # noqa: S101 - for the type checker
         others = [path for path in self._sockets[1:] if path != self._sockets[slot]]
-        with _listen_at(self._sockets[slot]) as own:
+        with listen_at(self._sockets[slot]) as own:
             follower = Follower(lambda: folder.follow(wait=False))
             app.gateway = Forwarding(app, app.gateway, folder, self._sockets[WRITER], others)
             run_server(app, self._settings, [self._listener, own], on_ready)
@@ -276,24 +287,6 @@ class _Supervisor:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-
-
-def _check_socket_path(private: Path) -> None:
-    """Raise a DataFolderError if the paths of sockets in the folder would be too long."""
-    excess = len(os.fsencode(private / f"{'9' * 5}.sock")) - MAX_SOCKET_PATH
-    if excess > 0:
-        message = f"is too long a path for sockets, by {excess} bytes; set TMPDIR to a shorter one"
-        raise DataFolderError(f"{private.parent}: {message}")
-
-
-@contextmanager
-def _listen_at(path: Path) -> Iterator[socket.socket]:
-    """Listen at a Unix socket, in a folder that only this user may enter."""
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        listener.listen(BACKLOG)
-        yield listener
 
 
 def _process_name(slot: int) -> str:
