@@ -1,1 +1,1 @@
-"""Work on whole collections: ingestion, transfer, reindexing, near-duplicates."""
+"""Operations on whole collections: ingestion, transfer, reindexing, near-duplicates."""

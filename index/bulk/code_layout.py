@@ -1,10 +1,10 @@
-"""Codes in the plane, such that codes at small Hamming distances lie near each other.
+"""A layout of codes in the plane that puts codes at small Hamming distances near each other.
 
-Two methods. `pca` is classical scaling: the squared Euclidean distance of bits is their Hamming
-distance, so the first two principal components of the bits are the plane that keeps the distances
-best in the sense of Torgerson (1952). It is fast and shows the coarse shape only. `tsne` begins
-there and moves each code towards its nearest neighbours and away from all others (van der Maaten
-and Hinton 2008, with the interpolation of Linderman et al. 2019), by openTSNE, an optional package.
+There are two methods. `pca` is classical scaling: the squared Euclidean distance of bits is their
+Hamming distance, so the plane of the first two principal components preserves the distances best in
+the sense of Torgerson (1952). It is fast and shows the coarse shape only. `tsne` starts from it and
+moves each code towards its nearest neighbours and away from all others (van der Maaten and Hinton
+2008, with the interpolation of Linderman et al. 2019). It uses openTSNE, an optional package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from encoder.codes import Codes, unpack_codes
 Places = npt.NDArray[np.float32]
 Method = Literal["pca", "tsne"]
 Tell = Callable[[str, int, int], object]
-"""Is told a step, how much of it is done, and how much there is."""
+"""Called with the name of a step, the amount that is done, and the total."""
 
 PERPLEXITY = 15
 NEIGHBOURS = 3 * PERPLEXITY
@@ -30,9 +30,9 @@ EXAGGERATED_ITERATIONS = 125
 ITERATIONS = 300
 ITERATIONS_AT_ONCE = 25
 EXAGGERATION = 12
-# So few codes have no neighbourhoods to show.
+# With fewer codes, neighbourhoods mean nothing.
 MIN_CODES = 4 * NEIGHBOURS
-# More codes are searched for neighbours in cells; that misses a few far ones.
+# For more codes, neighbours are searched in cells, which misses a few far ones.
 SEARCHED_WHOLE = 40_000
 QUERIES_AT_ONCE = 4096
 SPREAD_AT_FIRST = 1e-4
@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 1 << 14
 
 
 def best_method() -> Method:
-    """Return `tsne` where openTSNE is installed, else `pca`."""
+    """Return `tsne` if openTSNE is installed, else `pca`."""
     return "pca" if importlib.util.find_spec("openTSNE") is None else "tsne"
 
 
@@ -53,11 +53,11 @@ def lay_out(
     sums in parallel where `jobs`, the number of threads, is above 1. The places are centred, and
     the largest coordinate is 1.
     """
-    told = tell or (lambda *_: None)
-    told("principal components", 0, 1)
+    report = tell or (lambda *_: None)
+    report("principal components", 0, 1)
     places = principal_plane(codes)
     if method == "tsne" and len(codes) > MIN_CODES:
-        places = _neighbourhoods(codes, places, seed, jobs, told)
+        places = _neighbourhoods(codes, places, seed, jobs, report)
     largest = float(np.abs(places).max(initial=0.0))
     return np.ascontiguousarray(places / (largest or 1.0), dtype=np.float32)
 
@@ -96,7 +96,7 @@ def _neighbourhoods(
     found, distances = _nearest(codes, jobs, tell)
     known = PrecomputedNeighbors(found, distances)
     affinities = PerplexityBasedNN(knn_index=known, perplexity=PERPLEXITY, n_jobs=jobs)
-    # Codes of one principal place would never be told apart.
+    # Noise separates codes with the same principal components.
     rng = np.random.default_rng(seed)
     start = places / (places[:, 0].std() or 1.0) * SPREAD_AT_FIRST
     start = start + rng.normal(scale=SPREAD_AT_FIRST / 100, size=start.shape)
@@ -120,7 +120,7 @@ def _neighbourhoods(
 def _nearest(
     codes: Codes, jobs: int, tell: Tell
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the nearest other codes of each, and how far they are, both of shape [D, k]."""
+    """Return the nearest other codes of each code, and their distances, both of shape [D, k]."""
     n_bits = codes.shape[1] * 8
     faiss.omp_set_num_threads(jobs)
     if len(codes) <= SEARCHED_WHOLE:
@@ -145,8 +145,8 @@ def _nearest(
 def _without_itself(
     found: npt.NDArray[np.int64], distances: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Leave out of each list the code itself, the only one at distance 0."""
-    # Cells may have held fewer codes than were asked for; the nearest found stands in for them.
+    """Remove from each list the code itself, the only one at distance 0."""
+    # Cells may have fewer codes than requested; the nearest code fills the gaps.
     missing = found < 0
     nearest = np.maximum(found[:, [1]], 0)
     found = np.where(missing, nearest, found)

@@ -1,6 +1,6 @@
-"""What the codes of a collection look like, bit by bit and bucket by bucket: enough to plot.
+"""A profile of the codes of a collection, by bit and by bucket, for plots.
 
-:mod:`index.generations.code_statistics` has the summary of it that every collection keeps at hand.
+:mod:`index.generations.code_statistics` has the summary in a collection's statistics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST = 12
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A code and its documents; `purity` is None where none is labelled."""
+    """A code and its documents; `label` and `purity` are None if none is labelled."""
 
     code: bytes
     documents: int
@@ -35,11 +35,11 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class PurityProfile:
-    """How far the documents of one code share a label, over codes of two labelled ones or more.
+    """How far documents with the same code share a label, for codes of several labelled documents.
 
-    `mean` weighs codes by their labelled documents; `by_chance` is the share of the most frequent
-    label, which one code for all documents would reach. `histogram` counts labelled documents by
-    the purity of their code, in ten equal steps.
+    `mean` weights codes by their labelled documents. `by_chance` is the share of the most frequent
+    label, the purity of one code for all documents. `histogram` counts labelled documents by the
+    purity of their code, in ten equal steps.
     """
 
     labelled: int
@@ -54,15 +54,15 @@ class CodeProfile:
     """The bits and buckets of N documents.
 
     `ones` is the share of documents in which each bit is 1. `correlation` is Pearson's r between
-    bits, of every `step`-th bit where there are more than 128; dead bits correlate with none, 0.
-    `largest` are the codes of the most documents.
+    bits, 0 for dead bits; of more than 128 bits, only every `step`-th is included. `largest` are
+    the codes with the most documents.
     """
 
     generation: int
     documents: int
     distinct_codes: int
     alone: int
-    """Documents whose code no other document has."""
+    """The number of documents whose code no other document has."""
     entropy: float | None
     ones: list[float]
     correlation: list[list[float]]
@@ -102,7 +102,7 @@ def _shares_of_ones(table: CodeTable) -> Numbers:
 
 
 def _correlation(table: CodeTable, step: int) -> Numbers:
-    """Return Pearson's r between every `step`-th bit; of many codes some, evenly spaced, tell."""
+    """Return Pearson's r between every `step`-th bit, on an evenly spaced sample of many codes."""
     every = -(-len(table.codes) // CODES_CORRELATED)
     codes, weights = table.codes[::every], table.documents[::every].astype(np.float64)
     weights /= weights.sum()
@@ -117,7 +117,7 @@ def _correlation(table: CodeTable, step: int) -> Numbers:
         products += weighted.T @ bits
     covariance = products - np.outer(mean, mean)
     variances = np.diag(covariance).clip(min=0)
-    # What is left of a bit that never changes is rounding.
+    # The variance of a constant bit is a rounding error.
     varies = variances > 1e-12
     deviations = np.sqrt(np.where(varies, variances, 1))
     scaled: Numbers = covariance / np.outer(deviations, deviations)

@@ -1,4 +1,4 @@
-"""The distinct codes of a collection, and what the documents of each have in common."""
+"""The distinct codes of a collection, with statistics of the documents of each."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ class CodeTable:
     codes: Codes
     """``uint8[D, C]``."""
     documents: Integers
-    """``int64[D]``: how many documents hold each code."""
+    """``int64[D]``: the number of documents with each code."""
     age: Numbers
-    """``float64[D]``: the mean place of the code's documents in the order of insertion, 0 to 1."""
+    """``float64[D]``: the mean position of the code's documents in the order of insertion, 0 to 1.
+    """
     labels: tuple[str, ...]
-    """All labels, the most frequent first; of equally frequent ones the first by name."""
+    """All labels, by frequency descending, then by name."""
     label: Integers
-    """``int64[D]``: the label that most documents of the code have, as a place in `labels`."""
+    """``int64[D]``: the most frequent label of the code's documents, as an index of `labels`."""
     labelled: Integers
-    """``int64[D]``: how many of the code's documents have a label."""
+    """``int64[D]``: the number of the code's documents with a label."""
     purity: Numbers
-    """``float64[D]``: the share of these that has `label`; NaN where there are none."""
+    """``float64[D]``: the share of these with `label`; NaN if there are none."""
     label_documents: Integers
-    """``int64[L]``: how many documents have each label."""
+    """``int64[L]``: the number of documents with each label."""
 
 
 def code_table(collection: CollectionBackend, label_field: str = "label") -> CodeTable:
@@ -62,9 +63,11 @@ def table_of(codes: Codes, labels: Sequence[Sequence[str]], generation: int = 0)
     n, code_size = codes.shape
     checkpoint()
     if not n:
-        nothing = np.empty(0, dtype=np.int64)
-        none = np.empty(0)
-        return CodeTable(generation, codes, nothing, none, (), nothing, nothing, none, nothing)
+        integers = np.empty(0, dtype=np.int64)
+        numbers = np.empty(0)
+        return CodeTable(
+            generation, codes, integers, numbers, (), integers, integers, numbers, integers
+        )
     distinct, code_of = np.unique(whole_codes(codes), return_inverse=True)
     checkpoint()
     documents = np.bincount(code_of, minlength=len(distinct)).astype(np.int64)
@@ -120,7 +123,7 @@ def _majorities(
     labelled = np.bincount(codes[first], minlength=n_codes)
     keys, counts = np.unique(codes * max(n_labels, 1) + labels, return_counts=True)
     code, name = np.divmod(keys, max(n_labels, 1))
-    # The last assignment stays: the greatest count, and of equal ones the label seen first.
+    # The last assignment wins: the highest count, and among equal counts the label seen first.
     order = np.lexsort((-name, counts))
     label[code[order]] = name[order]
     most[code[order]] = counts[order]

@@ -1,4 +1,4 @@
-"""Collections into exports and exports into collections; codes stay the same to the bit."""
+"""Exports and imports of collections; the codes stay the same."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ def export_collection(
     stream: BinaryIO,
     progress: Callable[[int], object] | None = None,
 ) -> int:
-    """Write every document to `stream`, page by page, and return how many there were.
+    """Write every document to `stream`, page by page, and return their number.
 
-    What people said of them follows.
-
-    It is as of one moment where the collection lies in this folder.
+    Labels and judgements follow. The export of a collection in the data folder holds exactly one
+    generation.
 
     Raises:
-        StoreError: if a document cannot be read, or is not what was written.
+        StoreError: if a document cannot be read or is damaged.
         OSError: if the stream cannot be written.
     """
     with (
@@ -56,16 +55,15 @@ def export_collection(
 
 
 def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
-    """Return the collection to import into; it is made like the one exported if there is none.
+    """Return the collection to import into; a missing one is created like the exported one.
 
-    It is then searched by the same engine and ranked by the same ranking, where collections of the
-    folder can be.
+    It gets the same engine and ranking if collections of the folder support these.
 
     Raises:
         EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
             codes, or the collection has another encoder or length of codes.
-        InputError: if the name cannot be.
-        StoreError: if it cannot be made.
+        InputError: if the name is invalid.
+        StoreError: if the collection cannot be created.
     """
     try:
         collection = folder.collection(name)
@@ -84,7 +82,7 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
 
 
 def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str | None) -> None:
-    """Raise EncoderMismatch unless collection `name` takes the codes of an export."""
+    """Raise EncoderMismatch unless the codes of an export fit the collection `name`."""
     if (n_bits, fingerprint) != (header.n_bits, header.encoder_fingerprint):
         message = (
             f"the export is of {header.n_bits} bits, encoder fingerprint"
@@ -94,12 +92,12 @@ def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str 
 
 
 def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str | None:
-    """Return the name of the encoder that made the codes; None where the documents brought them.
+    """Return the name of the encoder that made the codes; None if there was no encoder.
 
     `known` are names and fingerprints of encoders.
 
     Raises:
-        EncoderMismatch: if it is none of them.
+        EncoderMismatch: if none of them has the right fingerprint.
     """
     if header.encoder_fingerprint is None:
         return None
@@ -115,17 +113,15 @@ def import_documents(
     export: Export,
     progress: Callable[[int], object] | None = None,
 ) -> IngestReport:
-    """Write the documents of an export to `collection`, in batches, with the codes they have.
+    """Write the documents of an export to `collection`, in batches, with their codes.
 
-    Labels and judgements follow, once all documents are there.
-
-    Documents that are there just as they are given are passed over, so that an import that was
-    interrupted goes on where it was.
+    Labels and judgements follow the documents. Unchanged documents are skipped, so to resume an
+    import, run it again.
 
     Raises:
-        ReadError: if the export cannot be read. The batches before stay.
+        ReadError: if the export cannot be read. Earlier batches stay.
         StoreError: if the collection cannot be written.
-        InputError: if the export holds labels and the collection can keep none. The documents stay.
+        InputError: if the export has labels and the collection cannot. The documents stay.
     """
     began = time.perf_counter()
     read = written = 0
@@ -147,11 +143,11 @@ def import_documents(
 
 
 def import_annotations(collection: CollectionBackend, export: Export) -> None:
-    """Write the labels and judgements of an export whose documents were all read.
+    """Write the labels and judgements of an export after all its documents were read.
 
     Raises:
         StoreError: if the collection cannot be written.
-        InputError: if there are some and the collection is on Milvus.
+        InputError: if there are any and the collection is on Milvus.
     """
     if not export.labels and not export.judgements:
         return

@@ -1,7 +1,7 @@
 """Encoding on all cores.
 
-Texts become codes in processes of their own, for most of the work is Python's. Each process holds
-the encoder and is told texts or vectors; documents stay where they are.
+Most of the work is Python code, so separate processes do it. Each holds the encoder and receives
+only texts or vectors, not whole documents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from encoder.codes import Codes
 from encoder.encoder import Encoder, Inputs
 
-# One process would otherwise use every core for its matrix products, and so would the next.
+# Otherwise every process would use all cores for its matrix products.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 # Starting a process takes as long as encoding some ten thousand short texts.
@@ -27,7 +27,7 @@ _encoder: Encoder | None = None
 
 
 class EncodingPool:
-    """Encodes in `jobs` processes, or in this one where `jobs` is 1."""
+    """Encodes in `jobs` processes, or in this process if `jobs` is 1."""
 
     def __init__(self, encoder: Encoder | None, jobs: int) -> None:
         self._encoder = encoder
@@ -38,7 +38,7 @@ class EncodingPool:
             self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder,))
 
     def submit(self, inputs: Inputs) -> Future[Codes]:
-        """Begin to encode; the result is ``uint8[N, C]``."""
+        """Start encoding; the result is ``uint8[N, C]``."""
         self._submitted += len(inputs)
         if self._processes is None or self._submitted <= BEFORE_PROCESSES:
             done: Future[Codes] = Future()
@@ -49,26 +49,26 @@ class EncodingPool:
             return self._processes.submit(_encode, inputs)
 
     def close(self) -> None:
-        """End the processes; what is being encoded is given up."""
+        """End the processes and cancel their work."""
         if self._processes is not None:
             self._processes.shutdown(cancel_futures=True)
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _prepare(encoder: Encoder) -> None:
     global _encoder  # noqa: PLW0603 - a process holds one encoder
     _encoder = encoder
-    # An interrupt is for the process that reads and writes; it ends this one.
+    # The parent process handles an interrupt and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it was killed; nobody else would."""
+    """End this process when its parent is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -83,7 +83,7 @@ def _encode(inputs: Inputs) -> Codes:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let a process that is started here do its matrix products on one core."""
+    """Limit the matrix products of processes that are started in this block to one core."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:

@@ -12,10 +12,9 @@
     ...
     {"end": true, "documents": ...}
 
-A document has a text, a vector or neither beside its code, and keeps its place in the order of
-rows. What people said of documents follows them, where there is any. Nothing is encoded again on
-the way back, so the codes are the same to the bit. The last line tells a whole export from one that
-was cut short.
+A document has a code, and a text, a vector or neither; documents are in the order of rows. Labels
+and judgements follow them. An import encodes nothing again, so the codes stay the same. The last
+line distinguishes a complete export from one that was cut short.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ LABELLED, JUDGED = "labelled", "judged"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an export says of the collection that it is of."""
+    """The description of the exported collection."""
 
     name: str
     n_bits: int
@@ -63,7 +62,7 @@ class Header:
     ranking: str = HAMMING
     """What ordered the hits of searches that named no ranking."""
     indexed_fields: tuple[str, ...] = ()
-    """The fields of payloads that had indexes."""
+    """The indexed fields of payloads."""
 
 
 def write_export(
@@ -73,7 +72,7 @@ def write_export(
     progress: Callable[[int], object] | None = None,
     annotations: Iterable[DocumentLabel | Judgement] = (),
 ) -> int:
-    """Write the documents of `pages` to `stream` and return how many there were.
+    """Write the documents of `pages` to `stream` and return their number.
 
     `annotations` are read after the pages.
 
@@ -99,16 +98,16 @@ def write_export(
 
 
 class Export:
-    """An export that is read: its header at once, its documents one by one.
+    """Reads an export: first its header, then its documents one by one.
 
-    `labels` and `judgements` are there once all documents were read.
+    `labels` and `judgements` are complete once all documents were read.
     """
 
     def __init__(self, stream: BinaryIO, source: str) -> None:
         """Read the header of `stream`; `source` is its name in errors.
 
         Raises:
-            ReadError: if it is no export, or of a later version.
+            ReadError: if it is not an export, or has another version.
         """
         self._rows = read_json_lines(stream, source)
         self._source = source
@@ -120,7 +119,7 @@ class Export:
         """Yield each document and its code, ``uint8[n_bits / 8]``.
 
         Raises:
-            ReadError: at a line that is no document, or if the export was cut short.
+            ReadError: if a line is not a valid document, or the export was cut short.
         """
         count = 0
         for row in self._rows:
@@ -128,7 +127,7 @@ class Export:
             if "end" in record:
                 if record.get("documents") != count:
                     reason = f"says that {record.get('documents')} documents precede; {count} do"
-                    raise self._bad(row, reason)
+                    raise self._error(row, reason)
                 return
             if self._is_annotation(row, record):
                 continue
@@ -140,23 +139,25 @@ class Export:
         for row in self._rows:
             record = self._record_of(row)
             if record.get("format") != FORMAT:
-                raise self._bad(row, f"is not the head of an export; its format is not {FORMAT!r}")
+                raise self._error(
+                    row, f"is not the head of an export; its format is not {FORMAT!r}"
+                )
             if record.get("version") != VERSION:
                 message = (
                     f"is of version {record.get('version')!a}; this hummingbit reads {VERSION}"
                 )
-                raise self._bad(row, message)
+                raise self._error(row, message)
             try:
                 return _parse_header(record)
             except (KeyError, TypeError) as error:
-                raise self._bad(row, f"is not a whole head of an export: {error}") from None
+                raise self._error(row, f"is not a whole head of an export: {error}") from None
         raise ReadError(f"{self._source}: is empty")
 
     def _record_of(self, row: Row) -> dict[str, Any]:
         if row.reason is not None:
-            raise self._bad(row, row.reason)
+            raise self._error(row, row.reason)
         if not isinstance(row.record, dict):
-            raise self._bad(row, "must be an object")
+            raise self._error(row, "must be an object")
         return row.record
 
     def _document(self, row: Row, record: dict[str, Any]) -> tuple[Document, Codes]:
@@ -169,7 +170,7 @@ class Export:
                 record = {name: value for name, value in record.items() if name != "code"}
             return parse_document(record), packed
         except ValueError as error:
-            raise self._bad(row, str(error)) from None
+            raise self._error(row, str(error)) from None
 
     def _is_annotation(self, row: Row, record: dict[str, Any]) -> bool:
         """Read a line of what a person said, if it is one."""
@@ -181,10 +182,10 @@ class Export:
             else:
                 return False
         except InputError as error:
-            raise self._bad(row, str(error)) from None
+            raise self._error(row, str(error)) from None
         return True
 
-    def _bad(self, row: Row, reason: str) -> ReadError:
+    def _error(self, row: Row, reason: str) -> ReadError:
         return ReadError(str(BadLine(self._source, row.line, reason)))
 
 

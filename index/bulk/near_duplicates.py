@@ -1,8 +1,9 @@
-"""Near-duplicates in a collection: documents whose codes, and on request texts, hardly differ.
+"""Near-duplicates in a collection: documents whose codes, and optionally texts, hardly differ.
 
-Two documents are near-duplicates if their codes differ in at most `radius` bits and, where that is
-asked for, the Jaccard similarity of the sets of their shingles, runs of a few neighbouring terms,
-reaches a share. A cluster is what near-duplicates connect: two of one cluster may differ more.
+Two documents are near-duplicates if their codes differ in at most `radius` bits and, optionally,
+the Jaccard similarity of their sets of shingles, which are runs of a few neighbouring terms, is
+high enough. Near-duplicates connect documents to clusters, so two documents of one cluster may
+differ more.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from index.engines.portable.postings import distinct_codes
 from index.engines.self_join import Integers, pairs_within
 
 MAX_SHINGLE = 100
-# Bounds the memory of the edges that are brought together at once.
+# Limits the memory of the edges that are connected at once.
 EDGES_AT_ONCE = 1 << 23
 ROWS_AT_ONCE = 4096
-# Bounds the memory of the shingles that pairs of texts share: thousands may begin alike.
+# Limits the memory of the shingles that pairs of texts share: thousands may begin alike.
 SHARED_AT_ONCE = 1 << 20
 PAGE = 1000
 
@@ -39,12 +40,12 @@ class DuplicateCriteria:
 
     radius: int
     confirm: float | None = None
-    """The least Jaccard similarity of the shingles of their texts; None asks for none."""
+    """The least Jaccard similarity of the shingles of their texts; None does not compare texts."""
     shingle: int = 5
-    """How many terms a shingle has. A shorter text is one shingle."""
+    """The number of terms of a shingle. A shorter text is one shingle."""
 
     def check(self, n_bits: int) -> None:
-        """Raise InputError unless codes of `n_bits` bits can be compared so."""
+        """Raise InputError unless the criteria are valid for codes of `n_bits` bits."""
         if not 0 <= self.radius <= n_bits:
             raise InputError("radius", f"is {self.radius}; it must be from 0 to {n_bits}")
         if self.confirm is not None and not 0 < self.confirm <= 1:
@@ -58,24 +59,24 @@ def find_duplicates(
 ) -> Iterator[list[str]]:
     """Yield the ids of each cluster of near-duplicates, in the order of insertion, oldest first.
 
-    Clusters come by their oldest documents. The collection is read in pages: what is written
-    meanwhile may be left out.
+    Clusters are ordered by their oldest documents. The collection is read in pages, so documents
+    that are written meanwhile may be missing.
 
     Raises:
-        InputError: if `criteria` do not fit the collection.
+        InputError: if `criteria` are not valid for the collection.
     """
     criteria.check(collection.n_bits)
     ids, codes = _read(collection)
     for cluster in near_codes(codes, criteria.radius):
         checkpoint()
-        for members in _confirmed(collection, cluster, codes, ids, criteria):
+        for members in _confirm(collection, cluster, codes, ids, criteria):
             yield [ids[place] for place in members.tolist()]
 
 
 def near_codes(codes: Codes, radius: int) -> list[Integers]:
     """Return the clusters of `codes`, ``uint8[N, C]``, that pairs within `radius` connect.
 
-    A cluster is the places of two codes or more, ascending; clusters come by their first place.
+    A cluster has the ascending positions of two or more codes; clusters are ordered by the first.
     """
     distinct, postings = distinct_codes(codes)
     labels = np.arange(len(distinct))
@@ -85,28 +86,28 @@ def near_codes(codes: Codes, radius: int) -> list[Integers]:
         edges.append((pairs.first, pairs.second))
         waiting += len(pairs.first)
         if waiting >= EDGES_AT_ONCE:
-            labels, edges, waiting = _connected(labels, edges), [], 0
-    return _clusters(_connected(labels, edges)[postings.code_of])
+            labels, edges, waiting = _connect(labels, edges), [], 0
+    return _clusters(_connect(labels, edges)[postings.code_of])
 
 
 def near_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) -> list[Integers]:
-    """Return the clusters of `texts` whose shingles and `codes`, ``uint8[N, C]``, are alike.
+    """Return the clusters of `texts` with similar shingles and `codes`, ``uint8[N, C]``.
 
-    They come as those of :func:`near_codes` do.
+    They have the form and order of :func:`near_codes`.
     """
     if not texts:
         return []
-    # Texts that are the same, codes and all, are compared once.
+    # Equal texts with equal codes are compared once.
     places: dict[tuple[str, bytes], int] = {}
     both = zip(texts, codes, strict=True)
     same = np.array([places.setdefault((text, code.tobytes()), len(places)) for text, code in both])
     _, first = np.unique(same, return_index=True)
-    labels = _connected_texts([text for text, _ in places], codes[first], criteria)
+    labels = _connect_texts([text for text, _ in places], codes[first], criteria)
     return _clusters(labels[same])
 
 
-def _connected_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) -> Integers:
-    """Return labels of texts, equal where near-duplicates connect them."""
+def _connect_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriteria) -> Integers:
+    """Return labels of texts, which are equal if near-duplicates connect the texts."""
     least = criteria.confirm or 0.0
     shingles = _shingle_matrix(texts, criteria.shingle)
     sizes = np.diff(shingles.indptr)
@@ -126,12 +127,12 @@ def _connected_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCrit
         alike = both / (sizes[one] + sizes[other] - both) >= least
         one, other = one[alike], other[alike]
         near = hamming_distance(codes[one], codes[other]) <= criteria.radius
-        labels = _connected(labels, [(one[near], other[near])])
+        labels = _connect(labels, [(one[near], other[near])])
     return labels
 
 
 def shingles_of(text: str, length: int) -> set[tuple[str, ...]]:
-    """Return the runs of `length` neighbouring terms of `text`; of a shorter one, all its terms."""
+    """Return the runs of `length` neighbouring terms of `text`; a shorter text is one run."""
     terms = UNICODE.terms(text)
     if len(terms) <= length:
         return {tuple(terms)}
@@ -151,24 +152,24 @@ def _read(collection: CollectionBackend) -> tuple[list[str], Codes]:
     return ids, packed.reshape(len(ids), collection.n_bits // 8)
 
 
-def _confirmed(
+def _confirm(
     collection: CollectionBackend,
     cluster: Integers,
     codes: Codes,
     ids: Sequence[str],
     criteria: DuplicateCriteria,
 ) -> list[Integers]:
-    """Return what is left of a cluster where texts are compared, too."""
+    """Split a cluster by comparing texts, if the criteria say so."""
     if criteria.confirm is None:
         return [cluster]
-    known = {place: collection.get(ids[place]) for place in cluster.tolist()}
-    texts = {place: one.text for place, one in known.items() if one and one.text is not None}
+    documents = {place: collection.get(ids[place]) for place in cluster.tolist()}
+    texts = {place: one.text for place, one in documents.items() if one and one.text is not None}
     places = np.array(list(texts), dtype=np.int64)
     return [places[some] for some in near_texts(list(texts.values()), codes[places], criteria)]
 
 
 def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
-    """Return which text has which shingle, 1 or 0: a sparse matrix of N rows."""
+    """Return a sparse matrix, 1 where a text (row) has a shingle (column)."""
     numbers: defaultdict[tuple[str, ...], int] = defaultdict()
     numbers.default_factory = numbers.__len__
     columns: list[int] = []
@@ -180,8 +181,8 @@ def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
     return sparse.csr_array((ones, columns, ends), shape=(len(texts), len(numbers)))
 
 
-def _connected(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> Integers:
-    """Return labels that are equal where `labels` are, and also along edges."""
+def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> Integers:
+    """Return labels that are equal where `labels` are, and along `edges`."""
     if not edges:
         return labels
     first, second = (labels[np.concatenate(ends)] for ends in zip(*edges, strict=True))
@@ -192,7 +193,7 @@ def _connected(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> 
 
 
 def _clusters(labels: Integers) -> list[Integers]:
-    """Return the places of each label that two or more have, by the first of them."""
+    """Return the positions of each label that occurs at least twice, ordered by the first."""
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     groups = [group for group in np.split(order, starts[1:]) if len(group) > 1]

@@ -1,4 +1,4 @@
-"""Points of other stores as documents of a collection."""
+"""Reads the points of other vector stores as documents."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ STORES: dict[str, Callable[[Path], Iterator[Point]]] = {
     "qdrant": read_qdrant,
     "txtai": read_txtai,
 }
-# What the frameworks that write to these stores call the text.
+# The field names of texts in frameworks that write to these stores.
 TEXT_FIELDS = ("text", "page_content", "document", "content")
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What of a point becomes the content of a document: its text, its vector, or a code of it.
+class PointSelection:
+    """The part of a point that becomes the content of a document: its text, vector, or a code.
 
-    Of several vectors, `vector_field` is the one. A code is read from it by `packing`; of longer
-    ones the first `n_bits` bits are taken, which is meant for vectors that were trained for it.
+    `vector_field` names the vector if there are several. `packing` turns the vector into a code. If
+    `n_bits` is given, only the first bits are used, for vectors that were trained for this.
     """
 
     content: Literal["text", "vector", "code"]
@@ -43,36 +43,40 @@ class Taken:
 
 
 def read_points(
-    store: str, path: Path, layout: Layout, taken: Taken, notice: Callable[[str], object]
+    store: str,
+    path: Path,
+    layout: Layout,
+    selection: PointSelection,
+    notice: Callable[[str], object],
 ) -> Iterator[Document]:
     """Yield the points of a file or folder that `store`, one of :data:`STORES`, wrote.
 
-    What does not become the content joins the payload, except for vectors.
+    Other fields become the payload, except for vectors.
 
     Raises:
-        ReadError: at what cannot be read, or lacks what is taken.
+        ReadError: if a point cannot be read, or has no such content.
     """
     source = str(path)
     points = _points(store, path)
     first = next(points, None)
     if first is None:
         raise ReadError(f"{source}: holds no points")
-    if taken.content == "text":
+    if selection.content == "text":
         layout = _with_text_field(layout, first, source, notice)
     else:
-        taken = _with_vector_field(taken, first, source)
-    rows = _rows(first, points, source, taken)
+        selection = _with_vector_field(selection, first, source)
+    rows = _rows(first, points, source, selection)
     return documents_of(rows, source, layout, notice, unique_ids=False)
 
 
-def code_length(store: str, path: Path, taken: Taken) -> int:
+def code_length(store: str, path: Path, selection: PointSelection) -> int:
     """Return the number of bits of the codes that :func:`read_points` reads, by the first point.
 
     Raises:
         ReadError: as :func:`read_points` does.
     """
     for point in _points(store, path):
-        code = _code(point, _with_vector_field(taken, point, str(path)), str(path))
+        code = _code(point, _with_vector_field(selection, point, str(path)), str(path))
         return 4 * len(code)
     raise ReadError(f"{path}: holds no points")
 
@@ -99,58 +103,60 @@ def _with_text_field(
     return replace(layout, text_fields=(found,))
 
 
-def _with_vector_field(taken: Taken, first: Point, source: str) -> Taken:
-    if taken.vector_field is not None:
-        return taken
+def _with_vector_field(selection: PointSelection, first: Point, source: str) -> PointSelection:
+    if selection.vector_field is not None:
+        return selection
     if len(first.vectors) != 1:
         names = ", ".join(map(ascii, first.vectors)) or "no vector"
         message = "; --vector-field names the one to take" if first.vectors else ""
         raise ReadError(f"{source}: its points have {names}{message}")
     (found,) = first.vectors
-    return replace(taken, vector_field=found)
+    return replace(selection, vector_field=found)
 
 
-def _rows(first: Point, others: Iterable[Point], source: str, taken: Taken) -> Iterator[Row]:
-    yield _row(first, source, taken)
+def _rows(
+    first: Point, others: Iterable[Point], source: str, selection: PointSelection
+) -> Iterator[Row]:
+    yield _row(first, source, selection)
     for point in others:
-        yield _row(point, source, taken)
+        yield _row(point, source, selection)
 
 
-def _row(point: Point, source: str, taken: Taken) -> Row:
+def _row(point: Point, source: str, selection: PointSelection) -> Row:
     fields = point.fields
-    if taken.content == "text":
+    if selection.content == "text":
         return Row(point.line, fields)
     # A text beside the content is one more field of the payload.
     beside = {"text": fields["text"]} if "text" in fields else {}
-    own = ("text", taken.vector_field)
+    own = ("text", selection.vector_field)
     record = {name: value for name, value in fields.items() if name not in own}
     if beside:
         record["payload"] = {**(fields.get("payload") or {}), **beside}
-    if taken.content == "vector":
-        record["vector"] = _vector(point, taken, source)
+    if selection.content == "vector":
+        record["vector"] = _vector(point, selection, source)
     else:
-        record["code"] = _code(point, taken, source)
+        record["code"] = _code(point, selection, source)
     return Row(point.line, record)
 
 
-def _vector(point: Point, taken: Taken, source: str) -> Any:
-    # A short vector may have been taken for a list of numbers.
-    vector = {**point.fields, **point.vectors}.get(taken.vector_field or "")
+def _vector(point: Point, selection: PointSelection, source: str) -> Any:
+    # A short vector may have been read as a list of numbers.
+    vector = {**point.fields, **point.vectors}.get(selection.vector_field or "")
     if vector is None:
         names = ", ".join(map(ascii, point.vectors)) or "none"
-        reason = f"has no vector {taken.vector_field!a}; its vectors: {names}"
+        reason = f"has no vector {selection.vector_field!a}; its vectors: {names}"
         raise ReadError(str(BadLine(source, point.line, reason)))
     return vector
 
 
-def _code(point: Point, taken: Taken, source: str) -> str:
-    packing = taken.packing or "sign"
+def _code(point: Point, selection: PointSelection, source: str) -> str:
+    packing = selection.packing or "sign"
     try:
-        vector = np.asarray(_vector(point, taken, source))
-        if taken.n_bits is not None:
-            length = taken.n_bits if packing == "sign" else taken.n_bits // 8
+        vector = np.asarray(_vector(point, selection, source))
+        if selection.n_bits is not None:
+            length = selection.n_bits if packing == "sign" else selection.n_bits // 8
             if len(vector) < length:
-                raise CodeError("vector", f"has {len(vector)} numbers; {length} are to be taken")
+                raise CodeError("vector", f"has {len(vector)} numbers; {length} are needed")
             vector = vector[:length]
         return code_to_hex(codes_of_vectors(vector[None], packing)[0])
     except (CodeError, ValueError) as error:

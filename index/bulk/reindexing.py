@@ -1,8 +1,8 @@
-"""One collection's documents in another, encoded by the other's encoder.
+"""Copies the documents of one collection to another, encoded by the other's encoder.
 
-The source may be written to meanwhile. Rows only grow, and a replaced document gets a row of its
-own, so what was written since is what follows the last row that was copied; what was deleted since
-is found at the end, by comparing ids. The caller keeps writers out for the last, short part::
+The source may be written to meanwhile. Rows only grow, and a replaced document gets a new row, so
+later writes follow the last row that was copied. Deletions are found at the end, by comparing ids.
+The caller keeps writers out during the last, short part::
 
     last_row = copy_following(source, target, 0)      # long; writes to the source go on
     carry_annotations(source, target, partly=True)    # long, too
@@ -12,8 +12,8 @@ is found at the end, by comparing ids. The caller keeps writers out for the last
         carry_annotations(source, target)
         point_the_alias_to(target)
 
-To go on after a crash is to begin again: every document is written once more, so that the order of
-rows is that of the source.
+After a crash it begins again: every document is written once more, so rows stay in the order of the
+source.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def copy_following(
     row: int,
     progress: Callable[[int], object] | None = None,
 ) -> int:
-    """Copy the documents of `source` above `row`, in their order; return the last row copied.
+    """Copy the documents of `source` after `row`, in order; return the last copied row.
 
-    `progress` is told the size of each batch once it is in `target`; what it raises ends the copy.
+    `progress` is called with the size of each written batch; an exception from it ends the copy.
 
     Raises:
-        InputError: if a document has neither text nor vector, or the target's encoder does not
-            take what it has. The batches before it stay.
+        InputError: if a document has neither text nor vector, or the target's encoder cannot
+            encode it. Earlier batches stay.
         StoreError: if one of the stores fails.
     """
     while batch := source.documents_after(row, BATCH):
-        documents = [_uncoded(one) for one in batch]
+        documents = [_without_code(one) for one in batch]
         target.upsert(documents)
         row = batch[-1].row
         if progress is not None:
@@ -55,16 +55,16 @@ def copy_following(
 
 
 def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
-    """Delete what `target` holds and `source` does not; return how many documents that were."""
+    """Delete the documents of `target` that `source` does not have; return how many."""
     if len(source) == len(target):
         return 0
-    held, row = set[str](), 0
+    source_ids, row = set[str](), 0
     while batch := source.documents_after(row, BATCH):
-        held.update(one.id for one in batch)
+        source_ids.update(one.id for one in batch)
         row = batch[-1].row
     missing, row = [], 0
     while batch := target.documents_after(row, BATCH):
-        missing += [one.id for one in batch if one.id not in held]
+        missing += [one.id for one in batch if one.id not in source_ids]
         row = batch[-1].row
     return target.delete(missing).deleted
 
@@ -72,10 +72,10 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
 def carry_annotations(
     source: CollectionBackend, target: CollectionBackend, *, partly: bool = False
 ) -> None:
-    """Give `target` the labels and judgements of `source`, with whoever gave them and when.
+    """Copy the labels and judgements of `source` to `target`, with their authors and times.
 
-    A copy in part leaves little to do for the whole one, for which the caller keeps writers out.
-    Collections on Milvus have none.
+    A copy made `partly` leaves little to do for the complete one, during which the caller keeps
+    writers out. Collections on Milvus have no labels and judgements.
 
     Raises:
         StoreError: if one of the stores fails.
@@ -84,8 +84,8 @@ def carry_annotations(
         copy_annotations(source.annotations, target.annotations, partly=partly)
 
 
-def _uncoded(stored: StoredDocument) -> Document:
+def _without_code(stored: StoredDocument) -> Document:
     if stored.text is None and stored.vector is None:
-        message = f"document {stored.id!a} brought its code, so no encoder can encode it"
+        message = f"document {stored.id!a} has only a code, so no encoder can encode it"
         raise InputError("collection", message)
     return Document(stored.id, stored.text, stored.vector, payload=stored.payload)

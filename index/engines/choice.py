@@ -1,4 +1,4 @@
-"""Which engine searches some codes, and why."""
+"""The choice of the engine that searches some codes, and the reason for it."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ MAKERS: dict[str, Callable[[Codes, Rows], Engine]] = {
     "pruned": PrunedIndex,
     "flat": FlatIndex,
 }
-"""Where there is no kernel, its engines are those of FAISS that come nearest to them."""
+"""Without the kernel, its engines are replaced by the most similar engines of FAISS."""
 ENGINES = ("auto", *MAKERS)
-# Fewer codes than this are scanned before anything cleverer has begun.
+# Fewer codes than this are always scanned.
 FEW_CODES = 4096
 SAMPLE = 100
 K = 10
-# What beginning a lookup costs, in codes that FAISS scans in that time.
+# The cost of starting a lookup, in codes that FAISS scans in the same time.
 OVERHEAD = 50_000
-# What costs more memory must be clearly faster, by an estimate on a sample.
+# An engine that needs more memory must take at most this share of a scan, estimated on a sample.
 GAIN = 0.6
-# Cells are tried where codes are many and most of them would be scanned, and must gain more.
+# Cells are tried if there are many codes and most would be scanned, and must gain more.
 MANY_DISTINCT = 2**21
 # Codes too long for the kernel's tables must repeat so often for FAISS to scan the distinct ones.
 OFTEN = 8
@@ -66,7 +66,7 @@ GAIN_OF_CELLS = 0.35
 
 
 class Choice(NamedTuple):
-    """An engine over some codes, and why it is that one, in one sentence."""
+    """An engine over some codes, and the reason for it, in one sentence."""
 
     engine: Engine
     reason: str
@@ -76,8 +76,8 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
     """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
 
     Raises:
-        ValueError: if the shapes or types are others, the rows do not ascend, there is no such
-            engine, or it does not take codes of that length.
+        ValueError: if a shape or type is wrong, the rows do not ascend, the engine does not exist,
+            or it does not support codes of that length.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine {unknown_engine(engine)}")
@@ -89,18 +89,22 @@ def build(codes: Codes, rows: Rows, engine: str = "auto") -> Choice:
     if len(codes) < FEW_CODES:
         reason = f"There are fewer than {FEW_CODES:,} codes, and none are scanned faster."
         return Choice(_scan(codes, rows), reason)
-    return _of_faiss(codes, rows) if kernel.native is None else _of_kernel(codes, rows)
+    return (
+        _choose_with_faiss(codes, rows)
+        if kernel.native is None
+        else _choose_with_kernel(codes, rows)
+    )
 
 
 def unknown_engine(engine: str) -> str:
-    """Say which engines there are besides one that there is not."""
+    """Return a message for an engine that does not exist, with the engines that do."""
     return f"is {engine[:80]!a}; it must be one of {', '.join(ENGINES)}"
 
 
-def _of_kernel(codes: Codes, rows: Rows) -> Choice:
+def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
     if n_bits > 2 * kernel.TABLE_BITS:
-        return _of_long(codes, rows)
+        return _choose_for_long_codes(codes, rows)
     too_few = f"Of {len(codes):,} rows too few are near each other for lookups to spare a scan."
     engine: lookup.LookupIndex | halves.HalvesIndex
     if n_bits <= kernel.TABLE_BITS:
@@ -109,7 +113,7 @@ def _of_kernel(codes: Codes, rows: Rows) -> Choice:
     else:
         n_words = 2
         scan = ScanIndex(codes, rows)
-        # Two tables take six times the memory of the codes while they are made.
+        # Making two tables takes six times the memory of the codes.
         if _least_work_of_halves(scan, codes) >= GAIN * len(codes) * n_words:
             return Choice(scan, too_few)
         del scan
@@ -117,18 +121,18 @@ def _of_kernel(codes: Codes, rows: Rows) -> Choice:
         found = f"Of {len(codes):,} rows those are near that share about a half of their code"
     work = engine.work(_sample(codes), K) / n_words
     if work < GAIN * len(codes):
-        return Choice(engine, f"{found}, and {_like(work, codes)}.")
-    del engine  # its tables need not lie in memory beside the codes that are scanned
+        return Choice(engine, f"{found}, and {_relative_work(work, codes)}.")
+    del engine  # frees its tables before the codes are copied for a scan
     return Choice(ScanIndex(codes, rows), too_few)
 
 
 def _least_work_of_halves(scan: ScanIndex, codes: Codes) -> float:
-    """Return what lookups would take at least, in words, which the farthest of K rows tells."""
+    """Return the least work of lookups, in words, from the distances of the K-th rows."""
     farthest = [found.distances[-1] for found in scan.search(_sample(codes), K)]
     return halves.least_work(np.array(farthest), codes.shape[1] * 8, len(codes))
 
 
-def _of_long(codes: Codes, rows: Rows) -> Choice:
+def _choose_for_long_codes(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
     n_distinct = kernel.count_distinct(codes)
     if n_distinct * OFTEN < len(codes):
@@ -138,7 +142,7 @@ def _of_long(codes: Codes, rows: Rows) -> Choice:
     return Choice(ScanIndex(codes, rows), reason)
 
 
-def _of_faiss(codes: Codes, rows: Rows) -> Choice:
+def _choose_with_faiss(codes: Codes, rows: Rows) -> Choice:
     n_bits = codes.shape[1] * 8
     if n_bits <= MAX_TABLE_BITS:
         return Choice(DirectIndex(codes, rows), f"All codes of {n_bits} bits fit in a table.")
@@ -150,9 +154,9 @@ def _of_faiss(codes: Codes, rows: Rows) -> Choice:
         pruned = PrunedIndex(codes, rows)
         less = pruned.work(sample, K)
         if less < GAIN_OF_CELLS * len(codes):
-            return Choice(pruned, f"{found} that lie in cells, and {_like(less, codes)}.")
+            return Choice(pruned, f"{found} that lie in cells, and {_relative_work(less, codes)}.")
     if work < GAIN * len(codes):
-        return Choice(distinct, f"{found}, and {_like(work, codes)}.")
+        return Choice(distinct, f"{found}, and {_relative_work(work, codes)}.")
     return Choice(FlatIndex(codes, rows), f"{found}, too many or too scattered to spare a scan.")
 
 
@@ -160,5 +164,5 @@ def _sample(codes: Codes) -> Codes:
     return codes[np.random.default_rng(0).integers(0, len(codes), SAMPLE)]
 
 
-def _like(work: float, codes: Codes) -> str:
+def _relative_work(work: float, codes: Codes) -> str:
     return f"a query takes about as long as a scan of {work / len(codes):.1%} of the rows"

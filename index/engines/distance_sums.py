@@ -1,4 +1,4 @@
-"""How many documents lie at each distance from a query, without any of them being ranked."""
+"""The number of documents at each distance from a query, without ranking them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from index.engines.compiled.kernel import Keys
 
 Counts = npt.NDArray[np.int64]
 
-# Distances that the kernel looks at between two checkpoints: some ten milliseconds.
+# The distances that the kernel computes between two checkpoints, in some ten milliseconds.
 COMPARED_AT_ONCE = 1 << 24
 
 
 class SizedCodes:
-    """Codes that each stand for so many documents."""
+    """Distinct codes with the number of documents of each."""
 
     def __init__(self, codes: Codes, sizes: Counts) -> None:
-        """Take `codes`, ``uint8[N, C]``, and `sizes`, ``int64[N]``, each below 2**31."""
+        """Hold `codes`, ``uint8[N, C]``, and their `sizes`, ``int64[N]``, each below 2**31."""
         self._n_bits = codes.shape[1] * 8
         self._sizes = sizes.astype(np.int32)
         self._words = kernel.words_of(codes)
-        # An editable install may have a kernel that was compiled before this function was there.
+        # The kernel of an editable install may be older than this function.
         self._count = getattr(kernel.native, "count", None)
-        self._groups: Keys | None = None if self._count is None else kernel.grouped(self._words)
+        self._groups: Keys | None = None if self._count is None else kernel.group_codes(self._words)
 
     def by_distance(self, queries: Codes) -> Counts:
-        """Return how many documents lie at each distance, ``int64[Q, n_bits + 1]``."""
+        """Return the number of documents at each distance, ``int64[Q, n_bits + 1]``."""
         counts = np.zeros((len(queries), self._n_bits + 1), dtype=np.int64)
         words = kernel.words_of(queries)
         step = max(1, COMPARED_AT_ONCE // max(1, len(self._words))) if self._count else 1

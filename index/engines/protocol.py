@@ -1,4 +1,4 @@
-"""What every engine promises, so that one can stand in for another."""
+"""The interface of engines, which are interchangeable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = npt.NDArray[np.int64]
 
 
 Weights = npt.NDArray[np.int64]
-"""What each bit weighs for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_WEIGHT`."""
+"""The weight of each bit for each query: ``int64[Q, n_bits]``, within ±:data:`MAX_WEIGHT`."""
 
 MAX_WEIGHT = 2**20
 MAX_ROWS = 2**31 - 1
@@ -22,7 +22,7 @@ MAX_ROWS = 2**31 - 1
 
 
 class Neighbours(NamedTuple):
-    """What one query found, nearest first; rows at the same distance in ascending order."""
+    """The result of one query, nearest first; rows at the same distance in ascending order."""
 
     rows: Rows
     """``int64[m]``"""
@@ -31,11 +31,11 @@ class Neighbours(NamedTuple):
 
 
 class CodeIndex(Protocol):
-    """Exact Hamming search over codes, each known by its row.
+    """Exact Hamming search over codes, each of which has a row.
 
-    The order of results is (distance, row) and nothing else decides it: not the engine, nor how
-    many queries are asked at once, nor the number of threads. The first k of a search for k + 1
-    are therefore the search for k.
+    Results are ordered by (distance, row). Nothing else decides the order: not the engine, the
+    number of queries in a batch, or the number of threads. So the first k results of a search for
+    k + 1 are those of a search for k.
     """
 
     @property
@@ -48,17 +48,17 @@ class CodeIndex(Protocol):
     def search(
         self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
     ) -> list[Neighbours]:
-        """Return the `k` nearest of each query, fewer where there are fewer.
+        """Return the `k` nearest codes of each query, or all if there are fewer.
 
         Args:
             queries: ``uint8[Q, n_bits / 8]``; Q may be zero.
             k: at least 1; it may exceed the size of the index.
-            radius: where given, only codes at a distance of at most `radius` are found.
-            among: where given, only these rows are found, ``int64[M]`` in ascending order. Rows
-                that are not there are passed over.
+            radius: if given, only codes at a distance of at most `radius` are found.
+            among: if given, only these rows are found, ``int64[M]`` in ascending order. Unknown
+                rows are ignored.
 
         Raises:
-            ValueError: if an argument is not so.
+            ValueError: if an argument is invalid.
         """
 
     def search_weighted(
@@ -67,36 +67,36 @@ class CodeIndex(Protocol):
         """Return the `k` nearest by weighted distance; see :mod:`index.engines.portable.weighted`.
 
         `weights` are ``int64[Q, n_bits]``; `k` and `among` are those of :meth:`search`. The
-        distances of what is found are weighted ones.
+        distances of the results are weighted distances.
 
         Raises:
-            ValueError: if an argument is not so.
+            ValueError: if an argument is invalid.
         """
 
 
 def check_search(
     index: CodeIndex, queries: Codes, k: int, radius: int | None, among: Rows | None
 ) -> None:
-    """Raise ValueError unless the arguments are ones that :meth:`CodeIndex.search` takes."""
+    """Raise ValueError unless the arguments of :meth:`CodeIndex.search` are valid."""
     if queries.dtype != np.uint8 or queries.ndim != 2 or queries.shape[1] * 8 != index.n_bits:
-        given = f"{queries.dtype}{list(queries.shape)}"
-        raise ValueError(f"queries are {given}; they must be uint8[Q, {index.n_bits // 8}]")
+        actual = f"{queries.dtype}{list(queries.shape)}"
+        raise ValueError(f"queries are {actual}; they must be uint8[Q, {index.n_bits // 8}]")
     if radius is not None and radius < 0:
         raise ValueError(f"radius is {radius}; it must not be negative")
-    _check_wanted(k, among)
+    _check_k_and_among(k, among)
 
 
 def check_weights(index: CodeIndex, weights: Weights, k: int, among: Rows | None) -> None:
-    """Raise ValueError unless :meth:`CodeIndex.search_weighted` takes the arguments."""
+    """Raise ValueError unless the arguments of :meth:`CodeIndex.search_weighted` are valid."""
     if weights.dtype != np.int64 or weights.ndim != 2 or weights.shape[1] != index.n_bits:
-        given = f"{weights.dtype}{list(weights.shape)}"
-        raise ValueError(f"weights are {given}; they must be int64[Q, {index.n_bits}]")
+        actual = f"{weights.dtype}{list(weights.shape)}"
+        raise ValueError(f"weights are {actual}; they must be int64[Q, {index.n_bits}]")
     if weights.max(initial=0) > MAX_WEIGHT or weights.min(initial=0) < -MAX_WEIGHT:
         raise ValueError(f"weights must be within ±{MAX_WEIGHT}")
-    _check_wanted(k, among)
+    _check_k_and_among(k, among)
 
 
-def _check_wanted(k: int, among: Rows | None) -> None:
+def _check_k_and_among(k: int, among: Rows | None) -> None:
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
     if among is not None and (among.ndim != 1 or among.dtype != np.int64):
@@ -114,16 +114,16 @@ def check_codes(codes: Codes, rows: Rows) -> None:
     if (rows[1:] <= rows[:-1]).any():
         raise ValueError("rows must ascend")
     if len(rows) > MAX_ROWS:
-        raise ValueError(f"there are {len(rows):,} codes; an index takes {MAX_ROWS:,} at most")
+        raise ValueError(f"there are {len(rows):,} codes; an index holds {MAX_ROWS:,} at most")
 
 
-def places_of(held: Rows, rows: Rows) -> npt.NDArray[np.int64]:
-    """Return where those of `rows` that are among the ascending `held` stand in it."""
-    if len(held) and held[-1] - held[0] == len(held) - 1:
-        # Without gaps nothing has to be looked for.
-        steps: Rows = rows - held[0]
-        return np.asarray(steps[(steps >= 0) & (steps < len(held))])
-    places = np.searchsorted(held, rows)
-    there = places < len(held)
-    there[there] = held[places[there]] == rows[there]
-    return places[there]
+def places_of(index_rows: Rows, rows: Rows) -> npt.NDArray[np.int64]:
+    """Return the positions of `rows` in the ascending `index_rows`; unknown rows are ignored."""
+    if len(index_rows) and index_rows[-1] - index_rows[0] == len(index_rows) - 1:
+        # Rows without gaps need no search.
+        offsets: Rows = rows - index_rows[0]
+        return np.asarray(offsets[(offsets >= 0) & (offsets < len(index_rows))])
+    places = np.searchsorted(index_rows, rows)
+    known = places < len(index_rows)
+    known[known] = index_rows[places[known]] == rows[known]
+    return places[known]

@@ -1,13 +1,13 @@
-"""A collection's index at one moment, and how the next one is made of it.
+"""The index of one generation of a collection, and how the next one is made from it.
 
-Most rows lie in a large segment, the base; what was added since it was built lies in small ones,
-the deltas. A write adds a segment, and the last segments become one while they are small, so that
-writing one row costs little and a search has few segments to look at. A row that is deleted
-becomes a tombstone: it stays where it lies, and no search finds it. Once much has been added or
-deleted, :meth:`Generation.compacted` makes one base of everything; it takes long, changes nothing
-that is in use, and may run beside searches and writes.
+Most rows are in a large segment, the base; rows added since it was built are in small segments, the
+deltas. A write adds a segment and merges the last segments while they are small, so writing one row
+costs little and a search has few segments to visit. A deleted row becomes a tombstone: it stays in
+its segment, and no search finds it. Once much has been added or deleted,
+:meth:`Generation.compacted` makes one base of everything. That takes long, but it changes nothing
+that is in use and can run beside searches and writes.
 
-Every row of a segment was inserted after every row of the segment before it.
+Every row of a segment was inserted after every row of the previous segment.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ DEAD_FRACTION = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """A :class:`~index.engines.protocol.CodeIndex` that never changes; a write makes the next.
+    """An immutable :class:`~index.engines.protocol.CodeIndex`; a write makes the next one.
 
-    Readers take one generation and need no lock.
+    Readers need no lock.
     """
 
     number: int
     base: Engine
     engine_reason: str
-    """Why the base is searched as it is, in one sentence."""
+    """The reason for the engine of the base, in one sentence."""
     deltas: tuple[Engine, ...] = ()
-    asked_engine: str = "auto"
-    """The engine that was asked for; a base made of this generation gets it as well."""
+    requested_engine: str = "auto"
+    """The requested engine, which later bases use as well."""
 
     @classmethod
     def build(cls, number: int, codes: Codes, rows: Rows, engine: str = "auto") -> Generation:
-        """Make a generation of `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
+        """Index `codes`, ``uint8[N, C]``, under ascending `rows`, ``int64[N]``.
 
         Raises:
-            ValueError: if the shapes or types are others, the rows do not ascend, or there is no
-                such engine.
+            ValueError: if a shape or type is wrong, the rows do not ascend, or the engine does not
+                exist or does not support the codes.
         """
         base, reason = build(codes, rows, engine)
-        return cls(number, base, reason, asked_engine=engine)
+        return cls(number, base, reason, requested_engine=engine)
 
     @property
     def n_bits(self) -> int:
@@ -70,31 +70,31 @@ class Generation:
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether :meth:`compacted` would make searches faster or give much memory back."""
+        """Whether :meth:`compacted` would make searches faster or free much memory."""
         return needs_compaction(self._segments)
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self._segments)
 
     def compacted(self) -> Generation:
-        """Return a generation that finds the same, made of one base."""
-        return self.build(self.number, *self.codes(), self.asked_engine)
+        """Return an equivalent generation that consists of one base."""
+        return self.build(self.number, *self.codes(), self.requested_engine)
 
     def with_changes(self, number: int, codes: Codes, rows: Rows, removed: Rows) -> Generation:
         """Return the generation without the rows `removed` and with `codes` under `rows`.
 
-        `rows` ascend and lie above every row of this generation. Rows of `removed` that are not
-        there are ignored.
+        `rows` ascend and follow every row of this generation. Unknown rows in `removed` are
+        ignored.
         """
         base, *deltas = (segment.without(removed) for segment in self._segments)
         deltas = [delta for delta in deltas if len(delta)]
         if len(rows):
             added = (codes, rows)
             while deltas and len(deltas[-1]) < max(MIN_FOLD, GROWTH * len(added[1])):
-                added = _joined(deltas.pop().live_codes(), added)
+                added = _concatenate(deltas.pop().live_codes(), added)
             if not deltas and len(base) < MIN_FOLD:
-                whole = _joined(base.live_codes(), added)
-                return self.build(number, *whole, self.asked_engine)
+                whole = _concatenate(base.live_codes(), added)
+                return self.build(number, *whole, self.requested_engine)
             deltas.append(build(*added).engine)
         return replace(self, number=number, base=base, deltas=tuple(deltas))
 
@@ -102,12 +102,12 @@ class Generation:
         self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search`."""
-        # What is allowed is checked by the segments, once for an array that they remember.
+        # The segments check `among`, once for an array that they remember.
         check_search(self, queries, k, radius, None)
         found = self.base.search(queries, k, radius, among)
         for delta in self.deltas:
             later = delta.search(queries, k, radius, among)
-            found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
+            found = [_merge(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 
     def search_weighted(
@@ -117,7 +117,7 @@ class Generation:
         found = self.base.search_weighted(weights, k, among)
         for delta in self.deltas:
             later = delta.search_weighted(weights, k, among)
-            found = [_merged(one, other, k) for one, other in zip(found, later, strict=True)]
+            found = [_merge(one, other, k) for one, other in zip(found, later, strict=True)]
         return found
 
     def live_rows(self, rows: Rows) -> Rows:
@@ -125,16 +125,16 @@ class Generation:
         return np.concatenate([segment.live_rows(rows) for segment in self._segments])
 
     def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, ``int64[M]``, all of which are there, in the order given."""
-        found = np.empty((len(rows), self.n_bits // 8), dtype=np.uint8)
+        """Return the codes of `rows`, ``int64[M]``, all of which must exist, in that order."""
+        codes = np.empty((len(rows), self.n_bits // 8), dtype=np.uint8)
         for segment in self._segments:
             inside = segment.holds(rows)
-            found[inside] = segment.codes_of(rows[inside])
-        return found
+            codes[inside] = segment.codes_of(rows[inside])
+        return codes
 
     def distinct_codes(self) -> tuple[Codes, Integers]:
-        """Return the distinct codes, ``uint8[D, C]``, and how many rows hold each."""
-        codes, counts = reduce(_joined, (one.counted_codes() for one in self._segments))
+        """Return the distinct codes, ``uint8[D, C]``, and the number of rows with each."""
+        codes, counts = reduce(_concatenate, (one.counted_codes() for one in self._segments))
         if not self.deltas and not isinstance(self.base, FlatIndex | ScanIndex):
             return codes, counts
         distinct, postings = distinct_codes(codes)
@@ -142,7 +142,7 @@ class Generation:
 
     def codes(self) -> tuple[Codes, Rows]:
         """Return every code and its row, in ascending order of rows."""
-        return reduce(_joined, (segment.live_codes() for segment in self._segments))
+        return reduce(_concatenate, (segment.live_codes() for segment in self._segments))
 
     @property
     def _segments(self) -> tuple[Engine, ...]:
@@ -157,7 +157,7 @@ class Segment(Protocol):
 
     @property
     def n_dead(self) -> int:
-        """The number of tombstones: rows that were removed and still take up room."""
+        """The number of tombstones: removed rows that still take memory."""
 
 
 def needs_compaction(segments: Sequence[Segment]) -> bool:
@@ -168,12 +168,14 @@ def needs_compaction(segments: Sequence[Segment]) -> bool:
     return added > max(MIN_FOLD, whole // FOLD_FRACTION) or tombstones * DEAD_FRACTION > whole
 
 
-def _joined(one: tuple[Codes, Integers], other: tuple[Codes, Integers]) -> tuple[Codes, Integers]:
+def _concatenate(
+    one: tuple[Codes, Integers], other: tuple[Codes, Integers]
+) -> tuple[Codes, Integers]:
     return np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
 
 
-def _merged(earlier: Neighbours, later: Neighbours, k: int) -> Neighbours:
-    """Merge two lists in order; the rows of `earlier` all come before those of `later`."""
+def _merge(earlier: Neighbours, later: Neighbours, k: int) -> Neighbours:
+    """Merge two ordered results; every row of `earlier` is below every row of `later`."""
     distances = np.concatenate([earlier.distances, later.distances])
     rows = np.concatenate([earlier.rows, later.rows])
     order = np.argsort(distances, kind="stable")[:k]

@@ -1,9 +1,9 @@
 """All pairs of codes within a radius of each other, exactly.
 
-Cut into r + s parts, codes that differ in at most r bits agree in at least s of the parts. So the
-codes are sorted by each choice of s parts in turn, and those that agree in all of them are
-compared with each other: few, where s parts have enough bits. It is work in slices, however few
-pairs there are; see :mod:`foundation.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact
+If codes are cut into r + s parts, two codes that differ in at most r bits agree in at least s of
+the parts. So the codes are sorted by each choice of s parts in turn, and those that agree in all of
+them are compared with each other. These are few if s parts have enough bits. The work is done in
+slices, see :mod:`foundation.slices`. Source: Norouzi, Punjani and Fleet, "Fast exact
 search in Hamming space with multi-index hashing" (2014), for s = 1; Manku, Jain and Das Sarma,
 "Detecting near-duplicates for web crawling" (2007), section 3, for several.
 """
@@ -27,15 +27,15 @@ Words = npt.NDArray[np.uint64]
 
 MAX_PARTS_AGREEING = 6
 MAX_KEY_BITS = 62
-# What sorting a code by one choice of parts takes, in comparisons of two codes.
+# The cost of sorting a code by one choice of parts, in comparisons of two codes.
 SORT_COST = 60
 SORT_COST_OF_KERNEL = 40
-# Bounds the memory of what is yielded at once.
+# Limits the memory of the pairs that are yielded at once.
 PAIRS_AT_ONCE = 1 << 20
 
 
 class Pairs(NamedTuple):
-    """Pairs of codes ``first[i] < second[i]``, by place, and how many bits they differ in."""
+    """Pairs of positions ``first[i] < second[i]``, and the Hamming distances of their codes."""
 
     first: Integers
     second: Integers
@@ -64,12 +64,12 @@ def pairs_within(codes: Codes, radius: int) -> Iterator[Pairs]:
         for part in chosen:
             key = key << lengths[part] | keys[part]
         for pairs in _agreeing_pairs(words, key, radius):
-            # A pair that agrees in more parts comes again: the first choice of parts has it.
+            # A pair that agrees in more parts is found again by other choices; the first counts.
             yield _first_seen(pairs, keys, chosen)
 
 
 def _parts_agreeing(n_codes: int, n_bits: int, radius: int) -> int:
-    """Return the s that costs least where codes are spread evenly; 0 if comparing all does."""
+    """Return the cheapest s for evenly spread codes; 0 if comparing all pairs is cheapest."""
     sort_cost = SORT_COST if kernel.native is None else SORT_COST_OF_KERNEL
     costs = {0: n_codes**2 / 2}
     for agreeing in range(1, MAX_PARTS_AGREEING + 1):
@@ -115,7 +115,7 @@ def _all_pairs(words: Words, radius: int) -> Iterator[Pairs]:
 
 def _pairs_of_kernel(words: Words, keys: Words, order: Integers, radius: int) -> Iterator[Pairs]:
     """Yield the pairs of codes with equal `keys`, which ascend, that lie within `radius`."""
-    # One word of all codes after another; some behind the last, for whole registers are read.
+    # Word by word; the padding at the end is there because whole registers are read.
     columns = np.append(words.T, np.zeros(kernel.LANES, dtype=np.uint64))
     one = np.empty(PAIRS_AT_ONCE, dtype=np.int64)
     other, distances = np.empty_like(one), np.empty(PAIRS_AT_ONCE, dtype=np.uint16)
@@ -134,7 +134,7 @@ def _pairs_of_kernel(words: Words, keys: Words, order: Integers, radius: int) ->
 def _near(
     columns: list[Words], left: Integers, right: Integers, order: Integers, radius: int
 ) -> Iterator[Pairs]:
-    """Yield those of the pairs of places that lie within `radius`, as numbers of `order`."""
+    """Yield the pairs of places within `radius`, translated by `order`."""
     checkpoint()
     first, *others = columns
     distances = np.bitwise_count(first[left] ^ first[right]).astype(np.uint16)
@@ -149,8 +149,8 @@ def _near(
 def _first_seen(pairs: Pairs, keys: list[Integers], chosen: tuple[int, ...]) -> Pairs:
     """Leave out pairs that an earlier choice of parts has found.
 
-    Choices come in lexicographic order, so the first that finds a pair is that of the first parts
-    it agrees in: no part outside of the choice that lies before the last of it agrees.
+    Choices come in lexicographic order, so the first one that finds a pair consists of the first
+    parts that agree: before its last part, no part outside of the choice agrees.
     """
     new = np.ones(len(pairs.first), dtype=np.bool_)
     for part in range(chosen[-1]):
@@ -160,7 +160,7 @@ def _first_seen(pairs: Pairs, keys: list[Integers], chosen: tuple[int, ...]) -> 
 
 
 def _keys(words: Words, lengths: list[int]) -> list[Integers]:
-    """Return runs of so many bits of each code, from the first bit on, as numbers."""
+    """Return consecutive runs of bits of each code, of the given lengths, as numbers."""
     keys, start = [], 0
     for length in lengths:
         key = np.zeros(len(words), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Which engine a collection asked for, so that whoever opens it searches it by that one."""
+"""The check of the engine that a collection is created with."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from index.schema import AUTO
 
 
 def check_engine(engine: str, n_bits: int) -> None:
-    """Raise an InputError unless `engine` is one that takes codes of `n_bits`."""
+    """Raise an InputError unless `engine` exists and supports codes of `n_bits`."""
     if engine == AUTO:
         return
     if engine not in ENGINES:
         raise InputError("engine", unknown_engine(engine))
     try:
-        # Whether it takes them, the engine itself knows best.
+        # Each engine checks the length of the codes itself.
         build(np.empty((0, n_bits // 8), dtype=np.uint8), np.empty(0, dtype=np.int64), engine)
     except ValueError as error:
         raise InputError("engine", f"is {engine!r}, but {error}") from None

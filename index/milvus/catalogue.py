@@ -1,8 +1,8 @@
-"""How far the rows and the generations of each collection have come, kept on Milvus as well.
+"""The row and generation counters of each collection, stored on Milvus.
 
-Milvus has neither sequences nor transactions. The last row that may have been given is therefore
-written before any document has it, so that no row is ever given twice: an interruption leaves a
-gap. The generation is written after the documents, so it counts the writes that were finished.
+Milvus has neither sequences nor transactions. So the last row is written before a document gets it;
+no row is used twice, and an interruption leaves a gap. The generation is written after the
+documents, so it counts finished writes.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from pymilvus import DataType
 
 from index.errors import StoreError
 from index.milvus.cluster import Cluster
-from index.milvus.filters import quoted
+from index.milvus.filters import quote
 
-# No collection has this name, for names begin with a letter or a digit.
+# No collection has this name, because names begin with a letter or a digit.
 CATALOGUE = "hummingbit__catalogue"
-# Milvus stores nothing without a vector.
+# Milvus stores no entity without a vector.
 NO_VECTOR = b"\0"
-# Rows that are set aside at a time, so that not every write has to.
+# Rows are reserved in ranges, so that not every write has to reserve some.
 ROWS_AT_ONCE = 10_000
 
 
 class Counters(NamedTuple):
-    """What is counted of one collection."""
+    """The counters of one collection."""
 
     last_row: int = 0
-    """No document has a row above this one."""
+    """No document has a higher row."""
     generation: int = 0
 
 
@@ -35,7 +35,7 @@ class Catalogue:
     """The counters of every collection."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Open the catalogue of a cluster, or make it.
+        """Open the catalogue of a cluster; a missing one is created.
 
         Raises:
             StoreError: if Milvus cannot be reached or refuses.
@@ -63,7 +63,7 @@ class Catalogue:
         found = self._cluster.call(
             "query",
             CATALOGUE,
-            filter=f"name == {quoted(name)}",
+            filter=f"name == {quote(name)}",
             output_fields=["last_row", "generation"],
             **self._cluster.consistency(),
         )
@@ -72,21 +72,21 @@ class Catalogue:
         return Counters(found[0]["last_row"], found[0]["generation"])
 
     def write(self, name: str, counters: Counters) -> None:
-        """Set the counters of a collection; what is read from now on is no older."""
+        """Set the counters of a collection; later reads see them."""
         entry = {"name": name, "no_vector": NO_VECTOR, **counters._asdict()}
         self._cluster.call("upsert", CATALOGUE, [entry])
         self._cluster.wait_for(CATALOGUE)
 
     def forget(self, name: str) -> None:
         """Delete the counters of a collection."""
-        self._cluster.call("delete", CATALOGUE, filter=f"name in [{quoted(name)}]")
+        self._cluster.call("delete", CATALOGUE, filter=f"name in [{quote(name)}]")
 
 
 class Progress:
-    """The counters of one collection, in the process that writes to it or in one that reads."""
+    """The counters of one collection, in a process that writes to it or reads it."""
 
     def __init__(self, catalogue: Catalogue, name: str, *, writable: bool) -> None:
-        """Begin with what the catalogue says.
+        """Read the counters from the catalogue.
 
         Raises:
             StoreError: if it does not know the collection.
@@ -97,20 +97,20 @@ class Progress:
         self._written = catalogue.read(name)
         self._last_row = self._written.last_row
         if writable:
-            # What other processes wrote came before this, and is therefore seen.
+            # Reads see everything up to this write, so also earlier writes of other processes.
             self._write(self._written)
 
     def now(self) -> Counters:
-        """Return the last row that was given and the generation."""
+        """Return the last assigned row and the generation."""
         if not self._writable:
             return self._catalogue.read(self._name)
         return Counters(self._last_row, self._written.generation)
 
     def take_rows(self, n: int) -> range:
-        """Return `n` rows that no document has had, in a process that writes.
+        """Return `n` new rows.
 
         Raises:
-            StoreError: if it may not write, or another process does.
+            StoreError: if the collection is read-only, or another process writes to it.
         """
         self.check_alone()
         first = self._last_row + 1
@@ -120,13 +120,13 @@ class Progress:
         return range(first, first + n)
 
     def finish(self, *, changed: bool) -> int:
-        """Return the generation that a write made, or the one there is where nothing `changed`."""
+        """End a write and return its generation, which is a new one if something `changed`."""
         if changed:
             self._write(self._written._replace(generation=self._written.generation + 1))
         return self._written.generation
 
     def check_alone(self) -> None:
-        """Raise StoreError if this process may not write, or another one does."""
+        """Raise StoreError if the collection is read-only, or another process writes to it."""
         if not self._writable:
             raise StoreError(f"collection {self._name!r} on Milvus is open for reading only")
         if self._catalogue.read(self._name) != self._written:

@@ -1,17 +1,17 @@
 """A collection on a Milvus cluster, for when one machine is not enough.
 
-It finds what :class:`index.collection.Collection` finds, in the same order; the encoder runs here.
-What Milvus does not give:
+It finds the same documents as :class:`index.collection.Collection`, in the same order. The encoder
+runs in this process. Milvus has these limitations:
 
-**No transaction over several requests.** A write that is interrupted may have taken place in part.
-Documents are keyed by id, so doing it again completes it. Everything is checked and encoded before
-the first request where the documents are a list; where they are a stream, batch by batch.
+**No transactions over several requests.** An interrupted write may have taken place in part.
+Documents are keyed by id, so repeating the write completes it. A list of documents is checked and
+encoded before the first request; a stream, batch by batch.
 
-**No moments.** A search sees every write that was acknowledged before it began, and may see part of
-one that is in progress. The generation it names is that of the last write that was finished then.
+**No snapshots.** A search sees every write that was acknowledged before it began, and may see part
+of a write in progress. It reports the generation of the last write that was finished then.
 
-**One writer.** Rows are given by the process that writes, so only one may. It refuses to go on once
-it sees what another has written, but Milvus has no lock that would keep two from starting.
+**One writer.** The writing process assigns rows, so only one process may write. It stops when it
+sees a write of another process, but Milvus has no lock that keeps two from starting.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class MilvusCollection(SearchableCollection):
         *,
         writable: bool,
     ) -> None:
-        """Open the collection of that description, which is there; `encoder` made its codes.
+        """Open the existing collection of that description; `encoder` made its codes.
 
         Raises:
             EncoderMismatch: if the collection was made with another encoder, or without one.
@@ -82,7 +82,7 @@ class MilvusCollection(SearchableCollection):
 
     @property
     def generation(self) -> int:
-        """The number of writes that were finished and changed anything."""
+        """The number of finished writes that changed something."""
         return self._progress.now().generation
 
     def __len__(self) -> int:
@@ -97,8 +97,8 @@ class MilvusCollection(SearchableCollection):
     ) -> UpsertResult:
         """See :meth:`index.backend.CollectionBackend.upsert`.
 
-        An error of a document in a list is raised before anything is written. Where Milvus fails,
-        or a stream breaks off, the batches before stay written; the generation does not count them.
+        An invalid document in a list is found before anything is written. If Milvus fails or a
+        stream ends with an error, earlier batches stay; the generation does not count them.
         """
         encoded = (
             (len(given), self._entities(batch, encode_documents(batch, self.encoder, self.n_bits)))
@@ -133,22 +133,22 @@ class MilvusCollection(SearchableCollection):
         return None
 
     def set_bookmark(self, key: str, value: str | None) -> None:
-        """Do nothing, see :meth:`bookmark`."""
+        """Do nothing; see :meth:`bookmark`."""
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the documents that the collection does not hold just as they are given."""
+        """See :meth:`index.backend.CollectionBackend.new_or_changed`."""
         ids = list({document.id: None for document in documents})
-        known = self._store.of_ids(ids, ["code", "checksum"])
+        known = self._store.by_ids(ids, ["code", "checksum"])
         return [one for one in documents if not schema.is_stored(one, known.get(one.id))]
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids` that documents of the collection have."""
-        return set(self._store.of_ids(list(dict.fromkeys(ids)), ["row"]))
+        """Return those of `ids` that belong to documents of the collection."""
+        return set(self._store.by_ids(list(dict.fromkeys(ids)), ["row"]))
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """See :meth:`index.backend.CollectionBackend.delete`."""
         with self._one_writer():
-            return self._delete(list(self._store.of_ids(list(dict.fromkeys(ids)), ["row"])))
+            return self._delete(list(self._store.by_ids(list(dict.fromkeys(ids)), ["row"])))
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """See :meth:`index.backend.CollectionBackend.delete_where`."""
@@ -164,15 +164,15 @@ class MilvusCollection(SearchableCollection):
         if found is None:
             return None
         if not schema.is_intact(found):
-            raise StoreError(f"document {id_!a} on Milvus is not what was written")
+            raise StoreError(f"document {id_!a} on Milvus does not match its checksum")
         return schema.to_document(found)
 
     def knows_filter(self, filter: Filter) -> bool:  # noqa: A002, ARG002 - of every filter
-        """Return False: Milvus reads payloads anew for every search."""
+        """Return False: Milvus reads payloads for every search."""
         return False
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
-        """Return how many documents there are, or for how many the filter holds."""
+        """Return the number of documents, or of those that match the filter."""
         last = 0 if filter is None else self._progress.now().last_row
         return self._store.count(self._store.condition(filter, last))
 
@@ -196,12 +196,12 @@ class MilvusCollection(SearchableCollection):
         return ScrollPage(found, None)
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
-        """Return the first `limit` documents above `row`, in the order of rows."""
+        """Return the first `limit` documents after `row`, in the order of rows."""
         found = self._store.documents(row + 1, self._progress.now().last_row)
         return [*map(schema.to_document, itertools.islice(found, limit))]
 
     def all_documents(self) -> list[StoredDocument]:
-        """Return all documents as they were given, by row."""
+        """Return all documents in the order of rows."""
         return [*map(schema.to_document, self._store.documents(1, self._progress.now().last_row))]
 
     def coded_payloads(self) -> CodedPayloads:
@@ -215,11 +215,11 @@ class MilvusCollection(SearchableCollection):
         return self._store.codes_of(ids)
 
     def _answer(self, search: Search) -> SearchResult:
-        """Return the answer of a search; the head of this module says what it is exact of."""
+        """Run a search and return its result; see "No snapshots" above."""
         return search_on_milvus(search, self._store, self._progress.now())
 
     def set_ranking(self, ranking: str) -> None:
-        """Raise an InputError unless `ranking` is the only one that Milvus has, by distance."""
+        """Raise an InputError unless `ranking` is the only one on Milvus, by distance."""
         check_ranking(ranking)
         check_on_milvus(ranking)
 
@@ -237,11 +237,11 @@ class MilvusCollection(SearchableCollection):
         check_fields_on_milvus(fields)
 
     def verify(self) -> Verification:
-        """Hold every document against its checksum; Milvus answers for its own index."""
+        """Check every document against its checksum; the index is Milvus' own responsibility."""
         return verify_on_milvus(self._store, self._progress.now())
 
     def compact(self) -> None:
-        """Have Milvus drop what was deleted; it does so in the background."""
+        """Ask Milvus to free the space of deleted documents, which it does in the background."""
         with self._one_writer():
             self._progress.check_alone()
             self._store.compact()
@@ -265,11 +265,11 @@ class MilvusCollection(SearchableCollection):
         )
 
     def bytes_on_disk(self) -> int:
-        """Return 0: what Milvus keeps, it does not say."""
+        """Return 0, because Milvus does not report it."""
         return 0
 
     def close(self) -> None:
-        """Close the collection, once a write in progress is done."""
+        """Close the collection after a write in progress has finished."""
         with self._write_lock:
             self._store.close()
 
@@ -279,7 +279,7 @@ class MilvusCollection(SearchableCollection):
             try:
                 yield
             except BaseException:
-                # Part of it may have been written; what is read next must show it.
+                # Part of it may have been written, and the next read must show that.
                 self._store.wait_for_all()
                 raise
 
@@ -288,7 +288,7 @@ class MilvusCollection(SearchableCollection):
         return [schema.to_entity(document, code.tobytes()) for document, code in pairs]
 
     def _write(self, entities: list[dict[str, Any]]) -> None:
-        """Give the documents rows and write them. Called with the writing lock held."""
+        """Assign rows to the documents and write them. Called with the write lock held."""
         rows = self._progress.take_rows(len(entities))
         self._store.upsert([{**one, "row": row} for one, row in zip(entities, rows, strict=True)])
 

@@ -1,13 +1,13 @@
-"""Filters as Milvus takes them, and payloads in the form that those expressions read.
+"""Filters as expressions of Milvus, and payloads in the form that these expressions read.
 
-Milvus compares what lies in a JSON field by rules of its own, some of which changed between its
-versions. A payload is therefore stored in a form in which they cannot differ from what
-:meth:`index.filters.Filter.matches` says: without nulls, which count as absent; whole numbers as
-whole numbers, be they written 1 or 1.0; and no name that could be taken for a place in a list.
+Milvus compares values of a JSON field by its own rules, some of which changed between versions. So
+payloads are stored in a form for which they agree with :meth:`index.filters.Filter.matches`:
+without nulls, which count as absent; with integers as integers, whether written 1 or 1.0; and
+without names that could be the position of an element in a list.
 
-What Milvus cannot say is that *some* element of a list lies in a range; and it compares whole
-numbers beyond 2^53 as floating point. Documents of which that might matter are asked for and judged
-here, and the expression names their rows.
+Milvus cannot express that *some* element of a list is in a range, and it compares integers beyond
+2^53 as floating point. Documents for which this might matter are read and tested here, and the
+expression lists the rows of those that match.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from foundation.errors import InputError
 from index.filters import And, AnyOf, Exists, Filter, InRange, Not, Or, Scalar, json_number
 
 OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-# From here on, not every whole number is one in floating point.
+# From here on, floating point cannot represent every integer.
 HUGE = 2**53
 Condition = AnyOf | InRange
 Judge = Callable[[str, Condition], Sequence[int]]
-"""Returns the rows, of the documents that an expression holds for, where a condition does too."""
+"""Returns the rows of the documents that match an expression and also a condition."""
 
 
 def check_fields_on_milvus(fields: Sequence[str]) -> None:
-    """Raise an InputError if there is a field to be indexed: Milvus evaluates filters itself."""
+    """Raise an InputError if `fields` is not empty, because Milvus evaluates filters itself."""
     if fields:
         message = f"has {fields[0][:80]!a}; a collection on Milvus has no indexes of fields"
         raise InputError("indexed_fields", message)
 
 
 def filterable(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a payload in the form that :func:`expression` is about.
+    """Return a payload in the form that :func:`expression` needs.
 
     Raises:
-        InputError: if it holds a whole number beyond the range of floating point.
+        InputError: if it holds an integer beyond the range of floating point.
     """
     return {_name(key): _value(one) for key, one in payload.items() if one is not None}
 
 
 def expression(filter_: Filter, judge: Judge) -> str:
-    """Return what Milvus is to be asked for the documents that a filter holds for."""
+    """Return the expression of Milvus for a filter."""
     if isinstance(filter_, Not):
         return f"(not {expression(filter_.part, judge)})"
     if isinstance(filter_, And | Or):
@@ -58,8 +58,8 @@ def expression(filter_: Filter, judge: Judge) -> str:
     return _range(path, filter_, judge)
 
 
-def quoted(text: str) -> str:
-    """Write a string as a literal of an expression."""
+def quote(text: str) -> str:
+    """Return a string as a literal of an expression."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -90,12 +90,12 @@ def _range(path: str, wanted: InRange, judge: Judge) -> str:
 
 
 def _is_beyond(name: str, bound: str | float) -> bool:
-    """Tell whether a bound leaves numbers in that are not huge."""
+    """Tell whether a bound allows numbers that are not huge."""
     return not _is_huge(bound) or (float(bound) > 0) == name.startswith("l")
 
 
 def _either(path: str, condition: str, rows: Sequence[int]) -> str:
-    # Without the field there is no value whose comparison could be neither true nor false.
+    # The test for existence keeps comparisons with a missing field from being undefined.
     parts = [f"((exists {path}) and ({condition}))"] if condition else []
     if rows or not condition:
         parts.append(f"(row in {list(rows)})")
@@ -111,7 +111,7 @@ def _is_huge(value: Scalar) -> bool:
 
 
 def _path(field: str) -> str:
-    return "payload" + "".join(f"[{quoted(_name(name))}]" for name in field.split("."))
+    return "payload" + "".join(f"[{quote(_name(name))}]" for name in field.split("."))
 
 
 def _literals(values: Sequence[Scalar]) -> str:
@@ -119,11 +119,11 @@ def _literals(values: Sequence[Scalar]) -> str:
 
 
 def _literal(value: Scalar) -> str:
-    return quoted(value) if isinstance(value, str) else json.dumps(value)
+    return quote(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _name(name: str) -> str:
-    """Mark a name that Milvus would also take for the place of an element in a list."""
+    """Mark a name that Milvus would also take for the position of an element in a list."""
     return f"#{name}" if name.isdigit() or name.startswith("#") else name
 
 
@@ -136,7 +136,7 @@ def _value(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Return a number as a whole number where it is one that fits 64 bits."""
+    """Return a number as an integer if its value is an integer that fits 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     number = json_number(value) if isinstance(value, int) else value

@@ -1,4 +1,4 @@
-"""A data folder whose collections lie on Milvus: encoders, aliases and the lock stay here."""
+"""A data folder with its collections on Milvus, and its encoders, aliases and lock on disk."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from index.schema import AUTO, Description
 
 
 class MilvusFolder(DataFolder):
-    """A data folder whose collections lie on Milvus.
+    """A data folder whose collections are on Milvus.
 
-    The folder's lock keeps a second process that has the same folder from writing. It cannot keep
-    one away that has another folder: two must not write to the same Milvus database.
+    The folder's lock prevents writes by a second process with the same folder, but not by one with
+    another folder. Two folders must not write to the same Milvus database.
     """
 
     drafts_survive = True
@@ -33,12 +33,12 @@ class MilvusFolder(DataFolder):
     def __init__(self, path: Path, uri: str, token: str | None = None, *, writable: bool) -> None:
         """Open the data folder at `path` and the collections at `uri`.
 
-        A collection that cannot be opened does not stand in the way of the others.
+        A collection that cannot be opened does not affect the others.
 
         Raises:
             StoreError: if Milvus cannot be reached or refuses.
             DataFolderInUse: if `writable` and another process is writing.
-            DataFolderError: if the folder is missing or cannot be made or read.
+            DataFolderError: if the folder is missing, or cannot be created or read.
         """
         self._cluster = Cluster(uri, token)
         try:
@@ -48,7 +48,7 @@ class MilvusFolder(DataFolder):
             raise
 
     def close(self) -> None:
-        """Close every collection and the connection, and let another process write."""
+        """Close every collection and the connection, and release the lock."""
         super().close()
         self._cluster.close()
 
@@ -71,10 +71,10 @@ class MilvusCollections(Collections):
         self._writable = writable
 
     def open_all(self) -> None:
-        """Open every collection there is."""
-        for name_there in sorted(self._cluster.call("list_collections")):
-            if name_there.startswith(PREFIX) and name_there != CATALOGUE:
-                self._open_existing(name_there)
+        """Open every collection."""
+        for milvus_name in sorted(self._cluster.call("list_collections")):
+            if milvus_name.startswith(PREFIX) and milvus_name != CATALOGUE:
+                self._open_existing(milvus_name)
 
     def create(
         self,
@@ -82,7 +82,7 @@ class MilvusCollections(Collections):
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
     ) -> CollectionBackend:
-        """Make an empty collection under a name that is free, and return it."""
+        """Create an empty collection under a free name and return it."""
         check_fields_on_milvus(indexed_fields)
         self.opened[description.name] = collection = self._create(description, encoder)
         return collection
@@ -90,9 +90,9 @@ class MilvusCollections(Collections):
     def create_hidden(
         self, description: Description, encoder: Encoder | None
     ) -> tuple[HiddenCollection, CollectionBackend]:
-        """Make a collection that this process does not show.
+        """Create a collection that this process does not show.
 
-        Milvus has no names that do not count, so others see it there, and so does the next opening.
+        Milvus has no hidden collections, so other processes and the next opening see it.
         """
         name = description.name
         collection = self._create(description, encoder)
@@ -107,16 +107,17 @@ class MilvusCollections(Collections):
         return HiddenCollection(name, appear, delete), collection
 
     def restore_hidden(self, tar: Path, name: str) -> HiddenCollection:
-        """Raise SnapshotError: a snapshot is of a collection that lies in a folder."""
-        hint = "restore it without Milvus, and move it there by index export and import"
-        raise SnapshotError(f"snapshot {tar.name!a} cannot become {name!a} on Milvus: {hint}")
+        """Raise SnapshotError, because snapshots are of collections in a data folder."""
+        hint = "restore it without Milvus and move it there with index export and import"
+        message = f"snapshot {tar.name!a} cannot be restored as {name!a} on Milvus"
+        raise SnapshotError(f"{message}; {hint}")
 
     def published_draft(self, id_: str) -> CollectionBackend | None:
         """Return the collection that was hidden under that id."""
         return self.opened.get(id_)
 
     def delete(self, name: str) -> None:
-        """Delete a collection with all of its documents, also one that is damaged."""
+        """Delete a collection with all its documents, even if it is damaged."""
         self._unavailable.pop(name, None)
         collection = self.opened.pop(name, None)
         if collection is not None:
@@ -132,16 +133,16 @@ class MilvusCollections(Collections):
     def follow(self, *, wait: bool) -> None:
         """Do nothing: every search reads from Milvus."""
 
-    def _open_existing(self, name_there: str) -> None:
-        name = _name_of(name_there)
+    def _open_existing(self, milvus_name: str) -> None:
+        name = _name_of(milvus_name)
         try:
-            description = read_description(self._cluster.call("describe_collection", name_there))
+            description = read_description(self._cluster.call("describe_collection", milvus_name))
             self.opened[name] = self._collection(description, self._encoder_of(description))
         except (StoreError, CollectionUnavailable) as error:
             self._unavailable[name] = error
 
     def _create(self, description: Description, encoder: Encoder | None) -> MilvusCollection:
-        # In this order an interruption leaves counters without a collection, never the reverse.
+        # In this order, an interruption can leave counters without a collection, never the reverse.
         self._catalogue.write(description.name, Counters())
         create_on_milvus(self._cluster, description)
         return self._collection(description, encoder)
@@ -156,7 +157,7 @@ class MilvusCollections(Collections):
         self._catalogue.forget(name)
 
 
-def _name_of(name_there: str) -> str:
-    """Return the name that :func:`index.milvus.schema.name_on_milvus` made this of."""
-    name = name_there.removeprefix(PREFIX).replace("X", "-")
-    return name if NAME.fullmatch(name) else name_there
+def _name_of(milvus_name: str) -> str:
+    """Return the name of a collection, as the inverse of :func:`name_on_milvus`."""
+    name = milvus_name.removeprefix(PREFIX).replace("X", "-")
+    return name if NAME.fullmatch(name) else milvus_name

@@ -19,31 +19,31 @@ from index.records import EncodedQueries, SearchResult, StoredRow
 from index.search.search_steps import Search, rows_of
 
 ENGINE = "milvus"
-# A search is repeated where a hit is replaced before its payload is read.
+# A search is repeated if a hit is replaced before its payload is read.
 ATTEMPTS = 10
 
 
 def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> SearchResult:
-    """Return the answer of a search; `now` is where the collection stands.
+    """Run a search and return its result; `now` are the counters of the collection.
 
     Raises:
-        InputError: if the ranking is one that Milvus does not have, or hits are to be rescored.
+        InputError: if Milvus does not support the ranking or rescoring.
         StoreError: if Milvus cannot be reached or refuses.
     """
     options = search.options
     check_on_milvus(search.ranking)
     if options.rescore is not None:
-        raise InputError("rescore", "cannot be had of a collection on Milvus")
+        raise InputError("rescore", "is not supported by a collection on Milvus; leave it out")
     condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
         pages = search.pages(ranking, None)
-        known = ranking.known(search, rows_of(pages))
-        if known is not None:
+        stored_rows = ranking.read_hits(search, rows_of(pages))
+        if stored_rows is not None:
             return search.result(
                 ranking,
                 pages,
-                known,
+                stored_rows,
                 generation=now.generation,
                 last_row=now.last_row,
                 engine=ENGINE,
@@ -52,7 +52,7 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
 
 
 def check_on_milvus(ranking: str) -> None:
-    """Raise an InputError unless collections on Milvus have the ranking."""
+    """Raise an InputError unless collections on Milvus support the ranking."""
     if ranking != HAMMING:
         message = f"is {ranking!r}; a collection on Milvus is ranked by {HAMMING!r} only"
         raise InputError("ranking", message)
@@ -66,7 +66,7 @@ class _HammingOnMilvus:
     def __init__(
         self, store: MilvusStore, last_row: int, condition: str, radius: int | None
     ) -> None:
-        """Rank what an expression holds for, up to `radius` and up to the row `last_row`."""
+        """Rank the documents that match an expression, within `radius` and up to `last_row`."""
         self._store = store
         self._condition = condition
         self._radius = radius
@@ -76,21 +76,21 @@ class _HammingOnMilvus:
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`index.rankings.protocol.Ranking.rank`; Milvus judges what is allowed."""
+        """See :meth:`index.rankings.protocol.Ranking.rank`; the expression limits the rows."""
         if allowed is not None:
             raise ValueError("rows are allowed by the expression of a filter only")
         n_bits = queries.codes.shape[1] * 8
         within = Band(0, n_bits if self._radius is None else self._radius, self._condition)
         found = self._search.nearest(queries.codes, k, within)
         self._ids.update((one.row, one.id) for some in found for one in some)
-        return [_ranked(some) for some in found]
+        return [_to_ranked_rows(some) for some in found]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
         """Return 1 - distance / n_bits: the share of bits that agree."""
         return bit_agreement(queries, found)
 
-    def known(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
-        """Return what is stored of the hits, or None if one was replaced or deleted meanwhile."""
+    def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
+        """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""
         options = search.options
         fields = ["row"]
         fields += ["payload", "original"] if options.with_payload else []
@@ -98,7 +98,7 @@ class _HammingOnMilvus:
         fields += ["code"] if search.needs_codes else []
         if fields == ["row"]:
             return {row: (self._ids[row], None, None, None) for row in rows}
-        found = self._store.of_ids([self._ids[row] for row in rows], fields)
+        found = self._store.by_ids([self._ids[row] for row in rows], fields)
         known: dict[int, StoredRow] = {
             entity["row"]: (
                 id_,
@@ -111,6 +111,6 @@ class _HammingOnMilvus:
         return known if set(rows) <= known.keys() else None
 
 
-def _ranked(found: Sequence[Neighbour]) -> RankedRows:
+def _to_ranked_rows(found: Sequence[Neighbour]) -> RankedRows:
     rows = np.array([one.row for one in found], dtype=np.int64)
     return RankedRows(rows, np.array([-one.distance for one in found], dtype=np.int64))

@@ -1,9 +1,9 @@
-"""What a collection looks like on Milvus.
+"""The schema of a collection on Milvus.
 
-The schema's description says, as JSON, that it is ours, in which format, and which encoder made
-its codes. A payload is held in the form that filters read (:mod:`index.milvus.filters`); where that
-is not just what was given, ``original`` holds the JSON text that was. The index is ``BIN_FLAT``,
-the one that misses nothing; ``BIN_IVF_FLAT`` is exact only where it looks at every cell as well.
+The description of the schema is JSON that identifies the collection as ours, with its format and
+its encoder. Payloads have the form that filters read (:mod:`index.milvus.filters`); if that differs
+from the payload of the document, ``original`` has the JSON of that one. The index is ``BIN_FLAT``,
+which is exact; ``BIN_IVF_FLAT`` is exact only if it visits every cell.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ CONTENT_FIELDS = ["id", "row", "code", "payload", "original", "content", "checks
 
 
 def name_on_milvus(name: str) -> str:
-    """Return what Milvus calls a collection; it takes no hyphen, and our names no capital."""
+    """Return the name of a collection on Milvus, which allows no hyphens; ours have no capitals."""
     return PREFIX + name.replace("-", "X")
 
 
 def create_on_milvus(cluster: Cluster, description: Description) -> None:
-    """Make an empty collection, where there is none of its name.
+    """Create an empty collection under a free name.
 
     Raises:
         StoreError: if Milvus refuses.
@@ -61,7 +61,7 @@ def create_on_milvus(cluster: Cluster, description: Description) -> None:
 
 
 def make_ready(cluster: Cluster, name: str) -> None:
-    """Index and load a collection where that has not been done, as after an interruption.
+    """Index and load a collection if that has not been done, for example after an interruption.
 
     Raises:
         StoreError: if Milvus refuses.
@@ -75,10 +75,10 @@ def make_ready(cluster: Cluster, name: str) -> None:
 
 
 def read_description(on_milvus: Mapping[str, Any]) -> Description:
-    """Read what a collection is from what Milvus says of it.
+    """Read the settings of a collection from Milvus' description of it.
 
     Raises:
-        StoreError: if it is not one of ours, is of another format, or is damaged.
+        StoreError: if it is not one of ours, has another format, or is damaged.
     """
     name = on_milvus["collection_name"]
     try:
@@ -105,10 +105,10 @@ def read_description(on_milvus: Mapping[str, Any]) -> Description:
 
 
 def to_entity(document: Document, code: bytes) -> dict[str, Any]:
-    """Return a document as Milvus stores it, all but its row.
+    """Return the entity that Milvus stores for a document, without its row.
 
     Raises:
-        InputError: if a part of it is longer than Milvus takes.
+        InputError: if a part of it is longer than Milvus allows.
     """
     payload = document.payload_with_labels
     readable, original = filterable(payload), payload_to_json(payload)
@@ -135,7 +135,7 @@ def to_entity(document: Document, code: bytes) -> dict[str, Any]:
 
 
 def to_payload(entity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the payload of what :func:`to_entity` made, as it was given."""
+    """Return the original payload of an entity of :func:`to_entity`."""
     payload: dict[str, Any] = (
         json.loads(entity["original"]) if entity["original"] else entity["payload"]
     )
@@ -143,7 +143,7 @@ def to_payload(entity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_code(entity: Mapping[str, Any]) -> bytes:
-    """Return the packed code of what :func:`to_entity` made."""
+    """Return the packed code of an entity of :func:`to_entity`."""
     return bytes(entity["code"][0])
 
 
@@ -154,7 +154,7 @@ def to_codes(entities: Sequence[Mapping[str, Any]], n_bits: int) -> Codes:
 
 
 def to_document(entity: Mapping[str, Any]) -> StoredDocument:
-    """Return what :func:`to_entity` was given, with its row."""
+    """Return the document of an entity of :func:`to_entity`, with its row."""
     content = entity["content"]
     vector = np.frombuffer(b64decode(content[1:]), dtype="<f4") if content[:1] == "v" else None
     return StoredDocument(
@@ -168,13 +168,13 @@ def to_document(entity: Mapping[str, Any]) -> StoredDocument:
 
 
 def to_text(entity: Mapping[str, Any]) -> str | None:
-    """Return the text of what :func:`to_entity` made, if that is what it holds."""
+    """Return the text of an entity of :func:`to_entity`, or None."""
     content: str = entity["content"]
     return content[1:] if content[:1] == "t" else None
 
 
 def is_stored(document: Document, entity: Mapping[str, Any] | None) -> bool:
-    """Tell whether an entity holds a document just as it is given; its encoder never changes."""
+    """Tell whether an entity holds a document in exactly this form; the encoder never changes."""
     if entity is None:
         return False
     code = to_code(entity)
@@ -184,7 +184,7 @@ def is_stored(document: Document, entity: Mapping[str, Any] | None) -> bool:
 
 
 def is_intact(entity: Mapping[str, Any]) -> bool:
-    """Tell whether all of a document is what was written."""
+    """Tell whether a document matches its checksum."""
     document = to_document(entity)
     vector = None if document.vector is None else document.vector.tobytes()
     payload = payload_to_json(document.payload)

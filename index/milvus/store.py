@@ -1,4 +1,4 @@
-"""The documents of one collection on Milvus: what is asked of it and what is written to it."""
+"""Reads and writes the documents of one collection on Milvus."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from index.errors import StoreError, StoreUnavailable
 from index.filters import Filter
 from index.milvus.cluster import Cluster
 from index.milvus.exact_search import MAX_ANSWER, Band, Neighbour
-from index.milvus.filters import Condition, expression, quoted
+from index.milvus.filters import Condition, expression, quote
 from index.milvus.schema import CONTENT_FIELDS, make_ready, name_on_milvus, to_code, to_payload
 from index.schema import Description
 from index.sqlite.changes import storable_ids
 
 IDS_AT_ONCE = 1000
 DOCUMENTS_AT_ONCE = 4000
-# So many whole documents at most have 20 MB; an answer may have 100.
+# So many whole documents have at most 20 MB; an answer may have 100 MB.
 FEW = 100
 BYTES_AT_ONCE = 8 << 20
 ATTEMPTS = 3
@@ -30,7 +30,7 @@ class MilvusStore:
     """One collection on Milvus."""
 
     def __init__(self, cluster: Cluster, description: Description) -> None:
-        """Open the collection of that description, which is there.
+        """Open the existing collection of that description.
 
         Raises:
             StoreError: if Milvus cannot be reached or refuses.
@@ -42,16 +42,16 @@ class MilvusStore:
         make_ready(cluster, self._name)
 
     def count(self, condition: str = "") -> int:
-        """Return how many documents there are, or for how many an expression holds."""
+        """Return the number of documents, or of those that match an expression."""
         return int(self._query(condition, ["count(*)"])[0]["count(*)"])
 
     def codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
-        """Return the code, ``uint8[C]``, of each document; ids that are not there are left out."""
-        found = self.of_ids(ids, ["code"])
+        """Return the code, ``uint8[C]``, of each document; unknown ids are left out."""
+        found = self.by_ids(ids, ["code"])
         return {id_: np.frombuffer(to_code(one), np.uint8) for id_, one in found.items()}
 
-    def of_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return fields of the documents with these ids; ids that are not there are left out."""
+    def by_ids(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return fields of the documents with these ids; unknown ids are left out."""
         found: dict[str, dict[str, Any]] = {}
         for some in _in_chunks(storable_ids(ids), IDS_AT_ONCE):
             for entity in self._query(_id_in(some), fields):
@@ -72,14 +72,14 @@ class MilvusStore:
             except StoreUnavailable:
                 raise
             except StoreError:
-                # Perhaps the answer was too large; if not, a few will tell.
+                # The answer may have been too large; a request for few documents shows whether.
                 if width <= FEW:
                     raise
                 most = max(FEW, width // 4)
                 width = most - 1
                 continue
             if len(found) == most and width > 1:
-                # Perhaps not all of them; fewer rows than are returned at once always fit.
+                # The answer may be incomplete; fewer rows than its limit always fit.
                 width = max(1, width // 4)
                 continue
             yield from sorted(found, key=lambda entity: int(entity["row"]))
@@ -88,10 +88,10 @@ class MilvusStore:
                 width *= 2
 
     def nearest(self, codes: Sequence[bytes], limit: int, band: Band) -> list[list[Neighbour]]:
-        """Ask for neighbours; see :data:`index.milvus.exact_search.Ask`."""
-        # Milvus leaves out what is as far as `radius`, and keeps what is as far as `range_filter`.
+        """Request neighbours; see :data:`index.milvus.exact_search.Ask`."""
+        # In Milvus, `radius` is exclusive and `range_filter` is inclusive.
         within = {"range_filter": band.nearest, "radius": band.farthest + 1}
-        # A range that holds everything would be gathered whole before the nearest are taken.
+        # A range with all documents would be collected completely before the nearest are chosen.
         everything = band.nearest == 0 and band.farthest >= self._n_bits
         answers = self._call(
             "search",
@@ -110,7 +110,7 @@ class MilvusStore:
         ]
 
     def condition(self, filter_: Filter | None, last_row: int) -> str:
-        """Return the expression of a filter, or of none."""
+        """Return the expression of a filter; empty for no filter."""
 
         def judge(condition: str, wanted: Condition) -> list[int]:
             fields = ["id", "row", "payload", "original"]
@@ -124,7 +124,7 @@ class MilvusStore:
         return self.by_row(CONTENT_FIELDS, first, last, condition)
 
     def upsert(self, entities: Sequence[dict[str, Any]]) -> None:
-        """Write documents in place of those with their ids; nothing changes if it is done again."""
+        """Insert documents or replace those with the same ids; repeating this changes nothing."""
         batch: list[dict[str, Any]] = []
         size = 0
         for entity in entities:
@@ -142,19 +142,19 @@ class MilvusStore:
             self._write("delete", filter=_id_in(some))
 
     def whole(self, id_: str) -> dict[str, Any] | None:
-        """Return all of a document, or None if there is none with the id."""
-        return self.of_ids([id_], CONTENT_FIELDS).get(id_)
+        """Return all fields of a document, or None if no document has the id."""
+        return self.by_ids([id_], CONTENT_FIELDS).get(id_)
 
     def wait_for_all(self) -> None:
         """See :meth:`index.milvus.cluster.Cluster.wait_for_all`."""
         self._cluster.wait_for_all()
 
     def close(self) -> None:
-        """Ask and write nothing more."""
+        """Refuse all further requests."""
         self._open = False
 
     def compact(self) -> None:
-        """Have Milvus merge segments and drop what was deleted; it does so in the background."""
+        """Ask Milvus to merge segments and drop deleted documents, in the background."""
         self._call("flush", self._name)
         self._call("compact", self._name)
 
@@ -185,7 +185,7 @@ class MilvusStore:
 
 
 def _id_in(ids: Sequence[str]) -> str:
-    return f"id in [{', '.join(map(quoted, ids))}]"
+    return f"id in [{', '.join(map(quote, ids))}]"
 
 
 def _in_chunks(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:

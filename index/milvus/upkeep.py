@@ -1,4 +1,4 @@
-"""Whether a collection on Milvus is what was written, and what its codes look like."""
+"""The verification of a collection on Milvus, and the statistics of its codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DOCUMENTS = 100_000
 
 
 def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
-    """Read every document and hold it against its checksum, and their number against the count."""
+    """Check every document against its checksum, and their number against Milvus' count."""
     checked, damaged = 0, 0
     problems: list[str] = []
     for entity in store.documents(1, now.last_row):
@@ -28,9 +28,9 @@ def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
             damaged += 1
             if damaged <= MAX_PROBLEMS:
                 shown = f"{entity['id']!a} (row {entity['row']})"
-                problems.append(f"document {shown} is not what was written")
+                problems.append(f"document {shown} does not match its checksum")
     if damaged > MAX_PROBLEMS:
-        problems.append(f"{damaged - MAX_PROBLEMS:,} more documents are not what was written")
+        problems.append(f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums")
     if (count := store.count()) != checked:
         problems.append(f"Milvus counts {count:,} documents and returns {checked:,}")
     return Verification(checked, problems)

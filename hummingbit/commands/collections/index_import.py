@@ -18,7 +18,7 @@ from hummingbit.commands.collections.sending import send
 from hummingbit.commands.data_folder_options import filling, open_folder, service_at
 from hummingbit.commands.options import OptionError, add_layout, layout_of
 from index.bulk.ingest import ingest
-from index.bulk.other_stores import STORES, Taken, code_length, read_points
+from index.bulk.other_stores import STORES, PointSelection, code_length, read_points
 from index.errors import UnknownCollection
 
 OPTIONS = ("encoder", "codes", "bits", "vector_field")
@@ -129,13 +129,13 @@ def _documents(args: argparse.Namespace, kind: str | None, n_bits: int) -> Itera
     return read_points(args.store, Path(args.file), layout_of(args), taken, _tell)
 
 
-def _taken(args: argparse.Namespace, kind: str | None, n_bits: int | None) -> Taken:
+def _taken(args: argparse.Namespace, kind: str | None, n_bits: int | None) -> PointSelection:
     content: Literal["text", "vector", "code"] = "code"
     if kind is not None:
         content = "text" if kind == "text" else "vector"
     packing = cast("Packing | None", args.codes)
     wanted = n_bits if args.bits is not None else None
-    return Taken(content, args.vector_field, packing, wanted)
+    return PointSelection(content, args.vector_field, packing, wanted)
 
 
 def _tell(what: str) -> None:

@@ -1,1 +1,1 @@
-"""Engines that the compiled kernel searches, the fastest where it could be built."""
+"""The engines of the compiled kernel, which are the fastest."""

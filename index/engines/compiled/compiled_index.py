@@ -1,7 +1,7 @@
-"""What the engines of the kernel have in common: rows, tombstones and rows that are allowed.
+"""The common part of the kernel's engines: rows, tombstones and allowed rows.
 
-A row's place is its position in the index. Tombstones and allowed rows are bitmaps of places, so
-that a search takes either at the price of one bit for each code that is near enough.
+A row's place is its position in the index. Live rows and allowed rows are bitmaps of places, of
+which a search tests one bit for each code that is near enough.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from index.engines.protocol import (
 
 Integers = npt.NDArray[np.int64]
 
-# Where fewer of the rows are allowed, and no more than so many, a copy of their codes is searched.
+# If fewer than 1 / FEW of the rows and at most MANY are allowed, a copy of their codes is scanned.
 FEW = 8
 MANY = 2**17
 REMEMBERED = 4
 FARTHEST = 2**31 - 1
 
 
-class Allowed(NamedTuple):
-    """The rows that a search may find, as it needs them."""
+class AllowedRows(NamedTuple):
+    """The rows that a search may find, prepared for searching."""
 
-    given: weakref.ref[Rows]
+    array: weakref.ref[Rows]
+    """The array that a caller passed as `among`."""
     bitmap: Bitmap
     n_rows: int
     few: CompiledIndex | None
-    """An index of just these rows, where they are few."""
+    """An index of these rows alone, if they are few."""
 
 
 class CompiledIndex(ABC):
-    """A code index that the kernel searches and that does not change once made.
+    """An immutable code index that the kernel searches.
 
-    Rows can be removed: :meth:`without` returns an index that shares the codes with this one.
-    Any number of threads can search at once.
+    :meth:`without` removes rows: it returns an index that shares the codes with this one. Any
+    number of threads can search at once.
     """
 
     name: str
@@ -68,42 +69,42 @@ class CompiledIndex(ABC):
         self._rows = np.ascontiguousarray(rows, dtype=np.int64)
         self._live: Bitmap | None = None
         self._n_live = len(rows)
-        self._remembered: OrderedDict[int, Allowed] = OrderedDict()
+        self._remembered: OrderedDict[int, AllowedRows] = OrderedDict()
 
     @abstractmethod
     def _codes_at(self, places: Integers) -> Codes:
-        """Return the codes of some places."""
+        """Return the codes at some places."""
 
     @abstractmethod
-    def _find(self, queries: Codes, wanted: tuple[Any, ...]) -> float:
-        """Have the kernel search; return what it took, in words that a scan reads meanwhile."""
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        """Search with the kernel; return the cost, in words that a scan reads in the same time."""
 
     @abstractmethod
-    def _find_weighted(self, weights: Weights, wanted: tuple[Any, ...]) -> None:
-        """Have the kernel search by weighted distance."""
+    def _find_weighted(self, weights: Weights, arguments: tuple[Any, ...]) -> None:
+        """Search by weighted distance with the kernel."""
 
     @abstractmethod
     def _scan_of(self, places: Integers) -> CompiledIndex:
-        """Return an index of the rows at some places, ascending, that scans them."""
+        """Return an index that scans the rows at some ascending places."""
 
     def __len__(self) -> int:
         return self._n_live
 
     @property
     def n_dead(self) -> int:
-        """The number of tombstones: rows that were removed and still take up room."""
+        """The number of tombstones: removed rows that still take memory."""
         return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> Self:
-        """Return the index without those of `rows` that it holds; the others are ignored."""
+        """Return the index without `rows`; unknown rows are ignored."""
         places = sorted_distinct(places_of(self._rows, rows))
         places = places[kernel.are_set(self._live, places)]
         if not len(places):
             return self
         live = kernel.without_places(len(self._rows), self._live, places)
         index = copy.copy(self)
-        less = {"_live": live, "_n_live": self._n_live - len(places)}
-        vars(index).update(less, _remembered=OrderedDict())
+        n_live = self._n_live - len(places)
+        vars(index).update(_live=live, _n_live=n_live, _remembered=OrderedDict())
         return index
 
     def live_codes(self) -> tuple[Codes, Rows]:
@@ -124,11 +125,11 @@ class CompiledIndex(ABC):
         return self._rows[places[kernel.are_set(self._live, places)]]
 
     def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which are there, in the order given."""
+        """Return the codes of `rows`, all of which must exist, in that order."""
         return self._codes_at(places_of(self._rows, rows))
 
     def counted_codes(self) -> tuple[Codes, Integers]:
-        """Return the codes that a search can find, each of them as often as it comes, and ones."""
+        """Return the codes that a search can find, with repetitions, and a count of 1 for each."""
         codes, _ = self.live_codes()
         return codes, np.ones(len(codes), dtype=np.int64)
 
@@ -140,12 +141,12 @@ class CompiledIndex(ABC):
         fits = queries.shape == shape and queries.dtype == np.uint8
         if fits and k > 0 and radius is None and among is None:  # nothing is left to check
             return self._search(queries, k, self.n_bits, self._live, self._n_live)
-        allowed = self._known(among)
+        allowed = self._remembered_rows(among)
         check_search(self, queries, k, radius, among if allowed is None else None)
         reach = self.n_bits if radius is None else min(radius, self.n_bits)
         if among is None:
             return self._search(queries, k, reach, self._live, self._n_live)
-        allowed = allowed or self._allowed(among)
+        allowed = allowed or self._find_allowed(among)
         if allowed.few is not None:
             return allowed.few.search(queries, k, radius)
         return self._search(queries, k, reach, allowed.bitmap, allowed.n_rows)
@@ -154,24 +155,24 @@ class CompiledIndex(ABC):
         self, weights: Weights, k: int, among: Rows | None = None
     ) -> list[Neighbours]:
         """See :meth:`index.engines.protocol.CodeIndex.search_weighted`."""
-        allowed = self._known(among)
+        allowed = self._remembered_rows(among)
         check_weights(self, weights, k, among if allowed is None else None)
         bitmap, n_rows = self._live, self._n_live
         if among is not None:
-            allowed = allowed or self._allowed(among)
+            allowed = allowed or self._find_allowed(among)
             if allowed.few is not None:
                 return allowed.few.search_weighted(weights, k)
             bitmap, n_rows = allowed.bitmap, allowed.n_rows
         if not n_rows or not len(weights):
-            return _nothing(len(weights))
-        found = _Found(len(weights), min(k, n_rows))
+            return _no_neighbours(len(weights))
+        found = _Results(len(weights), min(k, n_rows))
         arguments = found.arguments(weights, FARTHEST, bitmap, self._rows)
         self._find_weighted(weights, arguments)
         return found.neighbours()
 
     def work(self, queries: Codes, k: int) -> float:
-        """Return how many words a scan reads in the time that a single query takes, on average."""
-        found = _Found(1, min(k, len(self._rows)))
+        """Return the number of words that a scan reads in the average time of a single query."""
+        found = _Results(1, min(k, len(self._rows)))
         arguments = found.arguments(queries[:1], self.n_bits, self._live, self._rows)
         return sum(self._find(query[None], arguments) for query in queries) / len(queries)
 
@@ -179,17 +180,17 @@ class CompiledIndex(ABC):
         self, queries: Codes, k: int, reach: int, bitmap: Bitmap | None, n_rows: int
     ) -> list[Neighbours]:
         if not n_rows or not len(queries):
-            return _nothing(len(queries))
-        found = _Found(len(queries), min(k, n_rows))
+            return _no_neighbours(len(queries))
+        found = _Results(len(queries), min(k, n_rows))
         self._find(queries, found.arguments(queries, reach, bitmap, self._rows))
         return found.neighbours()
 
-    def _known(self, among: Rows | None) -> Allowed | None:
-        known = None if among is None else self._remembered.get(id(among))
-        return known if known is not None and known.given() is among else None
+    def _remembered_rows(self, among: Rows | None) -> AllowedRows | None:
+        allowed = None if among is None else self._remembered.get(id(among))
+        return allowed if allowed is not None and allowed.array() is among else None
 
-    def _allowed(self, among: Rows) -> Allowed:
-        """Find which rows are allowed; remember it of an array that cannot be written to."""
+    def _find_allowed(self, among: Rows) -> AllowedRows:
+        """Prepare the rows `among` for searching; remember them if the array is read-only."""
         places = places_of(self._rows, among)
         if self._live is not None:
             places = places[kernel.are_set(self._live, places)]
@@ -197,9 +198,9 @@ class CompiledIndex(ABC):
         if len(places) * FEW < len(self._rows) and len(places) <= MANY:
             few = self._scan_of(places)
         bitmap = kernel.bitmap_of(len(self._rows), places)
-        allowed = Allowed(weakref.ref(among), bitmap, len(places), few)
+        allowed = AllowedRows(weakref.ref(among), bitmap, len(places), few)
         if not among.flags.writeable:
-            # Threads may add at once; then one of them is remembered for a shorter time.
+            # If threads add entries at the same time, one may be dropped early, which is harmless.
             self._remembered[id(among)] = allowed
             while len(self._remembered) > REMEMBERED:
                 self._remembered.popitem(last=False)
@@ -210,8 +211,8 @@ class CompiledIndex(ABC):
         return places if self._live is None else places[kernel.are_set(self._live, places)]
 
 
-class _Found:
-    """Room for what a search finds."""
+class _Results:
+    """The buffers for the results of a search."""
 
     def __init__(self, n_queries: int, k: int) -> None:
         self._k = k
@@ -222,7 +223,7 @@ class _Found:
     def arguments(
         self, queries: npt.NDArray[Any], reach: int, bitmap: Bitmap | None, rows: Rows
     ) -> tuple[Any, ...]:
-        """Return the search as the kernel takes it; the queries are filled in by the engine."""
+        """Return the arguments of the kernel; the engine replaces the second by the queries."""
         out = (self._rows, self._distances, self._counts)
         return (len(queries), None, self._k, reach, bitmap, rows, *out)
 
@@ -235,6 +236,6 @@ class _Found:
         ]
 
 
-def _nothing(n_queries: int) -> list[Neighbours]:
+def _no_neighbours(n_queries: int) -> list[Neighbours]:
     nothing = np.empty(0, dtype=np.int64)
     return [Neighbours(nothing, nothing) for _ in range(n_queries)]

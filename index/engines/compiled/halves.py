@@ -1,9 +1,9 @@
-"""Codes of up to 128 bits, looked up by their halves, each of which has a table.
+"""Lookup of codes of up to 128 bits by their halves, each of which has a table.
 
-A code within r + s + 1 bits of a query has its first half within r of the query's or its second
-within s. So two tables settle at few lookups what one of whole codes could not (multi-index
-hashing: Norouzi, Punjani and Fleet, "Fast exact search in Hamming space with multi-index hashing",
-2014). The queries that this does not settle are answered by a scan.
+If a code is within r + s + 1 bits of a query, its first half is within r bits of the query's, or
+its second half is within s bits. So two tables need few lookups, unlike one table of whole codes
+(multi-index hashing: Norouzi, Punjani and Fleet, "Fast exact search in Hamming space with
+multi-index hashing", 2014). Queries that would need too many lookups are answered by a scan.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from index.engines.compiled.scan import ScanIndex
 from index.engines.protocol import Rows, check_codes
 
 MIN_BITS = 16
-# A scan reads so many words in the time of one lookup; the kernel counts with the same number.
+# A scan reads so many words in the time of one lookup; the kernel uses the same number.
 WORDS_PER_LOOKUP = 25.0
 
 
 class HalvesIndex(ScanIndex):
-    """A :class:`~index.engines.compiled.scan.ScanIndex` that looks halves of codes up first."""
+    """A :class:`~index.engines.compiled.scan.ScanIndex` that first looks up halves of codes."""
 
     name = "halves"
 
@@ -54,19 +54,19 @@ class HalvesIndex(ScanIndex):
         first = code_size - code_size // 2
         return np.concatenate([np.arange(first), 8 + np.arange(code_size // 2)])
 
-    def _find(self, queries: Codes, wanted: tuple[Any, ...]) -> float:
-        n_queries, _, *others = wanted
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        n_queries, _, *others = arguments
         words = self._words_of(queries)
         return float(native.halves(*self._source, *self._tables, n_queries, words, *others))
 
 
 def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
-    """Return the least that looking up halves can take for each query, on average, without tables.
+    """Return a lower bound of the average work of looking up halves, without making tables.
 
-    `distances`, ``int64[Q]``, are those of the farthest row that each query is to find. Counted as
-    by :meth:`~.compiled_index.CompiledIndex.work`, in words that a scan reads meanwhile: lookups up
-    to r in one half and s in the other, with r + s + 1 the distance, or the scan that follows where
-    these are too many. What lies in the buckets comes on top.
+    `distances`, ``int64[Q]``, are those of the farthest row that each query must find. The unit is
+    that of :meth:`~.compiled_index.CompiledIndex.work`. Counted are the lookups within r in one
+    half and s in the other, where r + s + 1 is the distance, or a scan if that is cheaper. The
+    contents of the buckets are not counted.
     """
     n_bytes = n_bits // 8
     sizes = [8 * (n_bytes - n_bytes // 2), 8 * (n_bytes // 2)]
@@ -74,7 +74,7 @@ def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
         np.cumsum([comb(bits, reach) for reach in range(bits + 1)], dtype=np.float64)
         for bits in sizes
     ]
-    # Entry r + 1 is the cost of having looked up all within r; nothing was at -1.
+    # Entry r + 1 is the cost of all lookups within r; entry 0 is that of none.
     first, second = (WORDS_PER_LOOKUP * np.append(0.0, steps) for steps in up_to)
     scan = 2.0 * n_rows
     least = []
@@ -90,5 +90,5 @@ def least_work(distances: Integers, n_bits: int, n_rows: int) -> float:
 def check_length(n_bits: int) -> None:
     """Raise ValueError unless codes of `n_bits` bits can be looked up by their halves."""
     if not MIN_BITS <= n_bits <= 2 * TABLE_BITS:
-        most = f"halves take {MIN_BITS} to {2 * TABLE_BITS}"
-        raise ValueError(f"codes have {n_bits} bits; {most}")
+        limits = f"halves need {MIN_BITS} to {2 * TABLE_BITS}"
+        raise ValueError(f"codes have {n_bits} bits; {limits}")

@@ -1,9 +1,9 @@
-"""The compiled kernel, where there is one: whether it is used, and tables for it to search.
+"""The optional compiled kernel, and the tables that it searches.
 
-It is written in C, in ``native/``, and pip builds it where there is a compiler. Without it FAISS
-and numpy search, and find the same. ``HUMMINGBIT_KERNEL=off`` switches it off. The name of a path
-(``scalar``, ``avx2``, ``avx512bw``, ``vpopcntdq`` or ``neon``) makes it use that one instead of the
-fastest that the processor has.
+It is written in C, in ``native/``, and pip builds it if there is a compiler. Without it, FAISS and
+numpy search and find the same. ``HUMMINGBIT_KERNEL=off`` switches it off. The name of a code path
+(``scalar``, ``avx2``, ``avx512bw``, ``vpopcntdq`` or ``neon``) selects that one instead of the
+fastest one of the processor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from foundation.errors import InputError
 
 try:
     from index.engines import _kernel
-except ImportError:  # nothing could compile it
+except ImportError:  # it was not built
     built: Any = None
 else:
     built = _kernel
@@ -27,26 +27,26 @@ else:
 VARIABLE = "HUMMINGBIT_KERNEL"
 OFF = "off"
 LANES = 8
-"""Codes lie in groups of so many, and a search may read that many beyond the last."""
+"""The number of codes in a group; a search may read that many codes beyond the last."""
 TABLE_BITS = 64
-"""The longest codes of which a table can be made."""
+"""The longest codes that a table can hold."""
 
 Keys = npt.NDArray[np.uint64]
 Bitmap = npt.NDArray[np.uint8]
 """A bit for each place, the lowest of a byte first."""
 
-# So many bits of the filter for each cell of the directory, as a power of two.
+# The filter has 2**FILTER_BITS bits for each cell of the directory.
 FILTER_BITS = 3
 # 2**64 divided by the golden ratio.
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 MAX_CELL_BITS = 28
 
 
-def _chosen() -> Any:
-    """Return the kernel, or None where there is none or it is switched off.
+def _choose_kernel() -> Any:
+    """Return the kernel, or None if it was not built or is switched off.
 
     Raises:
-        InputError: if the variable names a path that this processor does not have.
+        InputError: if the variable names a path that this processor does not support.
     """
     setting = os.environ.get(VARIABLE, "")
     if built is None or setting == OFF:
@@ -60,27 +60,27 @@ def _chosen() -> Any:
     return built
 
 
-native: Any = _chosen()
-"""The kernel's functions; None to do without."""
+native: Any = _choose_kernel()
+"""The kernel's functions, or None."""
 
 
 class Table(NamedTuple):
-    """The distinct codes of at most 64 bits among some, by their hashes, and where they are."""
+    """The distinct codes of at most 64 bits, by hash, and the places of each."""
 
     bits: int
     keys: Keys
-    """The distinct codes; zeros behind."""
+    """The distinct codes, followed by zeros."""
     starts: npt.NDArray[np.uint32]
     """``uint32[D + 1]``: code c is at ``places[starts[c]:starts[c + 1]]``."""
     places: npt.NDArray[np.int32]
     directory: npt.NDArray[np.uint32]
     filter: Keys
     arguments: tuple[Any, ...]
-    """The table as the kernel takes it."""
+    """The table as arguments of the kernel."""
 
     @classmethod
     def of(cls, words: Keys, bits: int, code_of: npt.NDArray[np.int32] | None = None) -> Table:
-        """Make the table of codes of `bits` bits; `code_of` gets the code of each place."""
+        """Make the table of codes of `bits` bits; `code_of` receives the code of each place."""
         n = len(words)
         keys = words.copy()
         places = np.empty(n, dtype=np.int32)
@@ -113,7 +113,7 @@ class Table(NamedTuple):
 
 
 def count_distinct(codes: Codes) -> int:
-    """Return how many distinct codes there are, by 64-bit hashes of them: hardly ever too few."""
+    """Return the number of distinct codes, by 64-bit hashes, so it is hardly ever too low."""
     words = words_of(codes)
     hashes = np.zeros(len(words), dtype=np.uint64)
     for word in words.T:
@@ -124,15 +124,15 @@ def count_distinct(codes: Codes) -> int:
 
 
 def words_of(codes: Codes) -> Keys:
-    """Return codes as numbers of 64 bits, ``uint64[N, W]``, with zeros behind."""
+    """Return codes as numbers of 64 bits, ``uint64[N, W]``, padded with zero bytes."""
     padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
     return np.ascontiguousarray(padded).view("<u8")
 
 
-def grouped(words: Keys) -> Keys:
-    """Return codes, ``uint64[N, W]``, as the kernel scans them: ``[N / 8, W, 8]``, zeros behind.
+def group_codes(words: Keys) -> Keys:
+    """Return codes, ``uint64[N, W]``, in the layout of the kernel: ``[N / 8, W, 8]``, zero-padded.
 
-    Each group of eight lies word by word: a register takes one word of eight codes.
+    Each group of eight codes is stored word by word, so a register holds one word of eight codes.
     """
     n_groups = -(-len(words) // LANES)
     whole = np.zeros((n_groups * LANES, words.shape[1]), dtype=np.uint64)
@@ -142,21 +142,21 @@ def grouped(words: Keys) -> Keys:
 
 
 def bitmap_of(n: int, places: npt.NDArray[np.int64]) -> Bitmap:
-    """Return the bitmap of `n` places in which those of `places` are set."""
+    """Return the bitmap of `n` places in which `places` are set."""
     bits = np.zeros((n + 7) // 8, dtype=np.uint8)
     native.mark(n, bits, len(places), places, 1)
     return bits
 
 
 def without_places(n: int, bits: Bitmap | None, places: npt.NDArray[np.int64]) -> Bitmap:
-    """Return a copy of a bitmap, None for one that is all set, in which `places` are not set."""
-    less = np.full((n + 7) // 8, 255, dtype=np.uint8) if bits is None else bits.copy()
-    native.mark(n, less, len(places), places, 0)
-    return less
+    """Return a copy of a bitmap in which `places` are cleared; None means that all bits are set."""
+    copy = np.full((n + 7) // 8, 255, dtype=np.uint8) if bits is None else bits.copy()
+    native.mark(n, copy, len(places), places, 0)
+    return copy
 
 
 def are_set(bits: Bitmap | None, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell which of `places` are set; None is a bitmap that is all set."""
+    """Tell which of `places` are set; None means that all bits are set."""
     if bits is None:
         return np.ones(len(places), dtype=np.bool_)
     found: npt.NDArray[np.bool_] = (bits[places >> 3] >> (places & 7).astype(np.uint8) & 1) != 0
@@ -164,7 +164,7 @@ def are_set(bits: Bitmap | None, places: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 
 def order_of(keys: Keys) -> tuple[Keys, npt.NDArray[np.int64]]:
-    """Return `keys` in ascending order, and where each stood, equal ones as they stood."""
+    """Return the sorted `keys` and the position of each before; equal keys keep their order."""
     ordered = keys.copy()
     order = np.empty(len(keys), dtype=np.uint32)
     native.order(len(keys), ordered, order)

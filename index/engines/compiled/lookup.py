@@ -1,8 +1,8 @@
-"""Codes of at most 64 bits, looked up by the kernel: every code around the query, nearest first.
+"""Lookup of codes of at most 64 bits by the kernel: every code around the query, nearest first.
 
-Learned codes repeat and lie close together, so that the tenth neighbour of nearly every query lies
-within two bits. There are few codes that near, and looking each of them up takes far less than a
-scan. The queries that this does not settle, outliers mostly, scan the distinct codes.
+Learned codes repeat and are close together, so the tenth neighbour of nearly every query is within
+two bits. Few codes are that near, and looking up all of them takes far less time than a scan. For
+queries that this does not answer, mostly outliers, the kernel scans the distinct codes.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class LookupIndex(CompiledIndex):
 
     @property
     def n_distinct(self) -> int:
-        """The number of distinct codes, those of tombstones included."""
+        """The number of distinct codes, including those of tombstones."""
         return self._table.n_keys
 
     def counted_codes(self) -> tuple[Codes, Integers]:
-        """Return the distinct codes that a search can find and how many rows hold each."""
+        """Return the distinct codes that a search can find and the number of rows with each."""
         code_of = self._code_of
         if self._live is not None:
             code_of = code_of[are_set(self._live, np.arange(len(code_of)))]
         counts = np.bincount(code_of, minlength=self.n_distinct)
-        held = np.flatnonzero(counts)
-        return self._codes(self._table.keys[held]), counts[held]
+        live = np.flatnonzero(counts)
+        return self._codes(self._table.keys[live]), counts[live]
 
     def _codes(self, words: Keys) -> Codes:
         codes: Codes = words[:, None].view(np.uint8)[:, : self.n_bits // 8]
@@ -61,13 +61,13 @@ class LookupIndex(CompiledIndex):
     def _scan_of(self, places: Integers) -> CompiledIndex:
         return ScanIndex(self._codes_at(places), self._rows[places])
 
-    def _find(self, queries: Codes, wanted: tuple[Any, ...]) -> float:
-        n_queries, _, *others = wanted
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        n_queries, _, *others = arguments
         words = _words_of(queries)
         return float(native.lookup(*self._table.arguments, n_queries, words, *others))
 
-    def _find_weighted(self, weights: Weights, wanted: tuple[Any, ...]) -> None:
-        n_queries, _, *others = wanted
+    def _find_weighted(self, weights: Weights, arguments: tuple[Any, ...]) -> None:
+        n_queries, _, *others = arguments
         placed = by_place(weights, np.arange(self.n_bits // 8), 1)
         native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed)
 
@@ -75,7 +75,7 @@ class LookupIndex(CompiledIndex):
 def check_length(n_bits: int) -> None:
     """Raise ValueError unless codes of `n_bits` bits can be looked up."""
     if n_bits > TABLE_BITS:
-        raise ValueError(f"codes have {n_bits} bits; lookups take {TABLE_BITS} at most")
+        raise ValueError(f"codes have {n_bits} bits; lookups allow {TABLE_BITS} at most")
 
 
 def _words_of(codes: Codes) -> Keys:

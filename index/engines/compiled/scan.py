@@ -1,4 +1,4 @@
-"""Every code, scanned by the kernel."""
+"""A scan of all codes by the kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from encoder.codes import Codes
 from index.engines.compiled.compiled_index import CompiledIndex, Integers
-from index.engines.compiled.kernel import Keys, grouped, native
+from index.engines.compiled.kernel import Keys, group_codes, native
 from index.engines.protocol import Rows, Weights
 
 
@@ -28,19 +28,19 @@ class ScanIndex(CompiledIndex):
         self._bytes = self._places_of_bytes(codes.shape[1])
         words = self._words_of(codes)
         self._n_words = words.shape[1]
-        self._groups = grouped(words)
+        self._groups = group_codes(words)
 
     @property
     def _source(self) -> tuple[Any, ...]:
-        """The codes as the kernel takes them."""
+        """The codes as arguments of the kernel."""
         return (len(self._rows), self._n_words, self._groups)
 
     def _places_of_bytes(self, code_size: int) -> npt.NDArray[np.intp]:
-        """Return which byte of the words each byte of a code is."""
+        """Return the position of each byte of a code in its words."""
         return np.arange(code_size)
 
     def _words_of(self, codes: Codes) -> Keys:
-        """Return codes as numbers of 64 bits, ``(N, W)``, zero bytes added."""
+        """Return codes as numbers of 64 bits, ``(N, W)``, padded with zero bytes."""
         n_words = int(self._bytes[-1]) // 8 + 1
         if len(self._bytes) == 8 * n_words:
             return np.ascontiguousarray(codes).view("<u8")
@@ -56,22 +56,22 @@ class ScanIndex(CompiledIndex):
     def _scan_of(self, places: Integers) -> CompiledIndex:
         return ScanIndex(self._codes_at(places), self._rows[places])
 
-    def _find(self, queries: Codes, wanted: tuple[Any, ...]) -> float:
-        n_queries, _, *others = wanted
+    def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
+        n_queries, _, *others = arguments
         words = self._words_of(queries)
         return float(native.scan(*self._source, n_queries, words, *others))
 
-    def _find_weighted(self, weights: Weights, wanted: tuple[Any, ...]) -> None:
-        n_queries, _, *others = wanted
+    def _find_weighted(self, weights: Weights, arguments: tuple[Any, ...]) -> None:
+        n_queries, _, *others = arguments
         placed = by_place(weights, self._bytes, self._n_words)
-        # It takes no codes.
+        # The weights stand in for the queries, which this function does not read.
         native.scan_weighted(*self._source, n_queries, placed, *others, placed)
 
 
 def by_place(weights: Weights, bytes_: npt.NDArray[np.intp], n_words: int) -> Weights:
-    """Return ``int64[Q, 64 * n_words]``: the weights from the lowest bit of each word on.
+    """Return the weights in the bit order of the words, lowest first: ``int64[Q, 64 * n_words]``.
 
-    `bytes_` says which byte of the words each byte of a code is.
+    `bytes_` is the position of each byte of a code in its words.
     """
     placed = np.zeros((len(weights), 8 * n_words, 8), dtype=np.int64)
     # The first bit of a byte is its highest.

@@ -1,1 +1,1 @@
-"""Engines of FAISS and numpy, which search where there is no compiled kernel."""
+"""Engines of FAISS and numpy, for installations without the compiled kernel."""

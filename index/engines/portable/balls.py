@@ -1,10 +1,10 @@
 """The nearest codes by looking up every code that differs from the query in few bits.
 
-Of a million learned codes, nearly every query has its tenth neighbour within two bits, and there
-are only 1 + n + n(n - 1)/2 codes that near. Looking each of them up costs a fraction of a scan, and
-what lies within a radius is then known whole, ties included. (This is the plain lookup that
-Norouzi, Punjani & Fleet, "Fast exact search in Hamming space with multi-index hashing", 2014, start
-from. Their substrings spare lookups at larger radii, but find whole clusters in one bucket.)
+Among a million learned codes, nearly every query has its tenth neighbour within two bits, and there
+are only 1 + n + n(n - 1)/2 codes that near. Looking up all of them costs a fraction of a scan and
+finds everything within a radius, ties included. (Norouzi, Punjani & Fleet, "Fast exact search in
+Hamming space with multi-index hashing", 2014, start from this plain lookup. Their substrings save
+lookups at larger radii, but find whole clusters in one bucket.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from index.engines.portable.postings import Candidates, Integers, Words
 
 Lookup = Callable[[Words], tuple[Integers, Integers]]
-"""Takes codes, ``(M,)``; returns the positions of those that are held and their numbers."""
+"""Takes codes, ``(M,)``; returns the positions of the codes that exist, and their numbers."""
 
-# Bounds the memory of a batch.
+# Limits the memory of a batch.
 LOOKUPS_AT_ONCE = 2**18
 
 
@@ -33,9 +33,9 @@ class Balls:
 
     radii: Sequence[int]
     masks: Words
-    """Numbers with at most ``radii[-1]`` bits set, fewest first: a code XOR these is its ball."""
+    """Numbers with at most ``radii[-1]`` bits set, fewest first; a code XOR these is its ball."""
     distances: Integers
-    """How many bits each mask sets."""
+    """The number of bits that each mask sets."""
 
     @classmethod
     def of(cls, n_bits: int, radii: Sequence[int], dtype: npt.DTypeLike) -> Balls:
@@ -49,11 +49,11 @@ class Balls:
     ) -> tuple[list[Candidates], Integers]:
         """Look within each radius in turn for the `k` nearest rows of `queries`, ``(Q,)``.
 
-        Code c holds ``counts[c]`` rows; none beyond `radius` are wanted.
+        Code c has ``counts[c]`` rows; rows beyond `radius` are not needed.
 
         Returns:
-            For the queries that this settles, every code as near as the k-th row; and the numbers
-            of the others, which have fewer than `k` rows within the last of the radii.
+            Every code as near as the k-th row, for the queries that this answers; and the numbers
+            of the other queries, which have fewer than `k` rows within the last of the radii.
         """
         parts: list[Candidates] = []
         pending = np.arange(len(queries))
@@ -78,14 +78,14 @@ class Balls:
 
 
 def ball_size(n_bits: int, radius: int) -> int:
-    """Return how many codes of `n_bits` bits lie within `radius` of one."""
+    """Return the number of codes of `n_bits` bits within `radius` of a code."""
     return sum(math.comb(n_bits, count) for count in range(radius + 1))
 
 
 def limits(
     found: Candidates, counts: Integers, n_queries: int, k: int, reach: int
 ) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Return the distance of each query's k-th row, or `reach`, and whether there are k by then."""
+    """Return the distance of each query's k-th row, or `reach`, and whether k rows are in reach."""
     width = reach + 1
     near = found.distances <= reach
     steps = (found.queries * width + found.distances)[near]

@@ -1,7 +1,7 @@
-"""Codes of at most 16 bits: every code there is has a place in a table.
+"""Codes of at most 16 bits: a table has a place for every possible code.
 
-A code is its own number, so looking it up is reading the table, and the codes around a query are
-the query XOR the same masks, nearest first.
+A code is its own position in the table, and the codes around a query are the query XOR the same
+masks, nearest first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DirectIndex(PostingIndex):
         check_codes(codes, rows)
         n_bits = codes.shape[1] * 8
         if n_bits > MAX_TABLE_BITS:
-            raise ValueError(f"codes have {n_bits} bits; a table takes {MAX_TABLE_BITS} at most")
+            raise ValueError(f"codes have {n_bits} bits; a table allows {MAX_TABLE_BITS} at most")
         self._balls = _balls(n_bits)
         super().__init__(n_bits, rows, posting_lists(as_words(codes)[:, 0], 2**n_bits))
 
@@ -56,9 +56,9 @@ class DirectIndex(PostingIndex):
         parts, _ = self._balls.search(words, k, radius, self._live_counts, self._lookup)
         return parts
 
-    def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
+    def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
         found = nearest_codes(weights, k, self._live_counts, self._lookup, np.uint32)
-        return super()._weighted(weights, k) if found is None else found
+        return super()._weighted_candidates(weights, k) if found is None else found
 
     def _lookup(self, words: Words) -> tuple[Integers, Integers]:
         positions = np.flatnonzero(self._live_counts[words])

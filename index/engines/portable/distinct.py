@@ -1,9 +1,9 @@
 """Exact search over the distinct codes of a corpus in which codes repeat.
 
-Where codes are dense, a query's nearest codes are looked up (:mod:`index.engines.portable.balls`).
-FAISS scans the distinct codes for the queries that this does not settle, mostly outliers. The list
-that it returns settles the distance of the k-th row. If the list may have been cut inside that
-distance, a range search completes it.
+If codes are dense, a query's nearest codes are looked up (:mod:`index.engines.portable.balls`). For
+the queries that this does not answer, mostly outliers, FAISS scans the distinct codes. The list
+that it returns gives the distance of the k-th row. If the list may have been cut at that distance,
+a range search completes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_RADIUS = 3
 # FAISS scans so many codes in the time of one lookup.
 CODES_PER_LOOKUP = 64
 MAX_TABLE_BITS = 25
-# Asking FAISS for some more codes than are needed costs little and settles most ties.
+# Requesting some more codes than needed from FAISS costs little and resolves most ties.
 SLACK = 54
 SCANS_AT_ONCE = 64
 # 2**64 divided by the golden ratio: a number multiplied by it spreads over the high bits.
@@ -60,33 +60,33 @@ class DistinctIndex(PostingIndex):
 
     @property
     def n_distinct(self) -> int:
-        """The number of distinct codes, those of tombstones included."""
+        """The number of distinct codes, including those of tombstones."""
         return len(self._codes)
 
     def work(self, queries: Codes, k: int) -> float:
-        """Return how many codes FAISS could scan in the time that a query takes, on average."""
-        lookups, pending = self.looked_up(queries, k)
+        """Return the number of codes that FAISS scans in the average time of a query."""
+        lookups, pending = self.lookup_work(queries, k)
         return lookups + len(pending) / len(queries) * self.n_distinct
 
-    def looked_up(self, queries: Codes, k: int) -> tuple[float, Integers]:
-        """Return what lookups cost, as :meth:`work` has it, and which queries they leave open."""
+    def lookup_work(self, queries: Codes, k: int) -> tuple[float, Integers]:
+        """Return the cost of lookups in the unit of :meth:`work`, and the unanswered queries."""
         if self._lookups is None:
             return 0.0, np.arange(len(queries))
         words = as_words(queries)[:, 0]
         _, pending = self._lookups.balls.search(
             words, k, self.n_bits, self._live_counts, self._lookups.find
         )
-        # Queries that are settled mostly are within the first radius; the others go to the last.
+        # Most answered queries need the first radius only; the others go up to the last.
         share = len(pending) / len(queries)
         lookups = self.n_bits + share * len(self._lookups.balls.masks)
         return lookups * CODES_PER_LOOKUP, pending
 
-    def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
+    def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
         found = None
         if self._lookups is not None:
             lookups = self._lookups
             found = nearest_codes(weights, k, self._live_counts, lookups.find, lookups.words.dtype)
-        return super()._weighted(weights, k) if found is None else found
+        return super()._weighted_candidates(weights, k) if found is None else found
 
     def _distinct_codes(self) -> Codes:
         return self._codes[:, : self.n_bits // 8]
@@ -104,25 +104,28 @@ class DistinctIndex(PostingIndex):
                 words, k, radius, self._live_counts, self._lookups.find
             )
         for start in range(0, len(pending), SCANS_AT_ONCE):
-            parts += self._scanned(padded, pending[start : start + SCANS_AT_ONCE], k, radius)
+            parts += self._scan_candidates(
+                padded, pending[start : start + SCANS_AT_ONCE], k, radius
+            )
         return parts
 
-    def _scanned(self, queries: Codes, pending: Integers, k: int, radius: int) -> list[Candidates]:
+    def _scan_candidates(
+        self, queries: Codes, pending: Integers, k: int, radius: int
+    ) -> list[Candidates]:
         parts: list[Candidates] = []
         width = min(k + SLACK, len(self._codes))
         while len(pending):
             distances, codes = self._scan.search(queries[pending], width)
             reached = self._live_counts[codes].cumsum(axis=1) >= k
-            # The distance of the k-th live row, where the list goes that far.
+            # The distance of the k-th live row, if the list goes that far.
             boundary = distances[np.arange(len(pending)), reached.argmax(axis=1)]
             limit = np.where(reached[:, -1], np.minimum(boundary, radius), radius)
-            # Every code nearer than the last of the list is in the list; of the codes as far as
-            # the last, some may not be.
+            # The list has every code nearer than its last one, but maybe not every code as far.
             whole = (distances[:, -1] > limit) | (width == len(self._codes))
             parts.append(within(pending[whole], codes[whole], distances[whole], limit[whole]))
             cut = reached[:, -1] & ~whole
             parts += self._in_range(queries, pending[cut], limit[cut])
-            # Tombstones took the places of other rows.
+            # Tombstones displaced other rows, so a longer list is needed.
             pending = pending[~whole & ~cut]
             width = min(4 * width, len(self._codes))
         return parts
@@ -132,7 +135,7 @@ class DistinctIndex(PostingIndex):
         parts: list[Candidates] = []
         for limit in np.unique(limits):
             some = chosen[limits == limit]
-            # FAISS returns what is nearer than the radius, not what is as near.
+            # The radius of FAISS is exclusive.
             ends, distances, codes = self._scan.range_search(queries[some], int(limit) + 1)
             owners = np.repeat(some, np.diff(ends.astype(np.int64)))
             parts.append(Candidates(owners, codes, distances.astype(np.int64)))
@@ -140,7 +143,7 @@ class DistinctIndex(PostingIndex):
 
 
 class _Lookups(NamedTuple):
-    """Finds codes among sorted ones. A table of hashes turns away nearly all that are not there."""
+    """Finds codes among sorted ones; a table of hashes rejects nearly all codes not among them."""
 
     words: Words
     """The distinct codes, ascending."""
@@ -150,7 +153,7 @@ class _Lookups(NamedTuple):
 
     @classmethod
     def over(cls, words: Words, n_bits: int) -> _Lookups | None:
-        """Return None where lookups would not pay: codes are few for their length, or long."""
+        """Return None if lookups do not pay, because codes are few for their length, or long."""
         worth = len(words) // CODES_PER_LOOKUP
         radii = [r for r in range(1, MAX_RADIUS + 1) if ball_size(n_bits, r) <= worth]
         if n_bits > 64 or not radii:
@@ -166,8 +169,8 @@ class _Lookups(NamedTuple):
         positions = np.flatnonzero(self.table.take(_hashes(words, self.shift)))
         words = words[positions]
         numbers = np.searchsorted(self.words, words)
-        there = self.words.take(numbers, mode="clip") == words
-        return positions[there], numbers[there]
+        exists = self.words.take(numbers, mode="clip") == words
+        return positions[exists], numbers[exists]
 
 
 def _hashes(words: Words, shift: np.uint64) -> Integers:
@@ -179,7 +182,7 @@ def _hashes(words: Words, shift: np.uint64) -> Integers:
 def within(
     queries: Integers, codes: Integers, distances: npt.NDArray[np.int32], limits: Integers
 ) -> Candidates:
-    """List the entries of a table, one row a query, that are within the query's limit."""
+    """Return the entries of a table, with one row for each query, within the query's limit."""
     near = distances <= limits[:, None]
     owners = np.repeat(queries, near.sum(axis=1))
     return Candidates(owners, codes[near], distances[near].astype(np.int64))

@@ -1,10 +1,10 @@
-"""Every code, scanned by FAISS: nothing is faster where codes hardly repeat and do not cluster.
+"""A scan of all codes by FAISS, the fastest way if codes hardly repeat and do not cluster.
 
-:class:`faiss.IndexBinaryFlat` looks at the codes in the order of their numbers, keeps a later one
-only where it is strictly nearer, and of the farthest drops the highest number first
-(facebookresearch/faiss, pull request 2245). What it returns is therefore in the order (distance,
-number), the boundary included; and numbers stand in the order of rows here. FAISS documents none
-of this, so the tests hold it to the oracle.
+:class:`faiss.IndexBinaryFlat` visits the codes in the order of their numbers, keeps a later one
+only if it is strictly nearer, and of the farthest drops the highest number first
+(facebookresearch/faiss, pull request 2245). So its results are ordered by (distance, number),
+including the boundary, and here numbers are in the order of rows. FAISS documents none of this, so
+the tests compare it with the oracle.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from index.engines.protocol import (
 
 Marks = npt.NDArray[np.bool_]
 
-# With fewer of the rows allowed, a copy of their codes is searched; with more, all of them.
+# If fewer than 1 / FEW of the rows are allowed, a copy of their codes is searched.
 FEW = 8
-# So many times k candidates tell how near the k-th must be by weighted distance.
+# MANY * k candidates give a bound on the weighted distance of the k-th row.
 MANY = 4
 
 
 class FlatIndex:
-    """A code index that scans all codes and does not change once made.
+    """An immutable code index that scans all codes.
 
-    Rows can be removed: :meth:`without` returns an index that shares the codes with this one.
-    Any number of threads can search at once.
+    :meth:`without` removes rows: it returns an index that shares the codes with this one. Any
+    number of threads can search at once.
     """
 
     name = "flat"
@@ -62,11 +62,11 @@ class FlatIndex:
 
     @property
     def n_dead(self) -> int:
-        """The number of tombstones: rows that were removed and still take up room."""
+        """The number of tombstones: removed rows that still take memory."""
         return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> FlatIndex:
-        """Return the index without those of `rows` that it holds; the others are ignored."""
+        """Return the index without `rows`; unknown rows are ignored."""
         places = places_of(self._rows, rows)
         live = np.ones(len(self._rows), dtype=np.bool_) if self._live is None else self._live.copy()
         live[places] = False
@@ -94,12 +94,12 @@ class FlatIndex:
         return self._rows[places]
 
     def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which are there, in the order given."""
+        """Return the codes of `rows`, all of which must exist, in that order."""
         codes: Codes = held_codes(self._scan)[places_of(self._rows, rows), : self.n_bits // 8]
         return codes
 
     def counted_codes(self) -> tuple[Codes, npt.NDArray[np.int64]]:
-        """Return the codes that a search can find, each of them as often as it comes, and ones."""
+        """Return the codes that a search can find, with repetitions, and a count of 1 for each."""
         codes, _ = self.live_codes()
         return codes, np.ones(len(codes), dtype=np.int64)
 
@@ -125,7 +125,7 @@ class FlatIndex:
         return found if radius is None else [_within(one, radius) for one in found]
 
     def _search_live(self, queries: Codes, k: int, is_live: Marks) -> list[Neighbours]:
-        """Ask for more than `k`, and for more again where too many of them are tombstones."""
+        """Request more than `k` results, and still more while too many of them are tombstones."""
         width = k * len(self._rows) // self._n_live + 8
         found: dict[int, Neighbours] = {}
         while len(found) < len(queries):
@@ -152,7 +152,7 @@ class FlatIndex:
     def _search_one_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
         limit = None
         if MANY * k < self._n_live:
-            # Of the nearest by Hamming distance, k are as near as the k-th must be, or nearer.
+            # The k-th smallest weighted distance among these bounds that among all rows.
             (near,) = self.search(pack_bits(weights[None] > 0), MANY * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
         codes = held_codes(self._scan)[:, : self.n_bits // 8]
@@ -164,7 +164,7 @@ class FlatIndex:
         return Neighbours(self._rows[nearest.rows], nearest.distances)
 
     def _only(self, among: Rows) -> FlatIndex:
-        """Return an index of those of the rows `among` that a search can find."""
+        """Return an index of the rows `among` that a search can find."""
         places = places_of(self._rows, among)
         if self._live is not None:
             places = places[self._live[places]]
@@ -182,7 +182,7 @@ class FlatIndex:
 
 
 def scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
-    """Return an index of FAISS that holds `codes`, padded, each under its position."""
+    """Return an index of FAISS with the padded `codes`, each under its position."""
     padded = pad(codes)
     scan = faiss.IndexBinaryFlat(padded.shape[1] * 8)
     scan.add(padded)
@@ -200,7 +200,7 @@ def held_codes(scan: faiss.IndexBinaryFlat) -> Codes:
 
 
 def pad(codes: Codes) -> Codes:
-    """Add zero bytes up to 4, or to a multiple of 8: distances stay, and FAISS is fast on those."""
+    """Pad codes with zero bytes to 4 or a multiple of 8 bytes, lengths that FAISS scans fast."""
     size = codes.shape[1]
     width = 4 if size <= 4 else -(-size // 8) * 8
     if size == width:

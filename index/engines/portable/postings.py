@@ -1,8 +1,8 @@
-"""Posting lists: which rows hold which code, and how codes found become rows found.
+"""Posting lists: the rows of each distinct code, and the step from codes found to rows found.
 
-Learned codes repeat: a million documents may hold thirty thousand distinct codes. The engines built
-on posting lists look for distinct codes only. What they find for a query is every distinct code
-within the distance of its k-th row; from there on the order of results is made here.
+Learned codes repeat: a million documents may have thirty thousand distinct codes. The engines with
+posting lists search distinct codes only. For each query they find every distinct code within the
+distance of its k-th row; this module turns these into rows in the right order.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from index.engines.protocol import (
 
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
-"""Positions in an index's rows, and numbers of its codes. Four bytes, for there are many."""
+"""Positions in an index's rows, and numbers of its codes, in four bytes to save memory."""
 Words = npt.NDArray[np.unsignedinteger[Any]]
 """Codes as numbers: one of 32 or 64 bits, or several of 64."""
 
-# Bounds the memory of a batch; more at once is no faster.
+# These limit the memory of a batch; larger batches are not faster.
 QUERIES_AT_ONCE = 256
 ROWS_AT_ONCE = 2**18
 
 
 class Candidates(NamedTuple):
-    """Distinct codes worth expanding: code ``codes[i]`` lies ``distances[i]`` from a query."""
+    """Distinct codes to expand: code ``codes[i]`` is ``distances[i]`` from query ``queries[i]``."""
 
     queries: Integers
     codes: Integers
@@ -58,10 +58,10 @@ class Postings(NamedTuple):
 
 
 class PostingIndex(ABC):
-    """A code index over distinct codes that does not change once made.
+    """An immutable code index over distinct codes.
 
-    Rows can be removed: :meth:`without` returns an index that shares everything with this one
-    except the marks of what is live. Any number of threads can search at once.
+    :meth:`without` removes rows: it returns an index that shares everything with this one except
+    the marks of live rows. Any number of threads can search at once.
     """
 
     def __init__(self, n_bits: int, rows: Rows, postings: Postings) -> None:
@@ -85,11 +85,11 @@ class PostingIndex(ABC):
 
     @property
     def n_dead(self) -> int:
-        """The number of tombstones: rows that were removed and still take up room."""
+        """The number of tombstones: removed rows that still take memory."""
         return len(self._rows) - self._n_live
 
     def without(self, rows: Rows) -> Self:
-        """Return the index without those of `rows` that it holds; the others are ignored."""
+        """Return the index without `rows`; unknown rows are ignored."""
         places = sorted_distinct(places_of(self._rows, rows))
         places = places[self._live[places]]
         if not len(places):
@@ -118,13 +118,13 @@ class PostingIndex(ABC):
         return self._rows[places[self._live[places]]]
 
     def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which are there, in the order given."""
+        """Return the codes of `rows`, all of which must exist, in that order."""
         return self._codes_of(self._postings.code_of[places_of(self._rows, rows)])
 
     def counted_codes(self) -> tuple[Codes, Integers]:
-        """Return the distinct codes that a search can find and how many rows hold each."""
-        held = np.flatnonzero(self._live_counts)
-        return self._codes_of(held), self._live_counts[held]
+        """Return the distinct codes that a search can find and the number of rows with each."""
+        live = np.flatnonzero(self._live_counts)
+        return self._codes_of(live), self._live_counts[live]
 
     def search(
         self, queries: Codes, k: int, radius: int | None = None, among: Rows | None = None
@@ -140,7 +140,7 @@ class PostingIndex(ABC):
             return [Neighbours(nothing, nothing) for _ in queries]
         if len(queries) == 1:
             return self._expand(self._candidates(queries, k, radius), 1, k)
-        # Queries repeat as codes do.
+        # Queries repeat as codes do, so each distinct query is searched once.
         words = as_words(queries)
         keys = words[:, 0] if words.shape[1] == 1 else words.view(f"V{words.shape[1] * 8}")[:, 0]
         _, firsts, same = np.unique(keys, return_index=True, return_inverse=True)
@@ -162,12 +162,12 @@ class PostingIndex(ABC):
         if k == 0:
             nothing = np.empty(0, dtype=np.int64)
             return [Neighbours(nothing, nothing) for _ in weights]
-        return [self._expand([self._weighted(one, k)], 1, k)[0] for one in weights]
+        return [self._expand([self._weighted_candidates(one, k)], 1, k)[0] for one in weights]
 
-    def _weighted(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
+    def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
         """Find every distinct code as near as the k-th row by weighted distance."""
         query = pack_bits(weights[None] > 0)
-        seeds = sorted_distinct(joined(self._candidates(query, k, self.n_bits)).codes)
+        seeds = sorted_distinct(join_candidates(self._candidates(query, k, self.n_bits)).codes)
         limit = self._limit(seeds, weighted_distances(self._codes_of(seeds), weights), k)
         codes, distances = within_distance(self._distinct_codes(), weights, limit)
         held = np.flatnonzero(self._live_counts[codes])
@@ -177,7 +177,7 @@ class PostingIndex(ABC):
         return Candidates(owners, codes[near], distances[near].astype(np.int64))
 
     def _limit(self, codes: Integers, distances: npt.NDArray[np.int32], k: int) -> int:
-        """Return the distance of the k-th row of some codes that hold as many."""
+        """Return the distance of the k-th row of some codes, which have at least k rows."""
         order = np.argsort(distances, kind="stable")
         reached = self._live_counts[codes[order]].cumsum()
         return int(distances[order[np.searchsorted(reached, k)]])
@@ -187,7 +187,7 @@ class PostingIndex(ABC):
         return self._codes_of(np.arange(len(self._live_counts)))
 
     def _only(self, among: Rows) -> Self | FlatIndex:
-        """Return an index of those of the rows `among` that a search can find."""
+        """Return an index of the rows `among` that a search can find."""
         places = places_of(self._rows, among)
         places = places[self._live[places]]
         if len(places) * FEW < len(self._rows):
@@ -205,8 +205,8 @@ class PostingIndex(ABC):
         return index
 
     def _expand(self, parts: Sequence[Candidates], n_queries: int, k: int) -> list[Neighbours]:
-        """Replace distinct codes by their live rows, in order, and keep k for each query."""
-        queries, codes, distances = joined(parts)
+        """Replace distinct codes by their live rows, in order, and keep the first k per query."""
+        queries, codes, distances = join_candidates(parts)
         starts = self._postings.offsets[codes]
         lengths = self._postings.offsets[codes + 1] - starts
         # The k nearest rows take no more than k live ones from any posting list.
@@ -231,8 +231,8 @@ class PostingIndex(ABC):
         ]
 
 
-def joined(parts: Sequence[Candidates]) -> Candidates:
-    """Put the parts together; there may be none."""
+def join_candidates(parts: Sequence[Candidates]) -> Candidates:
+    """Concatenate the parts; there may be none."""
     if len(parts) == 1:
         return parts[0]
     nothing = np.empty(0, dtype=np.int64)
@@ -241,10 +241,7 @@ def joined(parts: Sequence[Candidates]) -> Candidates:
 
 
 def as_words(codes: Codes) -> Words:
-    """Return codes as numbers, ``(N, W)``, zero bytes added: equal codes and no others are equal.
-
-    W is 1 for codes of at most 64 bits.
-    """
+    """Return codes as numbers, ``(N, W)``, padded with zero bytes; W is 1 up to 64 bits."""
     padded = pad(codes)
     return padded.view(f"<u{min(padded.shape[1], 8)}")
 
@@ -270,8 +267,8 @@ def distinct_codes(codes: Codes) -> tuple[Codes, Postings]:
 
 def posting_lists(code_of: npt.NDArray[Any], n_codes: int) -> Postings:
     """Return the posting lists of `n_codes` codes, given the code of each place."""
-    # Code above place in one number: numpy sorts numbers several times faster than it finds the
-    # order of some, and equal codes keep the order of their places.
+    # Each key has the code in its high bits and the place in its low bits: numpy sorts such numbers
+    # several times faster than argsort runs, and equal codes stay in the order of their places.
     keys = code_of.astype(np.uint64) << np.uint64(32)
     keys |= np.arange(len(code_of), dtype=np.uint64)
     keys.sort()

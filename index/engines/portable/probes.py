@@ -1,12 +1,12 @@
-"""The codes around a query in the order of their weighted distances, without measuring any other.
+"""The codes around a query in the order of their weighted distances, without measuring others.
 
-With the bits of a query sorted by |w_b|, a code that differs from it in the bits of ranks
-r_1 < r_2 < … lies |w|_(r_1) + |w|_(r_2) + … away. Whatever the weights are, a set of ranks is no
-farther than one that is made of it by moving to a higher rank or by adding one. So some sets can be
-fixed beforehand, all of which any others are made of, and the nearest of the others is known from
-the few that follow directly. Where k rows are held by codes that are nearer than that, the search
-is settled after some hundreds of look-ups. (The sequence of sets is that of Lv, Josephson, Wang,
-Charikar & Li, "Multi-probe LSH", 2007, section 4.5; the bound makes it exact.)
+If the bits of a query are sorted by |w_b|, a code that differs from it in the bits of ranks
+r_1 < r_2 < … is at the distance |w|_(r_1) + |w|_(r_2) + …. Whatever the weights are, a set of ranks
+does not get nearer by moving to a higher rank or by adding a rank. So a fixed collection of sets is
+looked up first, and the few sets that directly follow it bound the distance of all others. If codes
+nearer than that bound have k rows, the search is complete after some hundreds of lookups. (The
+sequence of sets is that of Lv, Josephson, Wang, Charikar & Li, "Multi-probe LSH", 2007, section
+4.5; the bound makes it exact.)
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from index.engines.portable.postings import Candidates, Integers
 
 Places = npt.NDArray[np.intp]
 
-# How many sets are looked up, first and where these do not settle it.
+# The numbers of sets to look up, at first and if these are not enough.
 SETS = (100, 1_000, 8_000)
-# How much dearer a second bit is than a first one, in ranks. A query has the one that fits.
+# The extra cost of each further bit, in ranks. Each query uses the one that fits its weights best.
 OFFSETS = (0, 4, 16, 64, 1024)
 # Half-way between them on the scale of log(1 + offset).
 BOUNDS = tuple(math.sqrt((1 + a) * (1 + b)) - 1 for a, b in itertools.pairwise(OFFSETS))
 
 
 class Probes(NamedTuple):
-    """Sets of ranks, counted from 0; rows are filled up with the number of bits."""
+    """Sets of ranks, counted from 0; each row is padded with the number of bits."""
 
     inside: Places
-    """``[F, L]``: what is looked up."""
+    """``[F, L]``: the sets to look up."""
     beyond: Places
     """``[G, L']``: every other set is at least as far as one of these."""
 
@@ -46,9 +46,9 @@ class Probes(NamedTuple):
 def nearest_codes(
     weights: npt.NDArray[np.int64], k: int, counts: Integers, lookup: Lookup, dtype: npt.DTypeLike
 ) -> Candidates | None:
-    """Return every code as near as the k-th row of a query, or None if that takes a scan.
+    """Return every code as near as the k-th row of a query, or None if that needs a scan.
 
-    `weights` are ``int64[n_bits]``. Code c holds ``counts[c]`` rows; `lookup` finds codes, given as
+    `weights` are ``int64[n_bits]``. Code c has ``counts[c]`` rows; `lookup` finds codes, which are
     numbers of type `dtype`.
     """
     n_bits = len(weights)
@@ -78,7 +78,7 @@ def nearest_codes(
 
 
 def _offset(costs: npt.NDArray[np.int64]) -> int:
-    """Return which of :data:`OFFSETS` is nearest to the line through the lower half of `costs`."""
+    """Return the one of :data:`OFFSETS` that best fits a line through the lower half of `costs`."""
     half = (len(costs) - 1) // 2
     slope = max(1, int(costs[half] - costs[0])) / half
     return OFFSETS[bisect(BOUNDS, float(costs[0]) / slope)]
@@ -86,7 +86,7 @@ def _offset(costs: npt.NDArray[np.int64]) -> int:
 
 @cache
 def _bit_masks(n_bits: int, size: int) -> npt.NDArray[np.uint64]:
-    """Return the number that has bit b alone set, as codes are read as little-endian numbers."""
+    """Return, for each bit b, the number in which b alone is set, for little-endian codes."""
     bits = np.arange(n_bits)
     one: npt.NDArray[np.uint64] = np.left_shift(
         np.uint64(1), (8 * (bits // 8) + 7 - bits % 8).astype(np.uint64)
@@ -98,7 +98,7 @@ def _bit_masks(n_bits: int, size: int) -> npt.NDArray[np.uint64]:
 
 @cache
 def _probes(n_bits: int, offset: int, size: int) -> Probes:
-    """Take `size` sets in the order of the sum of their ranks, each `offset` dearer."""
+    """Return the first `size` sets by the sum over their ranks of rank + 1 + `offset`."""
     waiting: list[tuple[int, tuple[int, ...]]] = [(1 + offset, (0,))]
     inside: list[tuple[int, ...]] = [()]
     while waiting and len(inside) < size:
@@ -108,10 +108,10 @@ def _probes(n_bits: int, offset: int, size: int) -> Probes:
         if last + 1 < n_bits:
             heapq.heappush(waiting, (cost + 1, (*ranks[:-1], last + 1)))
             heapq.heappush(waiting, (cost + last + 2 + offset, (*ranks, last + 1)))
-    return Probes(_filled(inside, n_bits), _filled([ranks for _, ranks in waiting], n_bits))
+    return Probes(_pad_sets(inside, n_bits), _pad_sets([ranks for _, ranks in waiting], n_bits))
 
 
-def _filled(sets: list[tuple[int, ...]], n_bits: int) -> Places:
+def _pad_sets(sets: list[tuple[int, ...]], n_bits: int) -> Places:
     width = max((len(ranks) for ranks in sets), default=0)
     rows = [(*ranks, *[n_bits] * (width - len(ranks))) for ranks in sets]
     return np.array(rows, dtype=np.intp).reshape(len(sets), width)

@@ -1,13 +1,13 @@
-"""Cells of codes around centres, and the triangle inequality that rules most of them out.
+"""Cells of codes around centres, most of which the triangle inequality excludes.
 
-A cell holds the codes that lie nearest to its centre c, the farthest of them R_c away. By the
-triangle inequality none of them is nearer to a query q than d(q, c) − R_c. The k nearest rows of
-the cell whose centre is nearest are found first; the farthest of them bounds the distance of the
-k-th row of all, and only cells that may hold something as near are scanned. Where these hold more
-than half of the codes, one scan of everything is faster.
+A cell holds the codes that are nearest to its centre c, the farthest of them at the distance R_c.
+By the triangle inequality none of them is nearer to a query q than d(q, c) − R_c. The search first
+finds the k nearest rows of the cell with the nearest centre. The farthest of these bounds the
+distance of the k-th row, and only cells that can have codes as near are scanned. If these have more
+than half of the codes, one scan of all codes is faster.
 
-The inequality serves so in Orchard, "A fast nearest-neighbor search algorithm", 1991. FAISS scans
-each cell as it scans everything: its own inverted lists take the number of cells to visit as a
+Orchard, "A fast nearest-neighbor search algorithm", 1991, uses the inequality in this way. Each
+cell is an index of FAISS of its own: in FAISS's inverted lists the number of cells to visit is a
 setting of the index, which searches in several threads would have to share.
 """
 
@@ -24,16 +24,16 @@ from encoder.codes import Codes, pack_bits, unpack_codes
 from index.engines.portable.balls import limits
 from index.engines.portable.distinct import SLACK, DistinctIndex, within
 from index.engines.portable.flat import Marks, pad, scan_of
-from index.engines.portable.postings import Candidates, Integers, joined
+from index.engines.portable.postings import Candidates, Integers, join_candidates
 from index.engines.protocol import Rows
 
 CODES_PER_CELL = 16_384
 MAX_CELLS = 1024
 SAMPLES_PER_CELL = 64
 ROUNDS = 5
-# One scan of everything is faster than scans of cells that hold more of it than this.
+# One scan of all codes is faster than scans of cells with more than this share of them.
 WHOLE = 0.5
-# FAISS scans so many codes in the time that going to one more cell takes.
+# FAISS scans so many codes in the time of visiting one more cell.
 CODES_PER_VISIT = 8192
 
 Distances = npt.NDArray[np.int32]
@@ -78,8 +78,8 @@ class PrunedIndex(DistinctIndex):
         self._radii = np.array([distances[some].max(initial=0) for some in members])
 
     def work(self, queries: Codes, k: int) -> float:
-        """Return how many codes FAISS could scan in the time that a query takes, on average."""
-        lookups, pending = self.looked_up(queries, k)
+        """Return the number of codes that FAISS scans in the average time of a query."""
+        lookups, pending = self.lookup_work(queries, k)
         if not len(pending):
             return lookups
         needed, _ = self._needed(pad(queries)[pending], k, self.n_bits)
@@ -87,10 +87,12 @@ class PrunedIndex(DistinctIndex):
         scanned = np.where(self._is_most(needed), self.n_distinct, scanned)
         return lookups + float(scanned.sum()) / len(queries)
 
-    def _scanned(self, queries: Codes, pending: Integers, k: int, radius: int) -> list[Candidates]:
+    def _scan_candidates(
+        self, queries: Codes, pending: Integers, k: int, radius: int
+    ) -> list[Candidates]:
         needed, reach = self._needed(queries[pending], k, radius)
         whole = self._is_most(needed)
-        parts = super()._scanned(queries, pending[whole], k, radius)
+        parts = super()._scan_candidates(queries, pending[whole], k, radius)
         near = needed.any(axis=1) & ~whole
         if near.any():
             some = pending[near]
@@ -99,12 +101,12 @@ class PrunedIndex(DistinctIndex):
         return parts
 
     def _is_most(self, needed: Marks) -> Marks:
-        """Tell for which queries the cells `needed`, ``(Q, cells)``, hold most of the codes."""
+        """Tell for which queries the cells `needed`, ``(Q, cells)``, have most of the codes."""
         most: Marks = needed @ self._sizes > WHOLE * self.n_distinct
         return most
 
     def _needed(self, queries: Codes, k: int, radius: int) -> tuple[Marks, Integers]:
-        """Return which cells may hold the `k` nearest, and a bound on how far these are."""
+        """Return which cells may have the `k` nearest rows, and a bound on their distance."""
         from_centre, cells = self._centres.search(queries, len(self._cells))
         reach = np.full(len(queries), radius)
         for number in np.unique(cells[:, 0]):
@@ -130,13 +132,13 @@ class PrunedIndex(DistinctIndex):
         found = [
             within(one.queries, one.codes, one.distances, reach[one.queries]) for one in visits
         ]
-        every = joined(found)
-        # Every cell shows at least k codes, so that these settle how far the k-th row is.
+        every = join_candidates(found)
+        # Every cell lists at least k codes, so these determine the distance of the k-th row.
         nearest, _ = limits(every, self._live_counts, len(queries), k, int(reach.max()))
         limit = np.minimum(nearest, reach)
         for visit in visits:
             bound = limit[visit.queries]
-            # Of the codes as far as the last of a list, some may not be in it.
+            # A list may lack codes that are as far as its last one.
             cut = visit.distances[:, -1] <= bound
             cut &= visit.codes.shape[1] < len(visit.cell.numbers)
             rest = ~cut
@@ -160,7 +162,7 @@ def _in_range(cell: Cell, queries: Codes, some: Integers, limit: Integers) -> Ca
 
 
 def _centres(codes: Codes, n_cells: int) -> Codes:
-    """Return centres for `codes`: k-means with majorities for means, on an even sample."""
+    """Return centres of `codes`: k-means with majorities as means, on an evenly spaced sample."""
     step = max(1, len(codes) // (n_cells * SAMPLES_PER_CELL))
     sample = np.random.default_rng(0).permutation(codes[::step])
     if not len(sample):

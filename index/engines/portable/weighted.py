@@ -1,15 +1,15 @@
 """Distances in which every bit has a weight of its own.
 
-A query gives bit b the whole number w_b. Its weighted distance to a code c is the sum of |w_b| over
-the bits in which c differs from the code that the query likes best, which is 1 where w_b > 0 (a bit
-of weight 0 costs nothing):
+A query gives bit b the integer weight w_b. Its weighted distance to a code c is the sum of |w_b|
+over the bits in which c differs from the query's best code, which is 1 where w_b > 0 (a bit of
+weight 0 costs nothing):
 
     d_w(c) = sum_b max(w_b, 0) - sum_b w_b c_b
 
-With weights of ±1 it is the Hamming distance. The sum over all bits is a sum over parts of 8 or 16
-bits of entries of one table a part, so a code costs a few look-ups (the lookup tables of Jégou,
-Douze & Schmid, "Product quantization for nearest neighbor search", 2011, section III-B, for parts
-that are bits themselves). Sums are whole numbers below 2**31, so they are the same in every order.
+With weights of ±1 it is the Hamming distance. The bits are cut into parts of 8 or 16, and a table
+for each part holds its partial sums, so a code costs a few lookups (as with the lookup tables of
+Jégou, Douze & Schmid, "Product quantization for nearest neighbor search", 2011, section III-B).
+Sums are integers below 2**31, so they do not depend on the order of addition.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from index.engines.protocol import Neighbours
 Distances = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
-# From so many codes on, tables of two bytes pay: they take longer to fill and spare look-ups.
+# From so many codes on, tables of two bytes pay: they take longer to fill and save lookups.
 MANY_CODES = 2**16
-# They do no more for the rest of some codes once fewer than this are near enough.
+# Once fewer codes than this are near enough, they no longer pay for the remaining bytes.
 FEW_CODES = 2**13
-# Codes measured at a time, so that what is held of them stays in the cache.
+# The number of codes that are measured at a time, so that they stay in the cache.
 CODES_AT_ONCE = 2**15
 
 _BITS_OF_BYTES = unpack_codes(np.arange(256, dtype=np.uint8)[:, None]).astype(np.float64)
 
 
 class Tables:
-    """What the bytes of a code cost one query, alone and two at a time."""
+    """The costs of the bytes of a code for one query, singly and in pairs."""
 
     def __init__(self, weights: npt.NDArray[np.int64]) -> None:
-        """Take the weights of a query, ``int64[n_bits]``."""
+        """Compute the tables of the weights of a query, ``int64[n_bits]``."""
         by_byte = weights.reshape(-1, 8)
-        # Exact in float64, whose product numpy leaves to a library.
+        # The numbers are exact in float64, whose matrix product is fast.
         gains = _BITS_OF_BYTES @ by_byte.astype(np.float64).T
         best = np.maximum(by_byte, 0).sum(axis=1)
         self.of_byte: Distances = np.ascontiguousarray((best - gains).T, dtype=np.int32)
@@ -49,7 +49,7 @@ class Tables:
         self._of_pair: dict[int, Distances] = {}
 
     def bytes_in_order(self) -> list[int]:
-        """Return the bytes of a code, those first that tell codes apart the most."""
+        """Return the positions of the bytes of a code, those with the highest costs first."""
         order: list[int] = np.argsort(-self.of_byte.max(axis=1), kind="stable").tolist()
         return order
 
@@ -62,7 +62,7 @@ class Tables:
     def of_pair(self, pair: int) -> Distances:
         """Return the costs of bytes ``2 pair`` and ``2 pair + 1``, ``int32[65536]``.
 
-        The place in it is a little-endian number, whose lower byte is the first.
+        The index is a little-endian number: its low byte is the first one.
         """
         if pair not in self._of_pair:
             low, high = self.of_byte[2 * pair], self.of_byte[2 * pair + 1]
@@ -80,9 +80,9 @@ def weighted_distances(codes: Codes, weights: npt.NDArray[np.int64]) -> Distance
 def within_distance(
     codes: Codes, weights: npt.NDArray[np.int64], limit: int | None
 ) -> tuple[Numbers, Distances]:
-    """Return the numbers of the codes at most `limit` from one query, ascending, and how far.
+    """Return the positions of the codes within `limit` of one query, ascending, and distances.
 
-    A code is dropped as soon as the parts measured so far cost more.
+    A code is dropped as soon as its parts so far cost more.
     """
     tables = Tables(weights)
     measure = _by_pairs if len(codes) >= MANY_CODES and codes.shape[1] % 2 == 0 else _by_bytes
@@ -100,7 +100,7 @@ def within_distance(
 
 
 def _by_bytes(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers, Distances]:
-    """Add up what each byte costs."""
+    """Add up the costs of the bytes."""
     numbers = np.arange(len(codes))
     distances = np.zeros(len(codes), dtype=np.int32)
     for byte in tables.bytes_in_order():
@@ -110,9 +110,9 @@ def _by_bytes(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers,
 
 
 def _by_pairs(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers, Distances]:
-    """Add up what each pair of bytes costs; once few codes are left, a table is not worth filling.
+    """Add up the costs of the pairs of bytes, or of single bytes once few codes are left.
 
-    The tables of the first pairs are filled once for all codes.
+    The tables of pairs are filled once for all codes.
     """
     pairs = codes.view("<u2")
     numbers = np.arange(len(codes))
@@ -132,7 +132,7 @@ def _column(codes: npt.NDArray[Any], column: int, numbers: Numbers) -> npt.NDArr
 
 
 def _within(numbers: Numbers, distances: Distances, limit: int | None) -> tuple[Numbers, Distances]:
-    """Leave out what costs more than `limit` already."""
+    """Drop the codes that already cost more than `limit`."""
     if limit is None:
         return numbers, distances
     near = np.flatnonzero(distances <= limit)

@@ -104,7 +104,7 @@ def test_a_document_without_text_cannot_be_encoded_again(
     codes = folder.create_collection("codes", n_bits=16)
     assert isinstance(codes, Collection)
     codes.upsert([Document("x", code="00ff")])
-    with pytest.raises(InputError, match="document 'x' brought its code"):
+    with pytest.raises(InputError, match="document 'x' has only a code"):
         copy_following(codes, target, 0)
     vectors_6 = np.ones((8, 6), dtype=np.float32)
     write_artifact(tmp_path / "encoders" / "vectors", vector_encoder(16), vectors_6)

@@ -59,7 +59,7 @@ def test_documents_are_counted_by_distance(
 @pytest.mark.parametrize("way", ["kernel"], indirect=True)
 def test_the_kernel_refuses_buffers_that_are_too_short() -> None:
     rng = np.random.default_rng(0)
-    groups = kernel.grouped(kernel.words_of(random_codes(rng, 9, 64)))
+    groups = kernel.group_codes(kernel.words_of(random_codes(rng, 9, 64)))
     sizes, counts = np.ones(9, dtype=np.int32), np.zeros(2 * 65, dtype=np.int64)
     query = np.zeros(2, dtype=np.uint64)
     kernel.native.count(9, 1, groups, sizes, 2, query, 65, counts)

@@ -190,7 +190,7 @@ def test_a_reindexing_that_fails_leaves_no_collection(client: httpx.Client) -> N
     job = finished(client, send(client, "POST", "/v1/collections/codes/reindex", body))
     assert job["state"] == "failed"
     assert job["error"]["code"] == "invalid_request"
-    assert "'a' brought its code" in job["error"]["detail"]
+    assert "'a' has only a code" in job["error"]["detail"]
     assert client.get("/v1/collections/other").status_code == 404
 
 
