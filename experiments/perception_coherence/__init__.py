@@ -1,1 +1,1 @@
-"""Perception coherence: students of a teacher, on toys, texts and images."""
+"""Perception coherence: students of a teacher, on toy data, texts and images."""

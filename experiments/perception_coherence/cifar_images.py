@@ -1,4 +1,4 @@
-"""CIFAR-10's images, from JPEG files: slightly lossy, unlike the original."""
+"""The images of CIFAR-10 as JPEG, which is slightly lossy, unlike the original."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Images:
 
 
 def read_images(split: str, data_root: Path | None, n_per_class: int | None = None) -> Images:
-    """Read the images of `split`, train or test, by default all of them.
+    """Read the images of `split`, train or test.
 
-    With `n_per_class`, that many of each class, drawn with a fixed seed: the files lie in the order
-    of their names, which need not be random.
+    With `n_per_class`, read that many images of each class, drawn with a fixed seed: the order of
+    the files need not be random.
 
     Raises:
-        ReadError: if no data folder is named, or the file is absent or not what it should be.
+        ReadError: if no data folder is named, or the file is missing or invalid.
     """
     from PIL import Image  # noqa: PLC0415 - comes with matplotlib, which nothing else here needs
 
@@ -50,10 +50,10 @@ def read_images(split: str, data_root: Path | None, n_per_class: int | None = No
         raise ReadError(f"cifar10: pass --data-root FOLDER or set {VARIABLE}")
     path = Path(root, f"cifar10/jpeg_{split}.npz")
     if not path.is_file():
-        raise ReadError(f"cifar10: there is no file {path}; is {root} the right data folder?")
+        raise ReadError(f"cifar10: {path} does not exist; is {root} the right data folder?")
     arrays = load_arrays(path, ("data", "offsets", "labels"))
     data, offsets, labels = arrays["data"].tobytes(), arrays["offsets"], arrays["labels"]
-    rows = np.concatenate([_chosen(labels, label, n_per_class) for label in np.unique(labels)])
+    rows = np.concatenate([_select_rows(labels, label, n_per_class) for label in np.unique(labels)])
     pixels = np.stack(
         [np.asarray(Image.open(io.BytesIO(data[offsets[i] : offsets[i + 1]]))) for i in rows]
     )
@@ -62,7 +62,7 @@ def read_images(split: str, data_root: Path | None, n_per_class: int | None = No
     return Images((x_N3HW - mean) / deviation, torch.from_numpy(labels[rows].astype(np.int64)))
 
 
-def _chosen(
+def _select_rows(
     labels: np.typing.NDArray[np.uint8], label: int, n_per_class: int | None
 ) -> np.typing.NDArray[np.int64]:
     rows = np.flatnonzero(labels == label)

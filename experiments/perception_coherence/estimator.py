@@ -1,11 +1,11 @@
-"""The mini-batch estimator of the coherence level against the level of all examples.
+"""The mini-batch estimator of the coherence level, beside the level over all examples.
 
 The teacher's vectors are a mixture of Gaussians; the students are random projections of them, from
-faithful to poor. For B from 4 to 256 the level φ(x) of each of some held-out examples is estimated
-from random batches of B and compared with φ(x) over all N, the kind of table that the paper gives
-as its Table 4. The paper finds an error of O(1/√B): an exponent is fitted to the root mean square
-error. Beside it stand two estimates of the global level by whole batches: ours leaves each example
-out of its own distribution, and that of the paper does not (Definition 4.1).
+faithful to poor. For B from 4 to 256, the level φ(x) of each held-out example is estimated from
+random batches of B examples and compared with φ(x) over all N, as in the paper's Table 4. The paper
+finds an error of O(1/√B), so an exponent is fitted to the root mean square error. The global level
+is estimated from whole batches in two ways: ours leaves each example out of its own distribution,
+the paper's Definition 4.1 does not.
 """
 
 from __future__ import annotations
@@ -50,17 +50,20 @@ class Estimation:
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
     group.add_argument("--examples", type=int, default=4096, metavar="N")
-    group.add_argument("--batches", type=int, default=16, metavar="N", help="of each size")
+    group.add_argument(
+        "--batches", type=int, default=16, metavar="N", help="number of batches of each size"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Estimate, fit the exponents and print both."""
+    """Estimate the levels, fit the exponents and print both."""
     records: list[Record] = []
     for student_dim in STUDENT_DIMS:
         for seed in range(args.seeds):
-            one = Estimation(student_dim, seed, args.examples, args.batches)
+            estimation = Estimation(student_dim, seed, args.examples, args.batches)
             path = args.work_dir / "gpcl" / f"{student_dim}-{seed}.safetensors"
-            records += _records(one, load_or_compute(path, asdict(one), partial(estimate, one)))
+            compute = partial(estimate, estimation)
+            records += _records(estimation, load_or_compute(path, asdict(estimation), compute))
     save_records(args, records)
     _print_estimates(records)
     if args.plot:
@@ -69,16 +72,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def embeddings(estimation: Estimation) -> tuple[Tensor, Tensor]:
-    """Return the student's and the teacher's vectors, the held-out ones first.
+    """Return the vectors of student and teacher, held-out examples first.
 
-    float64[256 + N, student_dim] and float64[256 + N, 64].
+    Shapes: float64[256 + N, student_dim] and float64[256 + N, 64].
     """
     generator = torch.Generator().manual_seed(estimation.seed)
     centres = 1.5 * torch.randn(CENTRES, TEACHER_DIM, dtype=torch.float64, generator=generator)
     n = HELD_OUT + estimation.examples
-    chosen = torch.randint(0, CENTRES, (n,), generator=generator)
+    cluster = torch.randint(0, CENTRES, (n,), generator=generator)
     shape = (n, TEACHER_DIM)
-    teacher = centres[chosen] + torch.randn(shape, dtype=torch.float64, generator=generator)
+    teacher = centres[cluster] + torch.randn(shape, dtype=torch.float64, generator=generator)
     projection = torch.randn(
         TEACHER_DIM, estimation.student_dim, dtype=torch.float64, generator=generator
     )
@@ -88,10 +91,11 @@ def embeddings(estimation: Estimation) -> tuple[Tensor, Tensor]:
 def estimate(estimation: Estimation) -> Tensors:
     """Return the estimates for each batch size.
 
-    ``full``, float64[256], holds the levels of the held-out examples over all N;
-    ``levels-B``, float64[batches, 256], their estimates; ``global-B``, float64[batches], those of
-    the global level, and ``defined-B`` those of Definition 4.1; ``defined-all``, float64[], is the
-    global level of all examples.
+    - ``full``, float64[256]: the levels of the held-out examples over all N
+    - ``levels-B``, float64[batches, 256]: their estimates from batches of B
+    - ``global-B``, float64[batches]: our estimates of the global level
+    - ``defined-B``, float64[batches]: the estimates of Definition 4.1
+    - ``defined-all``, float64[]: the global level over all examples
     """
     vectors = embeddings(estimation)
     student_QN, teacher_QN = (cosine_dissimilarity(x[:HELD_OUT], x[HELD_OUT:]) for x in vectors)
@@ -142,13 +146,13 @@ def _records(estimation: Estimation, result: Tensors) -> list[Record]:
             "coherence_as_defined": float(result[f"defined-{size}"].mean()),
         }
         records.append({**common, "batch_size": size, **estimates})
-    exponent = fit_exponent(list(BATCH_SIZES), [one["error"] for one in records])
-    everything = {
+    exponent = fit_exponent(list(BATCH_SIZES), [record["error"] for record in records])
+    over_all = {
         "batch_size": estimation.examples,
         "coherence": float(full.mean()),
         "coherence_as_defined": float(result["defined-all"]),
     }
-    records.append({**common, **everything, "exponent": exponent})
+    records.append({**common, **over_all, "exponent": exponent})
     return records
 
 
@@ -159,7 +163,7 @@ def _print_estimates(records: list[Record]) -> None:
         if "exponent" in runs[0]:
             row += ["", "", mean_and_deviation(runs, "exponent"), ""]
         else:
-            figures = [mean(one[key] for one in runs) for key in ("bias", "error")]
+            figures = [mean(run[key] for run in runs) for key in ("bias", "error")]
             row += [f"{figures[0]:+.4f}", f"{figures[1]:.4f}", ""]
             row.append(mean_and_deviation(runs, "coherence_of_batches"))
         rows.append([*row, mean_and_deviation(runs, "coherence_as_defined")])
@@ -170,9 +174,9 @@ def _print_estimates(records: list[Record]) -> None:
 def _curves(records: list[Record]) -> dict[str, tuple[list[int], list[float]]]:
     curves = {}
     for (student_dim,), runs in group(records, "student_dim").items():
-        sizes = group([one for one in runs if "error" in one], "batch_size")
-        errors = [mean(one["error"] for one in cell) for cell in sizes.values()]
-        level = mean(one["coherence"] for one in runs if "exponent" in one)
+        sizes = group([run for run in runs if "error" in run], "batch_size")
+        errors = [mean(run["error"] for run in cell) for cell in sizes.values()]
+        level = mean(run["coherence"] for run in runs if "exponent" in run)
         curves[f"{TEACHER_DIM} → {student_dim}, level {level:.2f}"] = (
             [size for (size,) in sizes],
             errors,

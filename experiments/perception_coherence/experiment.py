@@ -1,7 +1,7 @@
 """Perception coherence: the experiments of the paper, and its use for binary codes of texts.
 
 Source: Nguyen et al., "Feature Representation Transferring to Lightweight Models via Perception
-Coherence" (2026). Each part is a module of its own.
+Coherence" (2026). Each part is a module with `configure` and `run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pictures of the perception-coherence experiments."""
+"""The figures of the perception-coherence experiments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Configurations = Mapping[str, tuple[Tensor, Tensor, Tensors]]
 
 
 def plot_configurations(path: Path, configurations: Configurations) -> None:
-    """Draw a row for each data set: the teacher, the student over time, and the level reached."""
+    """Draw a row for each data set: the teacher, the student over time, and its coherence level."""
     steps = max(len(result["epochs"]) for _, _, result in configurations.values())
     drawing = new_drawing(2.2 * (steps + 2), 2.2 * len(configurations))
     panels = drawing.subplots(len(configurations), steps + 2, squeeze=False)
@@ -53,7 +53,7 @@ def plot_estimator(path: Path, curves: Mapping[str, tuple[Sequence[int], Sequenc
 
 
 def plot_methods(path: Path, bars: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
-    """Draw, for each figure of merit, a bar with mean and deviation for each method."""
+    """Draw a panel for each figure, with a bar of mean and deviation for each method."""
     drawing = new_drawing(3.4 * len(bars), 3.4)
     for axes, (figure, methods) in zip(
         drawing.subplots(1, len(bars), squeeze=False)[0], bars.items(), strict=True

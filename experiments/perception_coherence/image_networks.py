@@ -16,8 +16,8 @@ N_CLASSES = 10
 class ResNet(nn.Module):
     """A residual network for 32 × 32 images, after He et al., "Deep Residual Learning" (2016).
 
-    The stem is one 3 × 3 convolution and there is no first pooling, the usual variant for CIFAR;
-    widths (64, 128, 256, 512) and two blocks a stage make it ResNet-18.
+    The stem is one 3 × 3 convolution without pooling, the usual variant for CIFAR. Widths
+    (64, 128, 256, 512) and two blocks per stage give ResNet-18.
     """
 
     def __init__(self, widths: Sequence[int], blocks: int) -> None:
@@ -34,7 +34,7 @@ class ResNet(nn.Module):
         self.features_dim = inputs
 
     def features(self, x_N3HW: Tensor) -> Tensor:
-        """Return the penultimate layer: the mean over places, ``[N, widths[-1]]``, at least 0."""
+        """Return the penultimate layer averaged over positions, ``[N, widths[-1]]``, at least 0."""
         maps: Tensor = self.stages(functional.relu(self.stem(x_N3HW)))
         return maps.mean(dim=(2, 3))
 
@@ -73,7 +73,7 @@ class SmallStudent(nn.Module):
 
     At `width` 1 the convolutions have 8, 16 and 32 channels: 14,400 parameters without the head.
     The embedding is the layer of 64 before its rectifier, so that no image gets the zero vector,
-    which has no cosine; the head sees it rectified.
+    which has no cosine. The head takes the rectified values.
     """
 
     def __init__(self, width: float = 1.0) -> None:
@@ -99,7 +99,7 @@ class SmallStudent(nn.Module):
 
 
 @torch.no_grad()
-def in_batches(network: nn.Module, name: str, x_N3HW: Tensor, size: int = 500) -> Tensor:
-    """Return what the method `name` of `network` gives for the images, in evaluation mode."""
+def apply_in_batches(network: nn.Module, name: str, x_N3HW: Tensor, size: int = 500) -> Tensor:
+    """Return the results of the method `name` of `network` for all images, in evaluation mode."""
     network.eval()
     return torch.cat([getattr(network, name)(batch) for batch in torch.split(x_N3HW, size)])

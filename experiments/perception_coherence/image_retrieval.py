@@ -1,4 +1,4 @@
-"""What retrieval by a network's features scores: images of the query's class are relevant."""
+"""Retrieval figures of a network's features; images of the query's class are relevant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 from evaluation.metrics.lists import interpolated_average_precision, precision_at_k
 
 TOP = 100
-_ELEMENTS_AT_ONCE = 1 << 24
+_BLOCK_ELEMENTS = 1 << 24
 
 
 @torch.no_grad()
@@ -19,13 +19,13 @@ def retrieval_figures(
 ) -> tuple[float, float]:
     """Return the 11-point interpolated mAP and the precision of the first 100, by cosine.
 
-    Both are the means over queries of the functions in :mod:`evaluation.metrics.lists`; equal
-    similarities are ordered by row.
+    Both are means over queries of functions in :mod:`evaluation.metrics.lists`. Documents with
+    equal similarity are ordered by row.
     """
     queries, database = (functional.normalize(x, dim=1) for x in (queries_QD, database_ND))
     n_relevant = torch.bincount(database_labels_N, minlength=int(query_labels_Q.max()) + 1)
     average, precision = [], []
-    rows = max(1, _ELEMENTS_AT_ONCE // len(database))
+    rows = max(1, _BLOCK_ELEMENTS // len(database))
     for start in range(0, len(queries), rows):
         labels = query_labels_Q[start : start + rows]
         nearest = (queries[start : start + rows] @ database.T).argsort(

@@ -1,4 +1,4 @@
-"""Training a teacher on labelled images and students on the teacher alone, in resumable pieces."""
+"""Training of a teacher on labelled images and of students on the teacher, resumable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from experiments.perception_coherence.image_networks import (
     EMBEDDING_DIM,
     ResNet,
     SmallStudent,
-    in_batches,
+    apply_in_batches,
 )
 from training.checkpoint import Checkpoint
 from training.objectives.dissimilarity import cosine_dissimilarity, euclidean_dissimilarity
@@ -29,18 +29,18 @@ from training.objectives.transfer_objectives import transfer_objective
 
 SOFT_LABELS = "kd"
 _PADDING = 4
-# Of a student, whose epoch can be shorter than writing one.
+# A student's epoch can be shorter than writing a checkpoint.
 _EPOCHS_BETWEEN_CHECKPOINTS = 5
 _DISSIMILARITIES = {"cosine": cosine_dissimilarity, "euclidean": euclidean_dissimilarity}
 
 
 class OutOfTimeError(Exception):
-    """The time for this piece is over; what was done is in a checkpoint."""
+    """The time of this run is over; its state is saved in a checkpoint."""
 
 
 @dataclass
 class Deadline:
-    """When the piece must end; None means never."""
+    """The time at which a run must end, by the monotonic clock; None means never."""
 
     at: float | None = None
 
@@ -50,13 +50,13 @@ class Deadline:
         return cls(None if minutes is None else time.monotonic() + 60 * minutes)
 
     def passed(self) -> bool:
-        """Whether the piece must end now."""
+        """Return whether the run must end now."""
         return self.at is not None and time.monotonic() > self.at
 
 
 @dataclass(frozen=True)
 class TeacherRun:
-    """How the teacher is built and trained."""
+    """The settings of a teacher and its training."""
 
     widths: tuple[int, ...]
     blocks: int
@@ -69,7 +69,7 @@ class TeacherRun:
 
 @dataclass(frozen=True)
 class Transfer:
-    """How a student is trained on a teacher; `settings` are those of the objective."""
+    """The settings of a student and its training; `settings` belong to the objective."""
 
     method: str
     seed: int
@@ -83,9 +83,9 @@ class Transfer:
 
 @dataclass(frozen=True)
 class TaughtImages:
-    """Images with what the teacher sees in them and in their mirror images.
+    """Images and their mirror images, with the teacher's outputs for modules.
 
-    ``x`` is float32[2, N, 3, 32, 32], the views; ``features`` [2, N, E]; ``logits`` [2, N, 10].
+    ``x`` is float32[2, N, 3, 32, 32], the two views; ``features`` [2, N, E]; ``logits`` [2, N, 10].
     """
 
     x: Tensor
@@ -95,14 +95,14 @@ class TaughtImages:
 
     def split(self, n_per_class: int) -> tuple[TaughtImages, TaughtImages]:
         """Return the first `n_per_class` images of each class, and the others."""
-        place = torch.zeros_like(self.labels)
+        rank_in_class = torch.zeros_like(self.labels)
         for label in torch.unique(self.labels):
             rows = self.labels == label
-            place[rows] = torch.arange(int(rows.sum()), device=place.device)
-        first = place < n_per_class
-        return self._rows(first), self._rows(~first)
+            rank_in_class[rows] = torch.arange(int(rows.sum()), device=rows.device)
+        first = rank_in_class < n_per_class
+        return self._select(first), self._select(~first)
 
-    def _rows(self, rows: Tensor) -> TaughtImages:
+    def _select(self, rows: Tensor) -> TaughtImages:
         features, logits = self.features[:, rows], self.logits[:, rows]
         return TaughtImages(self.x[:, rows], features, logits, self.labels[rows])
 
@@ -111,7 +111,7 @@ def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadlin
     """Train on the labels with SGD, momentum 0.9, a cosine schedule, random crops and mirroring.
 
     Raises:
-        OutOfTimeError: if the deadline passes after an epoch; call again to go on.
+        OutOfTimeError: if the deadline passes; to resume, call again with the same path.
     """
     torch.manual_seed(run.seed)
     teacher = ResNet(run.widths, run.blocks).to(images.x.device)
@@ -125,22 +125,22 @@ def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadlin
             raise OutOfTimeError
         generator = torch.Generator().manual_seed(1_000_003 * run.seed + epoch)
         for group in optimizer.param_groups:
-            group["lr"] = run.learning_rate * _cosine(epoch / run.epochs)
+            group["lr"] = run.learning_rate * _cosine_decay(epoch / run.epochs)
         teacher.train()
         total = 0.0
         for batch in _batches(len(images), run.batch_size, generator):
             x = _augment(images.x[batch], generator)
             loss = functional.cross_entropy(teacher(x), images.labels[batch])
-            total += _descend(loss, [optimizer]) * len(batch)
+            total += _step(loss, optimizer) * len(batch)
         history.append({"loss": total / len(images)})
         checkpoint.save(teacher, [optimizer], history)
     return teacher
 
 
-def show_to_teacher(teacher: ResNet, images: Images) -> TaughtImages:
-    """Return the images and their mirror images with the teacher's features and logits."""
+def add_teacher_outputs(teacher: ResNet, images: Images) -> TaughtImages:
+    """Return the images and their mirror images, with the teacher's features and logits."""
     views = torch.stack([images.x, images.x.flip(3)])
-    features = torch.stack([in_batches(teacher, "features", x) for x in views])
+    features = torch.stack([apply_in_batches(teacher, "features", x) for x in views])
     with torch.no_grad():
         return TaughtImages(views, features, teacher.head(features), images.labels)
 
@@ -151,7 +151,7 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
     Adam with a cosine schedule; each image is mirrored with probability ½.
 
     Raises:
-        OutOfTimeError: if the deadline passes after an epoch; call again to go on.
+        OutOfTimeError: if the deadline passes; to resume, call again with the same path.
     """
     torch.manual_seed(run.seed)
     n = len(taught.labels)
@@ -160,43 +160,43 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
     if run.method != SOFT_LABELS:
         dim = taught.features.shape[2]
         objective = transfer_objective(run.method, EMBEDDING_DIM, dim, n, **_keywords(run))
-    both = nn.ModuleList([student, objective]).to(taught.x.device)
-    optimizer = torch.optim.Adam(both.parameters(), lr=run.learning_rate)
+    modules = nn.ModuleList([student, objective]).to(taught.x.device)
+    optimizer = torch.optim.Adam(modules.parameters(), lr=run.learning_rate)
     checkpoint = Checkpoint(path, json.dumps({**asdict(run), "code": code_version()}))
-    history = checkpoint.restore(both, [optimizer])
+    history = checkpoint.restore(modules, [optimizer])
     for epoch in range(len(history), run.epochs):
         if deadline.passed():
-            checkpoint.save(both, [optimizer], history)
+            checkpoint.save(modules, [optimizer], history)
             raise OutOfTimeError
         generator = torch.Generator().manual_seed(1_000_003 * run.seed + epoch)
         for group in optimizer.param_groups:
-            group["lr"] = run.learning_rate * _cosine(epoch / run.epochs)
-        both.train()
+            group["lr"] = run.learning_rate * _cosine_decay(epoch / run.epochs)
+        modules.train()
         total = 0.0
         for batch in _batches(n, run.batch_size, generator):
             view = torch.randint(2, (len(batch),), generator=generator)
-            total += _descend(_loss(run, both, taught, view, batch), [optimizer]) * len(batch)
+            total += _step(_loss(run, modules, taught, view, batch), optimizer) * len(batch)
         history.append({"loss": total / n})
         if epoch % _EPOCHS_BETWEEN_CHECKPOINTS == 0:
-            checkpoint.save(both, [optimizer], history)
+            checkpoint.save(modules, [optimizer], history)
     return student
 
 
 def _keywords(run: Transfer) -> dict[str, Any]:
-    """Return the settings with a dissimilarity, which is written by name, as a function."""
+    """Return the settings as keyword arguments, with the named dissimilarity as a function."""
     keywords = dict(run.settings)
     name = keywords.pop("dissimilarity", None)
     if name is not None:
-        chosen = _DISSIMILARITIES[name]
-        keywords |= {"student_dissimilarity": chosen, "teacher_dissimilarity": chosen}
+        function = _DISSIMILARITIES[name]
+        keywords |= {"student_dissimilarity": function, "teacher_dissimilarity": function}
     return keywords
 
 
 def _loss(
-    run: Transfer, both: nn.ModuleList, taught: TaughtImages, view: Tensor, batch: Tensor
+    run: Transfer, modules: nn.ModuleList, taught: TaughtImages, view: Tensor, batch: Tensor
 ) -> Tensor:
-    student, objective = both
-    assert isinstance(student, SmallStudent)  # noqa: S101 - as it was put there
+    student, objective = modules
+    assert isinstance(student, SmallStudent)  # noqa: S101 - for the type checker
     features = student.features(taught.x[view, batch])
     if run.method == SOFT_LABELS:
         logits = student.logits(features)
@@ -205,17 +205,15 @@ def _loss(
     return loss
 
 
-def _descend(loss: Tensor, optimizers: list[torch.optim.Optimizer]) -> float:
-    for optimizer in optimizers:
-        optimizer.zero_grad()
+def _step(loss: Tensor, optimizer: torch.optim.Optimizer) -> float:
+    optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    for optimizer in optimizers:
-        optimizer.step()
+    optimizer.step()
     return loss.item()
 
 
 def _batches(n: int, size: int, generator: torch.Generator) -> list[Tensor]:
-    """Return shuffled batches of `size`; the rest is left out, as ranks depend on the size."""
+    """Return shuffled batches of `size`, without a smaller last one: ranks depend on the size."""
     order = torch.randperm(n, generator=generator)
     return list(torch.split(order[: max(n - n % size, min(n, size))], size))
 
@@ -234,5 +232,5 @@ def _augment(x_N3HW: Tensor, generator: torch.Generator) -> Tensor:
     return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
-def _cosine(progress: float) -> float:
+def _cosine_decay(progress: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * progress))

@@ -1,8 +1,8 @@
-"""A teacher when labels are scarce: distillation, SSB-VAE and the two together, at 1 % and 10 %.
+"""A teacher when labels are scarce: distillation, SSB-VAE, and both together, at 1 % and 10 %.
 
-SSB-VAE has the defaults of `hummingbit train`; the two together are that with the teacher's term
-added; distillation alone has the settings that held-out documents chose. All have the same
-documents and the same tenth of them held out.
+SSB-VAE has the defaults of `hummingbit train`. Both together are SSB-VAE with the teacher's loss
+term added. Distillation alone has the settings chosen on held-out documents. All use the same
+documents and hold out the same tenth of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from encoder.encoder import Encoder
 from experiments.perception_coherence.text import COHERENCE
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import (
+    load_or_distill,
     measure_student,
     student_folder,
-    student_of,
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
@@ -28,7 +28,7 @@ from training.recipe import Recipe
 from training.semi_supervised import train
 
 SHARED = ("supervision", "epochs", "batch_size", "learning_rate", "hidden", "word_dropout")
-"""What the two together take from SSB-VAE's settings, so that the teacher is all that is added."""
+"""The settings that both together share with SSB-VAE, so that only the teacher is added."""
 
 DISTILLED, LABELLED, BOTH = "distillation", "ssb-vae", "distillation + ssb-vae"
 
@@ -36,7 +36,12 @@ DISTILLED, LABELLED, BOTH = "distillation", "ssb-vae", "distillation + ssb-vae"
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
     group.add_argument("--supervision", type=float, nargs="+", default=[0.01, 0.1], metavar="X")
-    group.add_argument("--teacher-weight", type=float, metavar="X", help="beside SSB-VAE's loss")
+    group.add_argument(
+        "--teacher-weight",
+        type=float,
+        metavar="X",
+        help="weight of the teacher's term beside SSB-VAE's loss",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +79,7 @@ def _measure(
     else:
         if not recipe.supervision:
             folder = student_folder(corpus, recipe, work_dir)
-        encoder = student_of(corpus, recipe, folder)
+        encoder = load_or_distill(corpus, recipe, folder)
         weight = recipe.teacher_weight if recipe.supervision else None
     return {
         "method": method,
@@ -87,12 +92,12 @@ def _measure(
 
 
 def _autoencoder(corpus: TaughtCorpus, recipe: Recipe, folder: Path) -> Encoder:
-    """Return the SSB-VAE kept in `folder` if this corpus and recipe made it; train it else."""
+    """Return the SSB-VAE saved in `folder`; train it if it is missing or out of date."""
 
-    def trained() -> Encoder:
+    def train_anew() -> Encoder:
         return train(corpus.database, recipe, folder, overwrite=True).encoder
 
-    return load_or_train(folder, corpus.database, recipe, trained)
+    return load_or_train(folder, corpus.database, recipe, train_anew)
 
 
 def _print(records: list[Record]) -> None:

@@ -1,10 +1,11 @@
-"""Students of a sentence encoder: binary codes of texts, learned without a label.
+"""Students of a sentence encoder: binary codes of texts, learned without labels.
 
-The teacher is all-MiniLM-L6-v2, read as vectors or asked itself, or a wide SSB-VAE where neither is
-there. Students see TF-IDF. Queries are the test split, the database the training split, relevance
-is the label, which neither teacher nor students were shown. Beside the students stand the teacher's
-own vectors, those vectors as codes of the same width (which need the teacher for every query), and
-what needs no teacher: TF-IDF cosine, and ITQ of TF-IDF.
+The teacher is all-MiniLM-L6-v2, from saved vectors or the model itself, or a wide SSB-VAE if
+neither is available. Students take TF-IDF. The queries are the test split, the database is the
+training split, and documents with the query's label are relevant. Neither teacher nor students use
+labels. The baselines are the teacher's own vectors, codes of those vectors with the same number of
+bits (which need the teacher for every query), and, without a teacher, TF-IDF cosine and ITQ of
+TF-IDF.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from experiments.perception_coherence.text_corpora import (
     read_taught,
 )
 from experiments.perception_coherence.text_students import (
+    load_or_distill,
     measure_student,
     retrieval_figures,
     student_folder,
-    student_of,
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
@@ -40,8 +41,8 @@ from training.text_features import fit_text_features
 
 COHERENCE = "perception-coherence"
 METRICS = ("P@100",)
-ON_THE_TEACHER = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
-"""Codes of the teacher's vectors: the method of :data:`LINEAR_METHODS` and what it is called."""
+TEACHER_CODES = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
+"""Codes of the teacher's vectors: methods of :data:`LINEAR_METHODS` and their titles."""
 
 
 def configure(group: argparse._ArgumentGroup) -> None:
@@ -50,10 +51,12 @@ def configure(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--widths", type=int, nargs="+", default=[32, 64, 128], metavar="BITS")
     group.add_argument(
         "--objectives", nargs="+", default=list(OBJECTIVES), choices=OBJECTIVES,
-        help="compared with each other at one width",
+        help="objectives to compare, at one width",
     )  # fmt: skip
 
-    group.add_argument("--compare-at", type=int, default=64, metavar="BITS", help="that width")
+    group.add_argument(
+        "--compare-at", type=int, default=64, metavar="BITS", help="the width of that comparison"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,7 +74,7 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
     yield _teacher_record(corpus)
     yield _tfidf_record(corpus)
     for n_bits in args.widths:
-        for method, title in ON_THE_TEACHER.items():
+        for method, title in TEACHER_CODES.items():
             codes = _linear_codes(corpus.teacher.vectors, corpus.query_vectors, method, n_bits)
             yield {"method": title, "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
         codes = _linear_codes(*_tfidf(corpus), "itq", n_bits)
@@ -80,13 +83,13 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
         for seed in range(args.seeds):
             recipe = text_recipe(objective, n_bits=n_bits, seed=seed)
             folder = student_folder(corpus, recipe, args.work_dir)
-            encoder = student_of(corpus, recipe, folder)
+            encoder = load_or_distill(corpus, recipe, folder)
             figures = measure_student(corpus, encoder, folder)
             yield {"method": objective, "n_bits": n_bits, "seed": seed, **figures}
 
 
 def _students(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
-    """Give every width of perception coherence, and every objective at the width compared."""
+    """Yield all widths for perception coherence, and the compared width for all objectives."""
     for n_bits in args.widths:
         for objective in args.objectives:
             if objective == COHERENCE or n_bits == args.compare_at:
@@ -95,19 +98,24 @@ def _students(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
 
 def _teacher_record(corpus: TaughtCorpus) -> Record:
     labels, query_labels = corpus.database.labelled().labels, corpus.queries.labelled().labels
-    found = evaluate_scores(cosine_blocks(corpus), query_labels, labels, METRICS)
-    about = {"method": f"teacher {corpus.teacher.kind}, cosine", "n_bits": None, "seed": None}
-    return {**about, **retrieval_figures(found), "coherence": 1.0}
+    evaluation = evaluate_scores(cosine_blocks(corpus), query_labels, labels, METRICS)
+    setting = {"method": f"teacher {corpus.teacher.kind}, cosine", "n_bits": None, "seed": None}
+    return {**setting, **retrieval_figures(evaluation), "coherence": 1.0}
 
 
 def _tfidf_record(corpus: TaughtCorpus) -> Record:
-    found = tfidf_cosine(corpus.database.labelled(), corpus.queries.labelled(), METRICS)
-    return {"method": "tf-idf cosine", "n_bits": None, "seed": None, **retrieval_figures(found)}
+    evaluation = tfidf_cosine(corpus.database.labelled(), corpus.queries.labelled(), METRICS)
+    return {
+        "method": "tf-idf cosine",
+        "n_bits": None,
+        "seed": None,
+        **retrieval_figures(evaluation),
+    }
 
 
 def _tfidf(corpus: TaughtCorpus) -> tuple[Any, Any]:
     texts, queries = (
-        [str(one) for one in data.inputs] for data in (corpus.database, corpus.queries)
+        [str(text) for text in data.inputs] for data in (corpus.database, corpus.queries)
     )
     features = fit_text_features(texts, max_terms=10_000)
     return features.transform(texts), features.transform(queries)
@@ -123,7 +131,7 @@ def _linear_codes(database: Any, queries: Any, method: str, n_bits: int) -> tupl
 
 
 def _figures(corpus: TaughtCorpus, query_codes: Codes, codes: Codes) -> Record:
-    found = evaluate_codes(
+    evaluation = evaluate_codes(
         query_codes,
         corpus.queries.labelled().labels,
         codes,
@@ -132,7 +140,7 @@ def _figures(corpus: TaughtCorpus, query_codes: Codes, codes: Codes) -> Record:
     )
     agreement = measure_agreement(query_codes, codes, corpus.query_vectors, corpus.teacher.vectors)
     return {
-        **retrieval_figures(found),
+        **retrieval_figures(evaluation),
         "coherence": agreement.coherence,
         "neighbours": agreement.neighbours,
     }

@@ -1,4 +1,4 @@
-"""The corpora that texts are distilled on, and what a teacher says of them."""
+"""The corpora of the distillation experiments, with a teacher's vectors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WIDE_BITS = 256
 
 @dataclass(frozen=True)
 class TaughtCorpus:
-    """A corpus and its teacher: what is trained on and searched, and what is asked.
+    """A corpus and its teacher: `database` is trained on and searched by `queries`.
 
-    `teacher` gives the vectors of `database`, `query_vectors` are those of `queries`.
+    `teacher` holds the vectors of `database`; `query_vectors` are those of `queries`.
     """
 
     name: str
@@ -38,7 +38,7 @@ class TaughtCorpus:
 
 
 def add_teacher_options(group: argparse._ArgumentGroup) -> None:
-    """Add what says which teacher is asked."""
+    """Add the options for the corpora and the teacher."""
     group.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
     group.add_argument(
         "--teacher-vectors",
@@ -50,8 +50,8 @@ def add_teacher_options(group: argparse._ArgumentGroup) -> None:
         "--teacher-model",
         default=MODEL,
         metavar="T",
-        help="the sentence-transformers model that is asked where there are no vectors; where it"
-        f" is not installed either, a {WIDE_BITS}-bit SSB-VAE teaches (default: %(default)s)",
+        help="the sentence-transformers model that computes missing vectors; without"
+        f" sentence-transformers, the teacher is a {WIDE_BITS}-bit SSB-VAE (default: %(default)s)",
     )
 
 
@@ -64,7 +64,9 @@ def read_taught(name: str, args: argparse.Namespace) -> TaughtCorpus:
     Raises:
         ReadError, TeacherError: if the corpus or the teacher's vectors cannot be read.
     """
-    splits = [list(read_documents(f"{name}:{one}", data_root=args.data_root)) for one in _SPLITS]
+    splits = [
+        list(read_documents(f"{name}:{split}", data_root=args.data_root)) for split in _SPLITS
+    ]
     database, queries = map(gather, splits)
     if not set(queries.classes) <= set(database.classes):
         raise ValueError(f"{name}: the test split has classes that the training split lacks")
@@ -79,7 +81,7 @@ _SPLITS = ("train", "test")
 def _teacher_source(
     name: str, splits: list[list[Document]], database: TrainingData, args: argparse.Namespace
 ) -> str:
-    """Return what ``read_teacher`` takes; a model computes its vectors only once."""
+    """Return the source for ``read_teacher``; a model computes its vectors once and saves them."""
     if args.teacher_vectors:
         return str(args.teacher_vectors / f"{name}.npz")
     folder = args.work_dir / "teachers"
@@ -87,10 +89,10 @@ def _teacher_source(
         return str(_wide_autoencoder(folder / f"{name}-ssb-vae-{WIDE_BITS}", database))
     path: Path = folder / f"{name}.npz"
     if not path.exists():
-        print(f"asking {args.teacher_model} about {name}", file=sys.stderr, flush=True)
-        everything = gather(document for split in splits for document in split)
+        print(f"encoding {name} with {args.teacher_model}", file=sys.stderr, flush=True)
+        all_documents = gather(document for split in splits for document in split)
         folder.mkdir(parents=True, exist_ok=True)
-        save_vectors(path, read_teacher(args.teacher_model, everything), everything)
+        save_vectors(path, read_teacher(args.teacher_model, all_documents), all_documents)
     return str(path)
 
 

@@ -1,9 +1,9 @@
-"""Choosing each objective's settings, by the coherence of documents held out, without labels.
+"""Choice of each objective's settings by the coherence of held-out documents, without labels.
 
-Every objective gets the same search on Snippets at 64 bits: the three relaxations of the bits
-first, then another step size, then another word dropout, each kept if it raises the coherence level
-of the tenth of the training documents that are held out. p@100 on those is printed to look at and
-has no part in the choice; no test document is looked at.
+Every objective gets the same search on Snippets at 64 bits: first the three relaxations of the
+bits, then other step sizes, then another word dropout. A change is kept if it raises the coherence
+level of the held-out tenth of the training documents. Their p@100 is printed for information and
+does not affect the choice; test documents are not used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 from typing import Any
 
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
-from experiments.perception_coherence.text_students import student_of
+from experiments.perception_coherence.text_students import load_or_distill
 from experiments.result_tables import Record, print_table, save_records
 from training.distillation.distillation_recipe import OBJECTIVES, DistillationRecipe
 
@@ -37,7 +37,7 @@ def configure(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search, and print every trial and the settings chosen."""
+    """Search, and print every trial with the chosen settings marked."""
     corpus = read_taught("snippets", args)
     records: list[Record] = []
     for objective in args.search:
@@ -52,7 +52,7 @@ def _search(corpus: TaughtCorpus, objective: str, args: argparse.Namespace) -> l
     best = _try(corpus, objective, START, args)
     trials = [best]
     for step in STEPS:
-        # A temperature belongs to the relaxation that it came with.
+        # A temperature belongs to its relaxation, so it goes when the relaxation changes.
         settings = {**best["settings"], **step}
         if "relaxation" in step and "temperature" not in step:
             settings.pop("temperature", None)
@@ -66,7 +66,7 @@ def _try(
 ) -> Record:
     recipe = DistillationRecipe(objective=objective, **settings)
     name = "-".join([objective, *(str(value) for value in settings.values())])
-    encoder = student_of(corpus, recipe, args.work_dir / "text-settings" / name)
+    encoder = load_or_distill(corpus, recipe, args.work_dir / "text-settings" / name)
     held_out = encoder.metadata["coherence"]
     return {
         "part": "text-settings",

@@ -1,4 +1,4 @@
-"""Students of one corpus: trained once, kept, and measured on the test split."""
+"""Students of one corpus: trained once, saved, and measured on the test split."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ PRESETS = "presets.toml"
 
 
 def text_recipe(objective: str, **settings: Any) -> DistillationRecipe:
-    """Return an objective's settings as held-out documents chose them, and `settings` on top."""
-    chosen = tomllib.loads(files("experiments.perception_coherence").joinpath(PRESETS).read_text())
-    return DistillationRecipe(objective=objective, **{**chosen.get(objective, {}), **settings})
+    """Return the recipe of an objective: the preset for texts, overridden by `settings`."""
+    presets = tomllib.loads(files("experiments.perception_coherence").joinpath(PRESETS).read_text())
+    return DistillationRecipe(objective=objective, **{**presets.get(objective, {}), **settings})
 
 
 def student_folder(corpus: TaughtCorpus, recipe: DistillationRecipe, work_dir: Path) -> Path:
-    """Return where a student that learns from its teacher alone is kept, whoever asks for it."""
+    """Return the folder of a student that learns from its teacher alone, shared by all parts."""
     name = f"{corpus.name}-{recipe.objective}-{recipe.n_bits}-{recipe.seed}"
     return work_dir / "text" / name
 
 
-def student_of(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -> Encoder:
-    """Return the student kept in `folder` if all the same made it; else train it."""
+def load_or_distill(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Path) -> Encoder:
+    """Return the student saved in `folder`; train it if it is missing or out of date."""
 
-    def trained() -> Encoder:
+    def train_anew() -> Encoder:
         return distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
 
-    return load_or_train(folder, corpus.database, recipe, trained, corpus.teacher.about())
+    return load_or_train(folder, corpus.database, recipe, train_anew, corpus.teacher.about())
 
 
 def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Record:
     """Return p@100 and coherence of the test split's codes, and the size of the artifact."""
-    found = evaluate_encoder(encoder, corpus.database.labelled(), corpus.queries.labelled())
+    evaluation = evaluate_encoder(encoder, corpus.database.labelled(), corpus.queries.labelled())
     agreement = measure_agreement(
         encoder.encode(corpus.queries.inputs),
         encoder.encode(corpus.database.inputs),
@@ -51,18 +51,18 @@ def measure_student(corpus: TaughtCorpus, encoder: Encoder, folder: Path) -> Rec
         corpus.teacher.vectors,
     )
     return {
-        **retrieval_figures(found),
+        **retrieval_figures(evaluation),
         "coherence": agreement.coherence,
         "neighbours": agreement.neighbours,
         "held_out": encoder.metadata.get("coherence"),
-        "artifact_bytes": sum(one.stat().st_size for one in folder.iterdir()),
+        "artifact_bytes": sum(file.stat().st_size for file in folder.iterdir()),
     }
 
 
-def retrieval_figures(found: Evaluation) -> Record:
+def retrieval_figures(evaluation: Evaluation) -> Record:
     """Return p@100 as served and tie-averaged."""
     return {
-        "p100": found.metrics["P@100"],
-        "p100_expected": found.expected["P@100"],
-        "distinct_codes": found.distinct_codes,
+        "p100": evaluation.metrics["P@100"],
+        "p100_expected": evaluation.expected["P@100"],
+        "distinct_codes": evaluation.distinct_codes,
     }

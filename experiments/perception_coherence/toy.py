@@ -1,11 +1,11 @@
-"""Toy data: free points in the plane learn to rank as given points do.
+"""Toy data: free points in the plane learn the rankings of given points.
 
 The teacher is the data itself under Euclidean distance. The student is a free point in the plane
-for each example, so that all that is seen is the objective and not a network; the settings are the
-paper's (Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both). For data in the plane the points
-start from N(0, 1), for clusters in space from a random linear image of them, as a student of fewer
-dimensions would see: from N(0, 1) a run on those may end with whole clusters in the wrong place,
-because free clusters do not pass through each other.
+for each example, so the result shows the objective and not a network. The settings are the paper's:
+Adam at 0.1, batches of 64, 800 epochs, τ = 0.1 for both. For data in the plane the points start
+from N(0, 1). For clusters in space they start from a random linear image of the data, like the
+output of a student with fewer dimensions. From N(0, 1) such a run may end with whole clusters in
+the wrong place, because free clusters do not pass through each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SNAPSHOTS = (0, 5, 20, 100, 300, 800)
 
 @dataclass(frozen=True)
 class Toy:
-    """One run."""
+    """The settings of one run."""
 
     dataset: str
     batch_size: int
@@ -53,13 +53,13 @@ def configure(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
     group.add_argument(
         "--batch-sizes", type=int, nargs="+", default=list(ABLATION), metavar="B",
-        help="on the first data set; the others take the largest",
+        help="for the first data set; the others have the largest",
     )  # fmt: skip
     group.add_argument("--toy-epochs", type=int, default=800, metavar="N")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train every run, print the levels reached and draw the first seed's configurations."""
+    """Train every run, print the coherence levels and draw the runs of the first seed."""
     toys = list(_toys(args))
     folder = args.work_dir / "toy"
     results = _train_all(toys, folder, args.jobs)
@@ -68,15 +68,12 @@ def run(args: argparse.Namespace) -> int:
     _print_levels(records)
     if args.plot:
         largest = max(args.batch_sizes)
-        shown = [
-            (toy, one)
-            for toy, one in zip(toys, results, strict=True)
+        configurations = {
+            toy.dataset: (*toy_data(toy.dataset), result)
+            for toy, result in zip(toys, results, strict=True)
             if toy.seed == 0 and toy.batch_size == largest
-        ]
-        plot_configurations(
-            args.plot,
-            {toy.dataset: (*toy_data(toy.dataset), result) for toy, result in shown},
-        )
+        }
+        plot_configurations(args.plot, configurations)
     return 0
 
 
@@ -94,14 +91,14 @@ def toy_data(dataset: str) -> tuple[Tensor, Tensor]:
 
 
 def train_toy(toy: Toy) -> Tensors:
-    """Train the student; return its points at each snapshot and the coherence levels there.
+    """Train the student; return its points and its coherence level at each snapshot.
 
     ``points`` is float32[S, N, 2]; ``coherence``, float64[S], is exact, over all pairs; ``epochs``,
-    int64[S], says when.
+    int64[S], holds the epoch of each snapshot.
     """
     teacher_ND, _ = toy_data(toy.dataset)
     generator = torch.Generator().manual_seed(toy.seed)
-    student_N2 = _start(teacher_ND, generator).requires_grad_()
+    student_N2 = _initial_points(teacher_ND, generator).requires_grad_()
     optimizer = torch.optim.Adam([student_N2], lr=toy.learning_rate)
     snapshots = [epoch for epoch in SNAPSHOTS if epoch < toy.epochs] + [toy.epochs]
     points, levels = [], []
@@ -121,7 +118,7 @@ def train_toy(toy: Toy) -> Tensors:
     }
 
 
-def _start(teacher_ND: Tensor, generator: torch.Generator) -> Tensor:
+def _initial_points(teacher_ND: Tensor, generator: torch.Generator) -> Tensor:
     n, dimension = teacher_ND.shape
     if dimension == 2:
         return torch.randn(n, 2, generator=generator)
@@ -160,17 +157,17 @@ def _level(student_N2: Tensor, teacher_ND: Tensor) -> float:
 
 
 def _toys(args: argparse.Namespace) -> Iterator[Toy]:
-    for place, dataset in enumerate(args.datasets):
-        for batch_size in args.batch_sizes if place == 0 else [max(args.batch_sizes)]:
+    for number, dataset in enumerate(args.datasets):
+        for batch_size in args.batch_sizes if number == 0 else [max(args.batch_sizes)]:
             for seed in range(args.seeds):
                 yield Toy(dataset, batch_size, seed, args.toy_epochs)
 
 
 def _train_all(toys: list[Toy], folder: Path, jobs: int) -> list[Tensors]:
-    return list(map_runs(partial(_kept_toy, folder), toys, jobs))
+    return list(map_runs(partial(_load_or_train, folder), toys, jobs))
 
 
-def _kept_toy(folder: Path, toy: Toy) -> Tensors:
+def _load_or_train(folder: Path, toy: Toy) -> Tensors:
     path = folder / f"{toy.dataset}-{toy.batch_size}-{toy.seed}.safetensors"
     return load_or_compute(path, asdict(toy), lambda: train_toy(toy))
 

@@ -1,8 +1,9 @@
-"""Riemannian potato ranking loss beside other losses, on matrices of motion and of brain waves.
+"""The Riemannian potato ranking loss beside other losses, on matrices of motion and brain waves.
 
-Every method trains the same network of SPD layers from the same draw for as many steps, and is
-judged by the distance it was trained with: R@1 and R@3 search the training matrices for each test
-matrix, NMI and F1 compare k-means clusters of the test matrices with their classes.
+Every method trains the same network of SPD layers, from the same initial weights and for the same
+number of steps. It is evaluated by the distance it was trained with. For R@1 and R@3 the test
+matrices are the queries and the training matrices the database; NMI and F1 compare k-means clusters
+of the test matrices with their classes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SUMMARY = "Riemannian potato ranking loss beside other losses on SPD matrices"
 
 DATASETS = ("hdm05", "erp", "wishart")
 METHODS = {
-    "untrained": "the network as it is drawn",
+    "untrained": "the network as initialised",
     "rpl": "Riemannian potato ranking loss, affine-invariant",
     "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
     "triplet": "triplet margin loss",
@@ -47,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=int, default=30, metavar="N")
     parser.add_argument("--batch-size", type=int, default=48, metavar="N")
     parser.add_argument(
-        "--order", type=int, default=8, metavar="N", help="rows of the matrices that are learned"
+        "--order", type=int, default=8, metavar="N", help="rows of the learned matrices"
     )
     potato = parser.add_argument_group("the Riemannian potato ranking loss")
     potato.add_argument("--threshold", type=float, default=-1.0, metavar="Z", help="z_th")
@@ -66,14 +67,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train every method and seed, print the table and draw it."""
+    """Train every method and seed, then print and draw the figures."""
     from experiments.riemannian_potato.spd_corpora import read_corpus  # noqa: PLC0415 - takes seconds
 
     records: list[Record] = []
     for seed in range(args.seeds):
         corpus = read_corpus(args.dataset, seed, args.data_root)
         records += [_measure(args, method, seed, corpus) for method in args.methods]
-    records.sort(key=lambda one: args.methods.index(one["method"]))
+    records.sort(key=lambda record: args.methods.index(record["method"]))
     save_records(args, records)
     rows = [
         [METHODS[method], *(mean_and_deviation(runs, figure) for figure in FIGURES)]
@@ -86,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Record:
-    """Return the record of one run, from the work folder if it was made there."""
-    from experiments.riemannian_potato.spd_training import Potato, train_and_judge  # noqa: PLC0415
+    """Return the record of one run, from its saved figures if there are any."""
+    from experiments.riemannian_potato.spd_training import Potato, train_and_evaluate  # noqa: PLC0415
     from experiments.saved_tensors import load_or_compute  # noqa: PLC0415 - torch takes a second
     from training.loop import Schedule  # noqa: PLC0415
     from training.objectives.riemannian_potato import Ranking  # noqa: PLC0415
@@ -106,26 +107,28 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
         **(asdict(potato) if method in {"rpl", "rpl-log"} else {}),
     }
     name = f"{args.dataset}-{method}-{seed}.safetensors"
-    judge = partial(train_and_judge, method, corpus, args.order, schedule, potato)
-    found = load_or_compute(args.work_dir / name, settings, judge)
-    figures = {figure: float(found[figure]) for figure in FIGURES}
+    compute = partial(train_and_evaluate, method, corpus, args.order, schedule, potato)
+    tensors = load_or_compute(args.work_dir / name, settings, compute)
+    figures = {figure: float(tensors[figure]) for figure in FIGURES}
     return {"dataset": args.dataset, "method": method, "seed": seed, **figures}
 
 
 def _plot(path: Path, dataset: str, records: list[Record]) -> None:
-    """Draw the mean and deviation of every figure, methods side by side."""
+    """Draw the mean and the deviation of every figure, with the methods side by side."""
     drawing = new_drawing(9, 4)
     axes: Any = drawing.subplots()
     groups = group(records, "method")
     width = 0.8 / len(groups)
-    for place, ((method,), runs) in enumerate(groups.items()):
+    for number, ((method,), runs) in enumerate(groups.items()):
         means = [mean(run[figure] for run in runs) for figure in FIGURES]
         spread = [
             stdev([run[figure] for run in runs] + [means[i]]) for i, figure in enumerate(FIGURES)
         ]
-        left = [group_place + place * width for group_place in range(len(FIGURES))]
+        left = [position + number * width for position in range(len(FIGURES))]
         axes.bar(left, means, width, yerr=spread, label=method)
-    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(FIGURES))], FIGURES.values())
+    axes.set_xticks(
+        [position + 0.4 - width / 2 for position in range(len(FIGURES))], FIGURES.values()
+    )
     axes.set(title=dataset, ylim=(0, 1))
     axes.legend(fontsize="small", ncols=4, loc="lower center")
     save_drawing(drawing, path)

@@ -1,4 +1,4 @@
-"""Labelled symmetric positive definite matrices, split into those to train on and the others."""
+"""Labelled symmetric positive definite matrices, split into training and test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.models.spd_layers import matrices_of, whitening
 
 Labels = npt.NDArray[np.int64]
 
-# The Wishart classes.
+# The parameters of the Wishart classes.
 CLASSES = 6
 ORDER = 16
 SIGNAL = 4
@@ -28,7 +28,7 @@ NUISANCE = 1.0
 
 @dataclass(frozen=True)
 class SpdCorpus:
-    """Matrices ``[N, n, n]`` with class numbers, for training and for the test."""
+    """Matrices ``[N, n, n]`` with class numbers ``[N]``, for training and test."""
 
     training: Matrices
     training_labels: Labels
@@ -37,20 +37,20 @@ class SpdCorpus:
 
     @cached_property
     def center(self) -> Matrices:
-        """What centres the training matrices (:func:`training.models.spd_layers.whitening`)."""
+        """The matrix that centres the training matrices; see :func:`whitening`."""
         return whitening(self.training)
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return int(max(self.training_labels.max(), self.test_labels.max())) + 1
 
 
 def read_corpus(dataset: str, seed: int, data_root: Path | None) -> SpdCorpus:
-    """Return `hdm05`, `erp` or `wishart`; `seed` decides what is drawn at random.
+    """Return `hdm05`, `erp` or `wishart`.
 
-    HDM05 is split by people, and so always in the same way. Of the others half of each class is
-    for the test.
+    HDM05 is split by person, the same way for every seed. Of the others, a random half of each
+    class is the test; `seed` determines which.
 
     Raises:
         ReadError: if the data is not in `data_root`.
@@ -67,28 +67,28 @@ def read_corpus(dataset: str, seed: int, data_root: Path | None) -> SpdCorpus:
             test.tags.argmax(axis=1),
         )
     data = gather(read_documents("eeg-erp", data_root=data_root))
-    return _halves(matrices_of(np.asarray(data.inputs)), data.tags.argmax(axis=1), seed)
+    return _split_in_halves(matrices_of(np.asarray(data.inputs)), data.tags.argmax(axis=1), seed)
 
 
 def draw_wishart(seed: int) -> SpdCorpus:
-    """Return 6 classes of 60 matrices, half of them for the test.
+    """Draw 6 classes of 60 matrices, half of them for the test.
 
-    X = Q Aᵀ W A Qᵀ / ν with W ~ Wishart(I, ν). Q is a rotation that all share. A is made of two
-    blocks: a 4 × 4 one of the class, the symmetric exponential of a Gaussian matrix; and one of the
-    example, a diagonal of log-normal scales, which has nothing to do with the class and is larger.
-    A network must find the subspace in which the classes differ.
+    X = Q Aᵀ W A Qᵀ / ν with W ~ Wishart(I, ν). All matrices share the rotation Q. A has two blocks.
+    One is 4 × 4 and belongs to the class: the exponential of a symmetric Gaussian matrix. The other
+    belongs to the example: a diagonal of log-normal scales, larger and unrelated to the class. A
+    network must find the subspace in which the classes differ.
     """
     rng = np.random.default_rng(seed)
     rotation, _ = np.linalg.qr(rng.standard_normal((ORDER, ORDER)))
     blocks = [_exponential(SPREAD * rng.standard_normal((SIGNAL, SIGNAL))) for _ in range(CLASSES)]
     labels = np.repeat(np.arange(CLASSES), PER_CLASS)
-    drawn = np.empty((len(labels), ORDER, ORDER))
-    for place, label in enumerate(labels):
+    matrices = np.empty((len(labels), ORDER, ORDER))
+    for row, label in enumerate(labels):
         a = np.diag(np.exp(NUISANCE * rng.standard_normal(ORDER)))
         a[:SIGNAL, :SIGNAL] = blocks[label]
-        rows = rng.standard_normal((DEGREES_OF_FREEDOM, ORDER)) @ a @ rotation.T
-        drawn[place] = rows.T @ rows / DEGREES_OF_FREEDOM
-    return _halves(drawn, labels, seed)
+        samples = rng.standard_normal((DEGREES_OF_FREEDOM, ORDER)) @ a @ rotation.T
+        matrices[row] = samples.T @ samples / DEGREES_OF_FREEDOM
+    return _split_in_halves(matrices, labels, seed)
 
 
 def _exponential(matrix: Matrices) -> Matrices:
@@ -97,11 +97,11 @@ def _exponential(matrix: Matrices) -> Matrices:
     return np.asarray((vectors * np.exp(eigenvalues)) @ vectors.T)
 
 
-def _halves(matrices: Matrices, labels: Labels, seed: int) -> SpdCorpus:
-    """Put a random half of each class into the test."""
+def _split_in_halves(matrices: Matrices, labels: Labels, seed: int) -> SpdCorpus:
+    """Split matrices: a random half of each class is the test."""
     rng = np.random.default_rng(seed)
-    tested = np.zeros(len(labels), dtype=np.bool_)
+    in_test = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):
-        own = rng.permutation(np.flatnonzero(labels == label))
-        tested[own[: len(own) // 2]] = True
-    return SpdCorpus(matrices[~tested], labels[~tested], matrices[tested], labels[tested])
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        in_test[rows[: len(rows) // 2]] = True
+    return SpdCorpus(matrices[~in_test], labels[~in_test], matrices[in_test], labels[in_test])

@@ -1,8 +1,8 @@
 """SPD networks trained by the Riemannian potato ranking loss and by losses of other papers.
 
-The others come from pytorch-metric-learning with its settings; of those that have no default the
-values are their papers'. They take the logarithms of matrices as vectors, scaled to unit length as
-the library does, and are judged by the same distances.
+The others come from pytorch-metric-learning with its default settings, or with those of their
+papers where there is no default. They take the logarithms of matrices as vectors, which the library
+scales to unit length, and are evaluated by the same distances.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from training.objectives.riemannian_potato import (
 
 @dataclass(frozen=True)
 class Potato:
-    """The settings of the Riemannian potato ranking loss: what it asks, and β."""
+    """The settings of the Riemannian potato ranking loss: its ranking, and β as `rate`."""
 
     ranking: Ranking
     rate: float
@@ -47,18 +47,18 @@ class Potato:
         check_rate(self.rate)
 
 
-# RLL-Simpler of its paper: the negatives beyond α = 1.2, the positives within α − m = 0.8. Its
-# temperature is 10; the library warns above 5.
+# RLL-Simpler of its paper: negatives beyond α = 1.2, positives within α − m = 0.8. The paper's
+# temperature is 10, but the library warns above 5.
 _RANKED_LIST = {"margin": 0.4, "Tn": 5}
 
-LIBRARY: Mapping[str, Callable[[int, int], nn.Module]] = {
+LIBRARY_LOSSES: Mapping[str, Callable[[int, int], nn.Module]] = {
     "triplet": lambda _classes, _width: losses.TripletMarginLoss(),
     "n-pair": lambda _classes, _width: losses.NPairsLoss(),
     "lifted-structure": lambda _classes, _width: losses.LiftedStructureLoss(),
     "proxy-nca": losses.ProxyNCALoss,
     "ranked-list": lambda _classes, _width: losses.RankedListLoss(**_RANKED_LIST),
 }
-"""Losses by name, made for so many classes and entries of a vector."""
+"""Functions by name that make a loss for a number of classes and of entries of a vector."""
 
 
 class _Model(nn.Module):
@@ -67,7 +67,7 @@ class _Model(nn.Module):
         self.network, self.loss = network, loss
 
 
-def train_and_judge(
+def train_and_evaluate(
     method: str,
     corpus: SpdCorpus,
     order: int,
@@ -76,9 +76,9 @@ def train_and_judge(
     *,
     progress: bool = True,
 ) -> Tensors:
-    """Train one of :data:`experiments.riemannian_potato.METHODS` and judge it on the test matrices.
+    """Train a method of :data:`experiments.riemannian_potato.experiment.METHODS` and evaluate it.
 
-    The figures are `f1`, `nmi`, `r1` and `r3`, all from 0 to 1.
+    The figures `f1`, `nmi`, `r1` and `r3` are those of the test matrices, all from 0 to 1.
     """
     torch.manual_seed(schedule.seed)
     network = spd_network(corpus.center, order)
@@ -89,11 +89,11 @@ def train_and_judge(
     with torch.no_grad():
         database, queries = (torch.from_numpy(x) for x in (corpus.training, corpus.test))
         if method == "rpl":
-            return judge_matrices(network(database), network(queries), corpus, schedule.seed)
-        embedded = (network.vectors(database), network.vectors(queries))
-    if method in LIBRARY:
-        embedded = (functional.normalize(embedded[0]), functional.normalize(embedded[1]))
-    return judge_vectors(*embedded, corpus, schedule.seed)
+            return evaluate_matrices(network(database), network(queries), corpus, schedule.seed)
+        embeddings = (network.vectors(database), network.vectors(queries))
+    if method in LIBRARY_LOSSES:
+        embeddings = (functional.normalize(embeddings[0]), functional.normalize(embeddings[1]))
+    return evaluate_vectors(*embeddings, corpus, schedule.seed)
 
 
 def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Module:
@@ -105,7 +105,7 @@ def make_loss(method: str, classes: int, order: int, potato: Potato) -> nn.Modul
         )
     if method == "rpl-log":
         return RiemannianPotato(classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate)
-    return LIBRARY[method](classes, width)
+    return LIBRARY_LOSSES[method](classes, width)
 
 
 def _train(
@@ -122,42 +122,44 @@ def _train(
     tags_NC = functional.one_hot(labels, corpus.n_classes).bool()
 
     def batch_loss(rows: Rows, generator: torch.Generator, progress: float) -> dict[str, Tensor]:  # noqa: ARG001
-        taken = torch.from_numpy(rows)
+        batch = torch.from_numpy(rows)
         if method == "rpl":
-            return {"loss": loss(network(matrices[taken]), tags_NC[taken])}
-        vectors_ND = network.vectors(matrices[taken])
+            return {"loss": loss(network(matrices[batch]), tags_NC[batch])}
+        vectors_ND = network.vectors(matrices[batch])
         if method == "rpl-log":
-            return {"loss": loss(vectors_ND, tags_NC[taken])}
-        return {"loss": loss(vectors_ND.float(), labels[taken])}
+            return {"loss": loss(vectors_ND, tags_NC[batch])}
+        return {"loss": loss(vectors_ND.float(), labels[batch])}
 
     fit(_Model(network, loss), batch_loss, len(matrices), schedule, progress=progress)
 
 
-def judge_matrices(
+def evaluate_matrices(
     database_Nnn: Tensor, queries_Qnn: Tensor, corpus: SpdCorpus, seed: int
 ) -> Tensors:
-    """Judge matrices by δ_R, their clusters in the tangent space at their Karcher mean."""
+    """Evaluate matrices by δ_R, and their clusters in the tangent space at their Karcher mean."""
     distance_QN = affine_invariant_distance(queries_Qnn[:, None], database_Nnn[None])
     x = queries_Qnn.numpy()
-    return _judge(distance_QN, tangent_space(x, mean_riemann(x, tol=1e-6)), corpus, seed)
+    return _evaluate(distance_QN, tangent_space(x, mean_riemann(x, tol=1e-6)), corpus, seed)
 
 
-def judge_vectors(database_ND: Tensor, queries_QD: Tensor, corpus: SpdCorpus, seed: int) -> Tensors:
-    """Judge vectors by Euclidean distance."""
-    return _judge(torch.cdist(queries_QD, database_ND), queries_QD.numpy(), corpus, seed)
+def evaluate_vectors(
+    database_ND: Tensor, queries_QD: Tensor, corpus: SpdCorpus, seed: int
+) -> Tensors:
+    """Evaluate vectors by Euclidean distance."""
+    return _evaluate(torch.cdist(queries_QD, database_ND), queries_QD.numpy(), corpus, seed)
 
 
-def _judge(distance_QN: Tensor, vectors: Array, corpus: SpdCorpus, seed: int) -> Tensors:
-    """Search the training matrices for each test matrix, and cluster the test matrices."""
+def _evaluate(distance_QN: Tensor, vectors: Array, corpus: SpdCorpus, seed: int) -> Tensors:
+    """Rank the training matrices for each test matrix, and cluster the test matrices."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
 
     nearest = distance_QN.numpy().argsort(axis=1, kind="stable")
     relevant = corpus.training_labels[nearest] == corpus.test_labels[:, None]
-    clusters = KMeans(corpus.n_classes, n_init=10, random_state=seed).fit_predict(vectors)
-    found = np.asarray(clusters, dtype=np.int64)
+    kmeans = KMeans(corpus.n_classes, n_init=10, random_state=seed)
+    clusters = np.asarray(kmeans.fit_predict(vectors), dtype=np.int64)
     figures = {
-        "f1": pairwise_f1(corpus.test_labels, found),
-        "nmi": normalized_mutual_information(corpus.test_labels, found),
+        "f1": pairwise_f1(corpus.test_labels, clusters),
+        "nmi": normalized_mutual_information(corpus.test_labels, clusters),
         "r1": success_at_k(relevant, 1).mean(),
         "r3": success_at_k(relevant, 3).mean(),
     }

@@ -1,1 +1,1 @@
-"""Semi-supervised hashing of Ñanculef et al. 2020: Tables I and II, tuning and ablation."""
+"""Semi-supervised hashing, Ñanculef et al. (2020): Tables I and II, tuning and ablation."""

@@ -1,6 +1,6 @@
-"""What each part of SSB-VAE's recipe is worth: runs without it, one part at a time.
+"""Ablation of SSB-VAE's recipe: runs without one of its parts at a time.
 
-A recipe is judged by tie-averaged p@100 of documents held out of the training documents.
+A recipe is scored by tie-averaged p@100 on documents held out of the training documents.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from experiments.result_tables import Record, format_mean, print_table, save_rec
 from experiments.ssb_vae.held_out import HeldOutScores
 from training.recipe import Recipe
 
-_USUAL = asdict(Recipe())
-# With the weights that the authors chose for a tenth of the labels of Snippets.
+_DEFAULTS = asdict(Recipe())
+# With the authors' weights for a tenth of the labels of Snippets.
 _AUTHORS = {**asdict(Recipe(supervision=0.1).as_in_the_paper()), "supervision": 1.0}
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
@@ -38,13 +38,13 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "constant-step": {"learning_rate_decay": False},
     "batches-of-100": {"batch_size": 100},
     "30-epochs": {"epochs": 30},
-    "authors": {name: value for name, value in _AUTHORS.items() if value != _USUAL[name]},
+    "authors": {name: value for name, value in _AUTHORS.items() if value != _DEFAULTS[name]},
 }
-"""The settings in which each run departs from the default recipe, by the name of the change."""
+"""The settings in which each run differs from the default recipe, by the name of the change."""
 
 
 def ablate(args: argparse.Namespace) -> int:
-    """Evaluate the default recipe and the changes of it that the options name; print a table."""
+    """Score the default recipe and the changes that the options name; print a table."""
     scores = HeldOutScores(args, "ssb-vae")
     runs: dict[str, Mapping[str, Any]] = {"default": {}}
     for name in args.ablate or CHANGES:

@@ -1,4 +1,4 @@
-"""Figures against the share of labels shown, as a picture."""
+"""Plots of figures against supervision, the share of labels that a method sees."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from experiments.result_tables import Record, group
 def plot_curves(path: Path, records: Sequence[Record], figure: str, title: str) -> None:
     """Draw `figure` against supervision, a line for each method and width, with deviations.
 
-    A record without supervision, as of a method that uses no labels, is a level line. The format
-    is that of the suffix of `path`.
+    Records without supervision, of a method that uses no labels, give a horizontal line. The suffix
+    of `path` determines the format.
     """
     drawing = new_drawing(7, 4.5)
     axes = drawing.subplots()
@@ -27,7 +27,7 @@ def plot_curves(path: Path, records: Sequence[Record], figure: str, title: str) 
         spread = [_deviation([run[figure] for run in cell]) for cell in shares.values()]
         x = [supervision for (supervision,) in shares]
         axes.errorbar(x, means, spread, marker="o", capsize=3, label=f"{method}, {n_bits} bits")
-    axes.set(xlabel="share of labels shown, ρ", ylabel=title, ylim=(0, 1))
+    axes.set(xlabel="supervision ρ, share of labels", ylabel=title, ylim=(0, 1))
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     save_drawing(drawing, path)

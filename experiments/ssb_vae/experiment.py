@@ -1,13 +1,13 @@
-"""SSB-VAE's retrieval experiment: p@100 and mAP@100 against the share of labels shown.
+"""SSB-VAE's retrieval experiment: p@100 and mAP@100 against supervision, the share of labels.
 
 Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
-(2020), Tables I and II. The database is every training document with its true labels, all of them
-trained on; the queries are the test documents. Beside the codes stand the classifier baseline,
-fitted on the same labels, and TF-IDF cosine, which uses none.
+(2020), Tables I and II. The methods train on all training documents, which with their true labels
+are also the database; the queries are the test documents. The baselines are the classifier
+baseline, fitted to the same labels, and TF-IDF cosine, which uses none.
 
-The paper's 20 Newsgroups is another version of the corpus than any here; its TMC has 10,000 tf-idf
-terms and ours 500 binary ones, its CIFAR-10 VGG features and ours MobileNetV2's. On those, compare
-the methods with each other, not with the printed figures.
+The paper's data differ in part. Its version of 20 Newsgroups is none of those here; its TMC has
+10,000 tf-idf terms and ours 500 binary ones; its CIFAR-10 has VGG features and ours MobileNetV2's.
+On those, compare the methods with each other, not with the printed figures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")
 
 COMPARABLE = ("snippets", "20news")
-"""The data sets that are near enough to the paper's to print its figures beside ours."""
+"""The data sets close enough to the paper's for its figures to be printed beside ours."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +59,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", default=["ssb-vae"], choices=methods)
     parser.add_argument("--bits", type=int, nargs="+", default=[32], metavar="N")
     parser.add_argument("--supervision", type=float, nargs="+", default=[0.1, 1.0], metavar="X")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time")
-    parser.add_argument("--paper", action="store_true", help="the authors' settings, not ours")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="number of runs in parallel"
+    )
+    parser.add_argument("--paper", action="store_true", help="use the authors' settings")
     parser.add_argument(
         "--analyzer",
         default="unicode",
         metavar="NAME",
-        help="what splits texts into terms for class-codes (default: %(default)s)",
+        help="the analyzer of class-codes (default: %(default)s)",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw mAP@100 against supervision (.svg, .png)"
@@ -74,28 +76,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--vectors",
         type=Path,
         metavar="FILE",
-        help="take these vectors by id (.npz, .parquet) in place of the documents' own content",
+        help="vectors by id (.npz, .parquet) to use instead of the documents' own content",
     )
     add_run_options(parser, "results/ssb-vae")
     tuning = parser.add_argument_group("tuning")
-    either = tuning.add_mutually_exclusive_group()
-    either.add_argument(
+    exclusive = tuning.add_mutually_exclusive_group()
+    exclusive.add_argument(
         "--ablate",
         nargs="*",
         choices=CHANGES,
         metavar="CHANGE",
-        help="evaluate the recipe and changes of it on held-out training documents (default: all of"
+        help="score the recipe and changes of it on held-out training documents (default: all of"
         f" {', '.join(CHANGES)})",
     )
-    either.add_argument(
+    exclusive.add_argument(
         "--tune",
         action="store_true",
-        help="choose the settings by held-out training documents and write them to --presets",
+        help="choose settings on held-out training documents and write them to --presets",
     )
-    either.add_argument(
+    exclusive.add_argument(
         "--measures",
         action="store_true",
-        help="print what a code of the class alone does not know, beside p@100: the tree of"
+        help="print p@100 beside measures that a code of the class alone fails: the tree of"
         " classes, unseen classes, the nearest documents, known items",
     )
     tuning.add_argument(
@@ -110,13 +112,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=SHIPPED,
         metavar="FILE",
-        help="the settings of each data set and method (default: those that were found here)",
+        help="settings by data set and method (default: the ones found here)",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train and measure every cell, then print the tables; or try other settings."""
+    """Train and measure every cell and print the tables; or run --tune, --ablate or --measures."""
     if args.tune:
         return tune(args)
     if args.ablate is not None:
@@ -138,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:
-    kind = documents_name(args.dataset, args.vectors)
+    documents = documents_name(args.dataset, args.vectors)
     for n_bits in args.bits:
         for supervision in args.supervision:
             for seed in range(args.seeds):
@@ -147,7 +149,7 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                     variant = f"{method}-paper" if args.paper else method
                     if method == "class-codes" and args.analyzer != "unicode":
                         variant = f"{method}-{args.analyzer}"
-                    name = f"{kind}-{variant}-{n_bits}-{supervision:g}-{seed}"
+                    name = f"{documents}-{variant}-{n_bits}-{supervision:g}-{seed}"
                     folder = args.work_dir / name
                     yield Cell(args.dataset, recipe, folder, args.data_root, args.vectors)
 
@@ -155,8 +157,8 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
 def _recipe(
     args: argparse.Namespace, method: str, n_bits: int, supervision: float, seed: int
 ) -> AnyRecipe:
-    # The settings were chosen before, or are by clusters held out of the training documents; no
-    # other document is held out.
+    # Presets were chosen before, and class-codes holds out clusters itself, so no other document is
+    # held out.
     common = {
         "n_bits": n_bits,
         "supervision": supervision,
@@ -167,9 +169,9 @@ def _recipe(
         return ClassCodeRecipe(analyzer=args.analyzer, **common)  # type: ignore[arg-type]
     if method in LINEAR_METHODS:
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
-    kind = documents_name(args.dataset, args.vectors)
-    chosen = {} if args.paper else read_preset(args.presets, kind, method)
-    recipe = Recipe(**{**chosen, **common, "method": method})
+    documents = documents_name(args.dataset, args.vectors)
+    preset = {} if args.paper else read_preset(args.presets, documents, method)
+    recipe = Recipe(**{**preset, **common, "method": method})
     return recipe.as_in_the_paper(args.dataset.split("-")[0]) if args.paper else recipe
 
 
@@ -178,18 +180,18 @@ def _print_figures(records: list[Record]) -> None:
     rows = []
     for cell, runs in group(records, "dataset", "n_bits", "supervision", "method").items():
         dataset, n_bits, supervision, method = cell
-        known = dataset in COMPARABLE and n_bits and supervision
-        printed = printed_p100(dataset, n_bits, supervision) if known else {}
+        comparable = dataset in COMPARABLE and n_bits and supervision
+        printed = printed_p100(dataset, n_bits, supervision) if comparable else {}
         figures = (mean_and_deviation(runs, key) for key in ("p100", "p100_expected", "map100"))
         name = (dataset, str(n_bits or "–"), str(supervision or "–"), method)
         paper = f"{printed[method]:.3f}" if method in printed else "–"
         best = f"{max(printed.values()):.3f}" if printed else "–"
-        rows.append([*name, *figures, *_codes(runs), paper, best])
+        rows.append([*name, *figures, *_code_statistics(runs), paper, best])
     print_table((*header, "codes", "bits set", "paper", "paper's best"), rows)
 
 
-def _codes(runs: list[Record]) -> tuple[str, str]:
-    """Return the mean number of distinct codes, and the range of the bits' shares of ones."""
+def _code_statistics(runs: list[Record]) -> tuple[str, str]:
+    """Return the mean number of distinct codes, and the range of the shares of ones by bit."""
     if runs[0]["distinct_codes"] is None:
         return "–", "–"
     codes = f"{mean(run['distinct_codes'] for run in runs):,.0f}"
@@ -201,10 +203,10 @@ def _codes(runs: list[Record]) -> tuple[str, str]:
 
 
 def _print_significance(cells: list[Cell], results: list[Result]) -> None:
-    """Print, for each setting, the tests between methods on the same queries.
+    """Print, for each setting, significance tests between methods on the same queries.
 
-    One test takes the runs as they are and means over them; the other draws runs, that is seeds and
-    labels shown, as it draws queries.
+    One test averages over the runs. The other resamples runs, that is seeds and labels, as well as
+    queries.
     """
     settings: dict[tuple[int, float], list[Result]] = {}
     for cell, result in zip(cells, results, strict=True):
@@ -219,46 +221,50 @@ def _print_significance(cells: list[Cell], results: list[Result]) -> None:
             continue
         p100 = {name: p100_by_run(runs, name) for name in methods}
         others = [name for name in methods if name != ours]
-        raw = [permutation_test(p100[ours].mean(axis=0), p100[one].mean(axis=0)) for one in others]
-        compared = [compare_runs(p100[ours], p100[name]) for name in others]
-        drawn = holm([one.p_value for one in compared])
+        raw = [
+            permutation_test(p100[ours].mean(axis=0), p100[name].mean(axis=0)) for name in others
+        ]
+        comparisons = [compare_runs(p100[ours], p100[name]) for name in others]
+        p_resampled = holm([comparison.p_value for comparison in comparisons])
         print(
             f"\n{n_bits} bits, ρ = {supervision:g}: {ours} against the others, tie-averaged p@100"
         )
-        for name, one, p_queries, p_both in zip(others, compared, holm(raw), drawn, strict=True):
-            found = one.difference
+        tests = zip(others, comparisons, holm(raw), p_resampled, strict=True)
+        for name, comparison, p_queries, p_both in tests:
+            difference = comparison.difference
             print(
-                f"  {name:<12} {found.mean:+.3f}  p = {p_queries:.2g} (permutation, Holm);"
-                f" {found.low:+.3f} to {found.high:+.3f}, p = {p_both:.2g} (runs and queries drawn,"
-                f" Holm; {len(p100[ours])} run{'s'[: len(p100[ours]) != 1]})"
+                f"  {name:<12} {difference.mean:+.3f}  p = {p_queries:.2g} (permutation, Holm);"
+                f" {difference.low:+.3f} to {difference.high:+.3f}, p = {p_both:.2g}"
+                f" (runs and queries resampled, Holm;"
+                f" {len(p100[ours])} run{'s'[: len(p100[ours]) != 1]})"
             )
         if len(methods) > 2:
-            ranked = friedman_nemenyi({name: one.mean(axis=0) for name, one in p100.items()})
+            ranked = friedman_nemenyi({name: values.mean(axis=0) for name, values in p100.items()})
             ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in ranked.mean_ranks.items())
             print(f"  Friedman p = {ranked.p_value:.2g}; mean ranks: {ranks};")
             print(f"  Nemenyi's critical difference at 0.05: {ranked.critical_difference:.2f}")
 
 
 def _print_over_shares(records: list[Record]) -> None:
-    """Print the paper's Table II of our figures: its three methods, shares of labels as blocks.
+    """Print the paper's Table II for our figures: tests of three methods, with shares as blocks.
 
-    The values are p@100 as served, means of the runs. Nothing is printed if a method is missing or
-    there is a single share.
+    The values are p@100 as served, averaged over runs. If a method is missing or there is only one
+    share of labels, print nothing.
     """
-    for (n_bits,), of_width in group(records, "n_bits").items():
+    for (n_bits,), width_records in group(records, "n_bits").items():
         p100: dict[str, list[float]] = {}
-        for (method, _), runs in group(of_width, "method", "supervision").items():
+        for (method, _), runs in group(width_records, "method", "supervision").items():
             if method in PRINTED_METHODS:
                 p100.setdefault(method, []).append(mean(run["p100"] for run in runs))
         shares = {len(values) for values in p100.values()}
         if len(p100) < len(PRINTED_METHODS) or min(shares) < 2:
             continue
-        found = friedman_nemenyi({method: np.array(values) for method, values in p100.items()})
+        result = friedman_nemenyi({method: np.array(values) for method, values in p100.items()})
         print(
             f"\n{n_bits} bits, {min(shares)} shares of labels as blocks, as in the paper's Table II"
         )
-        print(f"  Friedman p = {found.p_value:.2g}")
-        for pair, p_value in found.pairs.items():
+        print(f"  Friedman p = {result.p_value:.2g}")
+        for pair, p_value in result.pairs.items():
             if "ssb-vae" in pair:
                 (other,) = set(pair) - {"ssb-vae"}
                 print(f"  {other:<12} p = {p_value:.2g} (Nemenyi)")

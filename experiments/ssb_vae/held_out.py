@@ -1,4 +1,4 @@
-"""Scores of settings on held-out training documents; no test document is seen."""
+"""Scores of settings on held-out training documents, without any test document."""
 
 from __future__ import annotations
 
@@ -20,34 +20,33 @@ from training.semi_supervised import train
 
 
 def idle_settings(*, is_text: bool) -> frozenset[str]:
-    """Return the settings that change nothing for texts, or for vectors."""
+    """Return the names of settings that have no effect on texts, or on vectors."""
     if is_text:
         return frozenset({"vector_noise", "scale_vectors"})
     return frozenset({"terms", "word_dropout", "hidden_dropout", "features", "idf_target"})
 
 
 class HeldOutScores:
-    """Trains with given settings and scores them on the documents held out.
+    """Trains with settings and scores them on the documents held out.
 
-    It takes the data set, widths, shares of labels and seeds that the options of an experiment
-    name. Every run is saved in ``--work-dir``, and none is made twice by the same code.
+    The data set, widths, shares of labels and seeds come from the options of the experiment. Every
+    run is saved in ``--work-dir`` and reused by the same code.
     """
 
     def __init__(self, args: argparse.Namespace, method: str) -> None:
         self.method = method
         self._args = args
-        kind = documents_name(args.dataset, args.vectors)
+        documents = documents_name(args.dataset, args.vectors)
         data, _ = read_split(args.dataset, args.data_root, args.vectors)
         self.idle_settings = idle_settings(is_text=data.is_text)
-        self._about = {"sha256": data.sha256, "method": method, "code": code_version()}
-        self._path: Path = args.work_dir / f"held-out-{kind}-{method}.json"
+        self._provenance = {"sha256": data.sha256, "method": method, "code": code_version()}
+        self._path: Path = args.work_dir / f"held-out-{documents}-{method}.json"
         self._records = read_records(self._path) if self._path.exists() else []
 
     def __call__(self, settings: Mapping[str, Any]) -> Record:
         """Return `settings` with their tie-averaged p@100, a figure for each run.
 
-        The runs come in one order for all settings: width by width, in these the shares of labels
-        shown, and in these the seeds.
+        The runs are ordered by width, then by share of labels, then by seed.
         """
         args = self._args
         recipes = [
@@ -62,25 +61,28 @@ class HeldOutScores:
             for supervision in args.supervision
             for seed in range(args.seeds)
         ]
-        missing = [recipe for recipe in recipes if self._found(recipe) is None]
-        scores = partial(_held_out_figure, args.dataset, args.data_root, args.vectors)
-        for recipe, figure in zip(missing, map_runs(scores, missing, args.jobs), strict=True):
-            self._records.append({**self._about, "recipe": asdict(recipe), "p100": figure})
+        missing = [recipe for recipe in recipes if self._saved_score(recipe) is None]
+        score = partial(_train_and_score, args.dataset, args.data_root, args.vectors)
+        for recipe, figure in zip(missing, map_runs(score, missing, args.jobs), strict=True):
+            self._records.append({**self._provenance, "recipe": asdict(recipe), "p100": figure})
             write_records(self._path, self._records)
-        return {"settings": dict(settings), "p100": [self._found(recipe) for recipe in recipes]}
+        return {
+            "settings": dict(settings),
+            "p100": [self._saved_score(recipe) for recipe in recipes],
+        }
 
-    def _found(self, recipe: Recipe) -> float | None:
-        wanted = {**self._about, "recipe": asdict(recipe)}
+    def _saved_score(self, recipe: Recipe) -> float | None:
+        key = {**self._provenance, "recipe": asdict(recipe)}
         for record in self._records:
-            if wanted.items() <= record.items():
+            if key.items() <= record.items():
                 return float(record["p100"])
         return None
 
 
-def _held_out_figure(
+def _train_and_score(
     dataset: str, data_root: Path | None, vectors: Path | None, recipe: Recipe
 ) -> float:
     data, _ = read_split(dataset, data_root, vectors)
     with TemporaryDirectory() as folder:
-        trained = train(data, recipe, Path(folder, "encoder"), progress=False)
-    return float(trained.validation["expected"]["P@100"])
+        result = train(data, recipe, Path(folder, "encoder"), progress=False)
+    return float(result.validation["expected"]["P@100"])

@@ -1,7 +1,7 @@
-"""The settings of each method on each data set, where they were searched for.
+"""Tuned settings by data set and method.
 
-They are kept in a TOML file, ``[DATA-SET.METHOD]``; the search of
-:mod:`experiments.ssb_vae.tuning` writes it, and the experiment reads it.
+They are tables ``[DATA-SET.METHOD]`` of a TOML file, which :mod:`experiments.ssb_vae.tuning` writes
+and the experiment reads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from foundation.files import replace_file
 SHIPPED = Path(str(files("experiments.ssb_vae"))) / "presets.toml"
 
 _HEADER = """\
-# Settings of each method on each data set, where they were searched for; all others are the
-# defaults of training.recipe.Recipe. "-vectors" is a data set whose documents are given as vectors.
-# Documents held out of the training documents chose them, or a validation split (20news); the test
-# documents had no part in it. Written by: hummingbit reproduce ssb-vae --tune
+# Tuned settings by data set and method; all others are the defaults of training.recipe.Recipe.
+# "-vectors" in a name means that the inputs are vectors. The settings were chosen on documents held
+# out of the training documents, or on a validation split (20news), and never on test documents.
+# Written by: hummingbit reproduce ssb-vae --tune
 """
 
 
 def read_presets(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the settings in the file at `path` by data set, method and name; none if it is absent.
+    """Return the settings in the file at `path` by data set, method and name, if it exists.
 
     Raises:
         tomllib.TOMLDecodeError: if it is not TOML.
@@ -35,24 +35,24 @@ def read_presets(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def read_preset(path: Path, dataset: str, method: str) -> dict[str, Any]:
-    """Return the settings in the file at `path` for a method on a data set."""
+    """Return the settings in the file at `path` for a method on a data set; none by default."""
     return dict(read_presets(path).get(dataset, {}).get(method, {}))
 
 
 def write_preset(path: Path, dataset: str, method: str, settings: Mapping[str, Any]) -> None:
-    """Put `settings` in place of what the file at `path` says of a method on a data set."""
+    """Replace the settings of a method on a data set in the file at `path`."""
     presets = read_presets(path)
     presets.setdefault(dataset, {})[method] = dict(settings)
     tables = [
-        _table(f"{name}.{one}", chosen)
-        for name, methods in sorted(presets.items())
-        for one, chosen in sorted(methods.items())
+        _format_table(f"{dataset_name}.{method_name}", values)
+        for dataset_name, methods in sorted(presets.items())
+        for method_name, values in sorted(methods.items())
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, "\n".join([_HEADER, *tables]))
 
 
-def _table(name: str, settings: Mapping[str, Any]) -> str:
-    # Numbers, booleans and plain strings are written alike in JSON and TOML.
+def _format_table(name: str, settings: Mapping[str, Any]) -> str:
+    # Numbers, booleans and plain strings have the same form in JSON and TOML.
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     return "\n".join([f"[{name}]", *lines, ""])

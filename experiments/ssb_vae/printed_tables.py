@@ -1,4 +1,4 @@
-"""What SSB-VAE's paper prints: p@100 of three methods.
+"""The figures printed in SSB-VAE's paper: p@100 of three methods.
 
 Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
 (2020), Table I.
@@ -70,9 +70,9 @@ def printed_table(dataset: str, n_bits: int) -> dict[str, npt.NDArray[np.float64
 
 
 def printed_p100(dataset: str, n_bits: int, supervision: float) -> dict[str, float]:
-    """Return the printed p@100 of each method; nothing for what the paper does not have."""
-    place = round(10 * supervision) - 1
-    if (dataset, n_bits) not in _TABLE_1 or abs(10 * supervision - place - 1) > 1e-9 or place < 0:
+    """Return the printed p@100 of each method, or nothing if the paper lacks the setting."""
+    column = round(10 * supervision) - 1
+    if (dataset, n_bits) not in _TABLE_1 or abs(10 * supervision - column - 1) > 1e-9 or column < 0:
         return {}
     table = printed_table(dataset, n_bits)
-    return {method: float(values[place]) for method, values in table.items()}
+    return {method: float(values[column]) for method, values in table.items()}

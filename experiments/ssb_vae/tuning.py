@@ -1,8 +1,8 @@
-"""Choosing the settings of each method, by the documents held out of its training documents.
+"""Choice of each method's settings, on documents held out of its training documents.
 
-One setting after another is given other values, and the best is kept before the next is tried. A
-value is judged by the mean of tie-averaged p@100 of the held-out documents, over every width, share
-of labels and seed asked for. No test document is looked at.
+Settings are tuned one after another; the best value of each is fixed before the next is tried. The
+score of a value is the mean of tie-averaged p@100 on the held-out documents, over the widths,
+shares of labels and seeds that the options name. No test document is used.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ GRID: Mapping[str, tuple[Any, ...]] = {
     "pairwise_weight": (5e-4, 1.5e-3, 5e-3),
     "code_class_weight": (0.3, 1.0, 3.0),
 }
-"""The values tried of each setting, in the order in which they are."""
+"""The values to try of each setting, in the order of tuning."""
 
 
 def tune(args: argparse.Namespace) -> int:
-    """Search the settings of each neural method asked for; print and keep what is chosen."""
-    kind = documents_name(args.dataset, args.vectors)
+    """Tune each neural method that the options name; print and save the chosen settings."""
+    documents = documents_name(args.dataset, args.vectors)
     records: list[Record] = []
     for method in args.methods:
         if method not in METHODS:
-            print(f"{method} has no settings to choose\n")
+            print(f"{method} has no settings to tune\n")
             continue
         scores = HeldOutScores(args, method)
         steps = dict(_steps(METHODS[method].pairs, scores.idle_settings, only=args.tuned))
         chosen, trials = _search(scores, steps)
         _print(method, trials)
-        write_preset(args.presets, kind, method, chosen)
+        write_preset(args.presets, documents, method, chosen)
         records += [{"method": method, **trial} for trial in trials]
-        print(f"{args.presets}: [{kind}.{method}] {_named(chosen)}\n", flush=True)
+        print(f"{args.presets}: [{documents}.{method}] {_format_settings(chosen)}\n", flush=True)
     save_records(args, records)
     return 0
 
@@ -57,7 +57,7 @@ def tune(args: argparse.Namespace) -> int:
 def _steps(
     pairs: str, idle_settings: Set[str], *, only: list[str] | None
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the settings that mean something to a method, with the values to try."""
+    """Yield the settings that have an effect on a method, with the values to try."""
     idle = set(idle_settings)
     idle |= {"code_class_weight", "hidden_dropout"} if pairs != "all" else set()
     idle |= {"pairwise_weight"} if pairs == "none" else set()
@@ -69,18 +69,18 @@ def _steps(
 def _search(
     scores: HeldOutScores, steps: Mapping[str, tuple[Any, ...]]
 ) -> tuple[dict[str, Any], list[Record]]:
-    """Return what is chosen of each of the settings `steps`, and all that was tried."""
-    usual = asdict(Recipe(method=scores.method))
+    """Return the chosen value of each setting in `steps`, and the records of all trials."""
+    defaults = asdict(Recipe(method=scores.method))
     best = scores({})
     trials = [best]
     for name, values in steps.items():
-        known = best["settings"].get(name, usual[name])
-        others = [value for value in values if value != known]
-        tried = [scores({**best["settings"], name: value}) for value in others]
-        trials += tried
-        best = max([best, *tried], key=lambda trial: mean(trial["p100"]))
-    # Written down in full, so that a default that changes later changes nothing here.
-    return {name: best["settings"].get(name, usual[name]) for name in steps}, trials
+        current = best["settings"].get(name, defaults[name])
+        others = [value for value in values if value != current]
+        step_trials = [scores({**best["settings"], name: value}) for value in others]
+        trials += step_trials
+        best = max([best, *step_trials], key=lambda trial: mean(trial["p100"]))
+    # All values are written, so that a later change of a default does not affect them.
+    return {name: best["settings"].get(name, defaults[name]) for name in steps}, trials
 
 
 def _print(method: str, trials: list[Record]) -> None:
@@ -88,7 +88,7 @@ def _print(method: str, trials: list[Record]) -> None:
     rows = [
         [
             method + (" *" if trial is best else ""),
-            _named(trial["settings"]),
+            _format_settings(trial["settings"]),
             format_mean(trial["p100"], digits=4),
         ]
         for trial in trials
@@ -96,5 +96,5 @@ def _print(method: str, trials: list[Record]) -> None:
     print_table(("method", "settings", "tie-averaged p@100, held out"), rows)
 
 
-def _named(settings: Mapping[str, Any]) -> str:
+def _format_settings(settings: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in settings.items()) or "the defaults"

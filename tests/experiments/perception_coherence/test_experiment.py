@@ -143,4 +143,4 @@ def test_without_the_images_it_says_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*COMMAND, "cifar10", "--data-root", str(tmp_path)]) == 2
-    assert "cifar10: there is no file" in capsys.readouterr().err
+    assert "jpeg_train.npz does not exist; is" in capsys.readouterr().err

@@ -37,7 +37,9 @@ def test_class_codes_stand_beside_the_class_code_alone(
     printed = capsys.readouterr().out
     assert "held-out clusters: " in printed
     assert "16 bits, ρ = 0.2: class-codes against the others" in printed
-    assert re.search(r"class code alone [+-]0\.\d+ .* p = \S+ \(runs and queries drawn", printed)
+    assert re.search(
+        r"class code alone [+-]0\.\d+ .* p = \S+ \(runs and queries resampled", printed
+    )
 
 
 def test_the_table_and_the_records_hold_every_method_and_seed(

@@ -85,7 +85,7 @@ def test_a_linear_method_has_nothing_to_choose(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*options, "--tune", "--methods", "itq"]) == 0
-    assert "itq has no settings to choose" in capsys.readouterr().out
+    assert "itq has no settings to tune" in capsys.readouterr().out
     assert not (tmp_path / "presets.toml").exists()
 
 
